@@ -1,4 +1,4 @@
-"""Edge-softmax attention over graphs: one call, one record a backend."""
+"""Softmax attention over the edges of graphs, with interchangeable backends."""
 
 from graphut.attention.backend import Backend
 from graphut.attention.backends import BACKENDS

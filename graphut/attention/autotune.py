@@ -1,6 +1,6 @@
-"""The backends that were measured to be fastest on this machine, by kind of call.
+"""The fastest backends measured on this machine, by kind of call.
 
-`graphut bench attention --remember` writes it down; `backend="auto"` reads it, once.
+`graphut bench attention --remember` writes the file; `backend="auto"` reads it once.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.transforms import in_transform
 
-_choices: dict[str, str] | None = None  # by kind of call; None until the file has been looked for
-_refused: set[str] = set()  # backends that were warned of
+_choices: dict[str, str] | None = None  # by kind of call; None before the file is read
+_refused: set[str] = set()  # backends with a warning
 
 
 def cache_file() -> Path:
     """Return the file of measurements, `backends.json` in graphut's cache folder.
 
-    That is `$GRAPHUT_CACHE`, or `graphut` in `$XDG_CACHE_HOME` or `~/.cache`.
+    The folder is `$GRAPHUT_CACHE`, or `graphut` in `$XDG_CACHE_HOME` or `~/.cache`.
     """
     return cache_folder() / "backends.json"
 
 
 def call_kind(layout: EdgeLayout, device: str, dtype: torch.dtype, biased: bool) -> str:
-    """Return the kind of a call: the properties that measurements tell apart.
+    """Return the kind of a call: the properties that measurements distinguish.
 
     Examples
     --------
@@ -46,9 +46,9 @@ def call_kind(layout: EdgeLayout, device: str, dtype: torch.dtype, biased: bool)
 
 
 def remember(kind: str, backend: str) -> Path:
-    """Write down the fastest backend for a kind of call, and return the file.
+    """Store the fastest backend for a kind of call, and return the file.
 
-    Other entries of this machine and version are kept. Calls of this process follow at once.
+    Other entries of this machine and version are kept. The choice takes effect in this process too.
     """
     global _choices
     path = cache_file()
@@ -59,15 +59,21 @@ def remember(kind: str, backend: str) -> Path:
 
 
 def measured_backend(call: AttentionCall, able: Collection[str]) -> str | None:
-    """Return the remembered backend for a call, if it is among those that can do it."""
+    """Return the stored backend for a call, if it is one of those that support the call."""
     if call.dropout or call.need_weights or in_transform():
         return None
     device, dtype = call.query.device.type, call.query.dtype
     name = _lookup(call_kind(call.layout, device, dtype, call.has_bias))
-    if name is not None and name not in able:
-        _refuse(name, able)
-        return None
-    return name
+    if name is None or name in able:
+        return name
+    if name not in _refused:
+        _refused.add(name)
+        warnings.warn(
+            f"{cache_file()} names the backend {name!r}, which does not support this call "
+            f"({', '.join(able)} do): it is ignored",
+            stacklevel=2,
+        )
+    return None
 
 
 def _lookup(kind: str) -> str | None:
@@ -77,14 +83,13 @@ def _lookup(kind: str) -> str | None:
     return _choices.get(kind)
 
 
-# torch.compile does not trace the reading of a file: it takes the answer as a constant.
-# torch.compiler.assume_constant_result does no more, but imports the compiler, which takes longer
-# than importing everything else.
+# torch.compile takes the result as a constant, and does not trace the reading of the file.
+# torch.compiler.assume_constant_result does the same, but its import of the compiler is slow.
 _lookup._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _load(path: Path, warn: bool) -> dict[str, str]:
-    """Return the choices in a file; none if it is missing, damaged or another machine's."""
+    """Return the choices in a file; none if it is missing, damaged or of another machine."""
     if not path.is_file():
         return {}
     try:
@@ -109,25 +114,9 @@ def _checked(content: Any) -> dict[str, str]:
     return choices
 
 
-def _refuse(name: str, able: Collection[str]) -> None:
-    if name not in _refused:
-        _refused.add(name)
-        warnings.warn(
-            f"{cache_file()} names the backend {name!r}, which cannot do this call "
-            f"({', '.join(able)} can): it is not followed",
-            stacklevel=2,
-        )
-
-
 @lru_cache(maxsize=1)
 def cpu_name() -> str:
-    """Return the processor's name, as exactly as the system tells it.
-
-    Examples
-    --------
-    >>> bool(cpu_name())
-    True
-    """
+    """Return the model name of the processor, or the architecture if the system has no name."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

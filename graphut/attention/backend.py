@@ -1,4 +1,4 @@
-"""A backend as one record: how it attends, and what it can do."""
+"""The record of a backend: its attention function, and the calls that it supports."""
 
 from __future__ import annotations
 
@@ -14,51 +14,35 @@ from graphut.attention.transforms import in_transform
 
 
 class AttentionResult(NamedTuple):
-    """The output of a call and, where the backend has them, the weights of the call's edges."""
+    """The output of a call and, if the backend returns them, the attention weights."""
 
     out: Tensor  # (A, H, Dv)
     weights: Tensor | None = None  # (e, H), in the order of `AttentionCall.edges`
 
 
-class InPlaceKernels(NamedTuple):
-    """Attention over keys and values that are written in place, for `KeyValueMemory`."""
-
-    # A call without bias -> output, and two numbers of each row and head, of which `backward` makes
-    # the weights again; autograd does not see it.
-    forward: Callable[[AttentionCall], tuple[Tensor, Tensor]]
-    # (call, gradient of the output, what `forward` gave, gradients of keys and of values to add to)
-    # -> gradient of the query.
-    backward: Callable[[AttentionCall, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
-    # Keys and values -> zeros that `backward` can add to.
-    zero_gradients: Callable[[Tensor], Tensor]
-    # (sums, keys and values) -> the sums in the shape and dtype of the keys and values.
-    trim_gradients: Callable[[Tensor, Tensor], Tensor]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend:
-    """One way to compute attention; all take every layout, bias, scale and dropout."""
+    """An implementation of attention for every layout, bias, scale and dropout."""
 
-    name: str  #: the name by which users choose it
+    name: str  #: the value of the argument `backend` that selects it
     attend: Callable[[AttentionCall], AttentionResult]
-    devices: tuple[str, ...] | None = None  #: types of devices that it runs on; None for all
+    devices: tuple[str, ...] | None = None  #: supported types of devices; None for all
     checks_device: bool = False  #: True if `attend` raises on a device that it cannot use
-    dtypes: tuple[torch.dtype, ...] | None = None  #: dtypes of features that it takes; None for any
-    returns_weights: bool = True  #: if not, calls that need attention weights go to "torch"
+    dtypes: tuple[torch.dtype, ...] | None = None  #: supported dtypes of features; None for all
+    returns_weights: bool = True  #: if False, calls that need attention weights use "torch"
     traceable: bool = True  #: True if `torch.compile` can trace it
-    transformable: bool = False  #: True if torch.func and forward-mode derivatives work
-    #: Says if the packages or files that it needs are there; called last, and may warn.
+    transformable: bool = False  #: True if it supports torch.func and forward-mode derivatives
+    #: Return whether the required packages and files exist. Called last, because it may warn.
     is_installed: Callable[[], bool] = lambda: True
-    #: From a call to the place in the order in which "auto" takes the backends that can do it,
-    #: lowest first; without one a backend is taken by name alone.
+    #: Return the priority of the backend for a call with `backend="auto"`; the lowest number wins.
+    #: None excludes the backend from "auto".
     auto_rank: Callable[[AttentionCall], int] | None = None
-    in_place: InPlaceKernels | None = None  #: kernels for keys written in place
-    #: Attention of a call whose frontier may end in ids past the last destination: how many, only
-    #: the device knows. The output of their rows is zero.
+    #: Compute attention if the frontier ends in ids past the last destination, and only the device
+    #: knows how many. The output of these rows is zero.
     attend_counted: Callable[[AttentionCall], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
-        """Return whether the backend can do a call."""
+        """Return whether the backend supports a call."""
         return (
             (self.devices is None or call.query.device.type in self.devices)
             and (self.dtypes is None or call.query.dtype in self.dtypes)
@@ -69,7 +53,7 @@ class Backend:
         )
 
     def check(self, query: Tensor) -> None:
-        """Raise if the backend does not support the dtype or device, or the present transform."""
+        """Raise if the backend does not support the dtype or device, or the active transform."""
         if in_transform() and not self.transformable:
             raise RuntimeError(
                 f"the backend {self.name!r} has no forward-mode derivatives and does not run "

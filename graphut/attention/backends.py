@@ -1,7 +1,4 @@
-"""The backends by name, and the choice among them.
-
-A new backend is one file with a `Backend` record, and its place in `BACKENDS` here.
-"""
+"""The table of backends, and the choice among them."""
 
 from __future__ import annotations
 
@@ -17,18 +14,18 @@ from graphut.attention.triton.backend import TRITON
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (DENSE, DGL, TORCH, NATIVE, TRITON)
 }
-"""The backends by their names, which `edge_attention(..., backend=NAME)` takes."""
+"""The backends by name, as in `edge_attention(..., backend=NAME)`."""
 
 
 def check_backend(name: str) -> None:
-    """Raise a ValueError unless a backend of that name exists."""
+    """Raise a ValueError unless a backend has this name."""
     if name != "auto" and name not in BACKENDS:
         known = ", ".join(["auto", *BACKENDS])
         raise ValueError(f"unknown backend {name!r}; choose one of: {known}")
 
 
 def candidates(call: AttentionCall) -> list[str]:
-    """Return the names of the backends that `"auto"` takes for a call, the best guess first."""
+    """Return the names of the backends that `"auto"` can use for a call, sorted by priority."""
     ranked = [
         (backend.auto_rank(call), backend.name)
         for backend in BACKENDS.values()
@@ -38,12 +35,12 @@ def candidates(call: AttentionCall) -> list[str]:
 
 
 def choose(name: str, call: AttentionCall) -> Backend:
-    """Return the backend for a call; `"auto"` takes what was measured to be fastest here.
+    """Return the backend for a call; with `"auto"`, the fastest one measured on this machine.
 
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        If the backend of that name does not support the call's dtype or device, or torch.func.
+        If the named backend does not support the dtype or device of the call, or torch.func.
     """
     if name == "auto":
         able = candidates(call)

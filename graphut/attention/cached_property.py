@@ -14,19 +14,7 @@ else:
     class cached_property:  # noqa: N801
         """`functools.cached_property` without the lock of Python 3.10 and 3.11.
 
-        The value is kept, so it is made outside of the transforms of torch.func.
-
-        Examples
-        --------
-        >>> class Circle:
-        ...     @cached_property
-        ...     def area(self):
-        ...         print("once")
-        ...         return 3
-        >>> circle = Circle()
-        >>> circle.area, circle.area
-        once
-        (3, 3)
+        The value is computed outside of the transforms of torch.func, because it is kept.
         """
 
         def __init__(self, make: Callable[[Any], Any]) -> None:
@@ -34,7 +22,7 @@ else:
             self.__doc__ = make.__doc__
 
         def __get__(self, instance: Any, owner: type) -> Any:
-            """Make the value, and set it on the instance, where it is found before this."""
+            """Compute the value, and set it on the instance, where Python finds it first."""
             if instance is None:
                 return self
             with outside_transforms():

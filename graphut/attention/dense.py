@@ -1,4 +1,4 @@
-"""The oracle: attention with dense masks, for any graph. Plain and slow."""
+"""The reference: attention with dense masks, for any graph. Simple and slow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from graphut.attention.ragged import earlier_equals
 
 
 def dense_attention(call: AttentionCall) -> AttentionResult:
-    """Attend by one `(copies, A, N_src)` table of scores a head, `-inf` where there is no edge.
+    """Compute attention with dense scores `(copies, A, N_src)` of each head, `-inf` without edge.
 
-    Parallel edges lie in different copies, so that each has a bias and a dropout of its own.
+    Parallel edges are in different copies, because their bias and dropout differ.
     """
     row, source, _ = call.edges
     shape = (call.query.shape[0], call.key.shape[0])
@@ -29,8 +29,8 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
     table = table.index_put((copy, row, source), edge_scores)
 
     unseen = table == -torch.inf
-    dead = unseen.all(2, keepdim=True).all(0, keepdim=True)
-    table = table.masked_fill(dead, 0.0)  # keeps the softmax of an empty row from NaN
+    empty = unseen.all(2, keepdim=True).all(0, keepdim=True)
+    table = table.masked_fill(empty, 0.0)  # the softmax of an empty row would be NaN
     weights = table.transpose(0, 1).flatten(1, 2).softmax(1)
     weights = weights.unflatten(1, (copies, shape[1])).transpose(0, 1).masked_fill(unseen, 0.0)
     factors = call.weight_factors()

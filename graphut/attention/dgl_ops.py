@@ -1,4 +1,4 @@
-"""Message passing on `dgl.ops`: the textbook form, with one tensor entry an edge."""
+"""Attention as message passing on `dgl.ops`, with one tensor entry for each edge."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from graphut.attention.second_derivatives import refuse_second_derivatives
 
 
 def dgl_attention(call: AttentionCall) -> AttentionResult:
-    """Attend by `u_dot_v`, edge softmax and `u_mul_e_sum` over the in-edges of the query rows."""
+    """Compute attention by `u_dot_v`, edge softmax and `u_mul_e_sum`."""
     row, source, _ = call.edges
     graph = dgl.create_block((source, row), call.key.shape[0], call.query.shape[0])
     tables = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
     bias, factors = call.bias(), call.weight_factors()
-    of_edges = (x for x in (bias, factors) if x is not None)
-    query, key, value, *given = _Once.apply(*tables, *of_edges)  # type: ignore[no-untyped-call]
+    by_edge = (x for x in (bias, factors) if x is not None)
+    query, key, value, *given = _Once.apply(*tables, *by_edge)  # type: ignore[no-untyped-call]
     scores = dgl.ops.u_dot_v(graph, key, query) * call.scale
     if bias is not None:
         scores = scores + given[0][..., None]
     unseen = scores == -torch.inf
-    dead = dgl.ops.copy_e_max(graph, scores.detach()) == -torch.inf
-    scores = scores.masked_fill(dead[row], 0.0)  # keeps the softmax of a dead row from NaN
+    empty = dgl.ops.copy_e_max(graph, scores.detach()) == -torch.inf
+    scores = scores.masked_fill(empty[row], 0.0)  # their softmax would be NaN
     weights = dgl.ops.edge_softmax(graph, scores).masked_fill(unseen, 0.0)
     if factors is not None:
         weights = weights * given[-1][..., None]
@@ -35,7 +35,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
 
 
 class _Once(torch.autograd.Function):
-    """Pass tensors on to `dgl.ops`, whose gradients have wrong derivatives: they get an error."""
+    """The identity, with an error for second derivatives, which are wrong in `dgl.ops`."""
 
     @staticmethod
     def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
@@ -48,14 +48,14 @@ class _Once(torch.autograd.Function):
 
 
 def _has_few_rows(call: AttentionCall) -> bool:
-    """Return whether copying all keys and values, as DGL does, would take longer than attention."""
+    """Return whether DGL's copies of all keys and values take longer than attention."""
     return call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
 
 
 DGL = Backend(
     name="dgl",
     attend=dgl_attention,
-    devices=("cpu",),  # as is the wheel of DGL
+    devices=("cpu",),  # the wheel of DGL has no CUDA
     checks_device=True,
     traceable=False,
     is_installed=lambda: is_installed,

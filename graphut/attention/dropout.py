@@ -1,4 +1,4 @@
-"""Attention dropout as a function of a seed, the edge and the head."""
+"""Attention dropout as a function of seed, edge and head."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 
 
 def draw_seed(device: torch.device) -> int | Tensor:
-    """Return a new seed from torch's generator: on a GPU a tensor there, int64.
+    """Draw a seed from torch's generator; for a GPU, an int64 tensor on it.
 
-    A CUDA graph that draws a seed draws another one each time it is replayed. `ValueError` if
-    `torch.func.vmap` asks for one seed an example.
+    A CUDA graph draws a new seed at each replay. Raises `ValueError` if `torch.func.vmap` asks for
+    a different seed for each example.
     """
     on_gpu = device.type == "cuda"
     seed = torch.randint(2**62, (), device=device) if on_gpu else torch.randint(2**62, ())
     if in_vmap() and is_batchedtensor(seed):
         raise ValueError(
-            "examples of torch.func.vmap cannot have dropout or noise of their own: give vmap "
+            "torch.func.vmap cannot draw different dropout or noise for each example: give vmap "
             "randomness='same', or call the layer on one graph of all examples (dgl.batch)"
         )
     return seed if on_gpu else int(seed)
@@ -33,10 +33,10 @@ def draw_seed(device: torch.device) -> int | Tensor:
 def dropout_factors(
     edge: Tensor, heads: int, dropout: float, seed: int | Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Return the factors `(e, heads)` of attention weights: 0, or `1 / (1 - dropout)`.
+    """Return the factors `(e, heads)` of attention weights, 0 or `1 / (1 - dropout)`.
 
-    A counter-based generator: nothing is stored between forward and backward, and every
-    backend, device and order of edges draws the same mask for `(e,)` int64 edge ids.
+    `edge`, `(e,)`, holds int64 edge ids. The generator is counter-based: nothing is stored for the
+    backward pass, and the mask is the same for every backend, device and order of edges.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def dropout_factors(
 
 
 def seed_hash(seed: Bits) -> Bits:
-    """Return the 32 bits that a seed goes into the mask with."""
+    """Fold a seed into 32 bits for the dropout mask."""
     return mix(seed & _LOW ^ mix(seed >> 32))
 
 
 def drop_below(dropout: float) -> int:
-    """Return the bound below whose 32 bits a weight is dropped."""
+    """Return the threshold of the 32-bit hash below which a weight is dropped."""
     return int(dropout * 2**32)
 
 

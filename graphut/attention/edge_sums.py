@@ -1,8 +1,7 @@
 """Dot products and weighted sums along edges.
 
-Rows of edges are gathered chunk by chunk, forward and backward, so that nothing of the size
-edges x heads x features ever exists, but inside of torch.func. A table of one head serves all heads
-of the other.
+Rows are gathered in chunks of edges, forward and backward. No tensor of the size edges x heads x
+features is allocated, except inside of torch.func. A table with one head is broadcast to all heads.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from torch import Tensor
 
 from graphut.attention.transforms import in_transform
 
-# Gathered rows are held for this many entries at a time: about 8 MiB in float32.
+# Entries of the gathered rows of a chunk: about 8 MiB in float32.
 _ENTRIES = 1 << 21
 
 
 def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
-    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, with gradients of `a` and `b`.
+    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, differentiable in `a` and `b`.
 
     Examples
     --------
@@ -35,9 +34,9 @@ def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
 
 
 def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
-    """Return `out[i, h]`: the sum of `weights[e, h] * b[b_rows[e], h]` where `to_rows[e] = i`.
+    """Return `out[i, h]`, the sum of `weights[e, h] * b[b_rows[e], h]` with `to_rows[e] = i`.
 
-    `weights` are `(e, H)`, the result `(rows, H, D)`; it has gradients of `weights` and `b`.
+    `weights` are `(e, H)`, the result is `(rows, H, D)`, differentiable in `weights` and `b`.
 
     Examples
     --------
@@ -54,7 +53,7 @@ def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: 
 
 def _chunks(edges: int, entries_an_edge: int) -> Iterator[slice]:
     if torch.compiler.is_compiling():
-        return iter([slice(None)])  # how many edges there are is not known then
+        return iter([slice(None)])  # the number of edges is unknown
     size = max(1, _ENTRIES // max(1, entries_an_edge))
     return (slice(start, start + size) for start in range(0, edges, size))
 
@@ -81,7 +80,7 @@ class _EdgeDot(torch.autograd.Function):
 
 
 class _EdgeSum(torch.autograd.Function):
-    """Sums in a table of any number of heads: in one of one head, those of all heads."""
+    """Weighted sums, also over all heads if `shape` has a single head."""
 
     @staticmethod
     def forward(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from operator import index
-from typing import Any, Literal, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,50 +27,6 @@ from graphut.attention.native.ops import fast_bounds
 from graphut.attention.transforms import outside_autocast, unwrap_functorch
 
 
-@overload
-def edge_attention(
-    graph: DGLGraph | EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = ...,
-    edge_bias: Tensor | None = ...,
-    relative_bias: Tensor | None = ...,
-    edge_feat: Tensor | None = ...,
-    edge_map: Tensor | None = ...,
-    edge_weight: Tensor | None = ...,
-    scale: float | Tensor | None = ...,
-    dropout: float = ...,
-    seed: int | None = ...,
-    get_attention: Literal[False] = ...,
-    allow_zero_in_degree: bool = ...,
-    backend: str = ...,
-) -> Tensor: ...
-
-
-@overload
-def edge_attention(
-    graph: DGLGraph | EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor | None = ...,
-    edge_bias: Tensor | None = ...,
-    relative_bias: Tensor | None = ...,
-    edge_feat: Tensor | None = ...,
-    edge_map: Tensor | None = ...,
-    edge_weight: Tensor | None = ...,
-    scale: float | Tensor | None = ...,
-    dropout: float = ...,
-    seed: int | None = ...,
-    get_attention: Literal[True],
-    allow_zero_in_degree: bool = ...,
-    backend: str = ...,
-) -> tuple[Tensor, Tensor]: ...
-
-
 def edge_attention(
     graph: DGLGraph | EdgeLayout,
     query: Tensor,
@@ -79,7 +35,6 @@ def edge_attention(
     *,
     frontier: Tensor | None = None,
     edge_bias: Tensor | None = None,
-    relative_bias: Tensor | None = None,
     edge_feat: Tensor | None = None,
     edge_map: Tensor | None = None,
     edge_weight: Tensor | None = None,
@@ -89,8 +44,8 @@ def edge_attention(
     get_attention: bool = False,
     allow_zero_in_degree: bool = False,
     backend: str = "auto",
-) -> Tensor | tuple[Tensor, Tensor]:
-    r"""Scaled dot-product attention of each destination over its in-edges.
+) -> Any:
+    r"""Compute scaled dot-product attention of each destination over its in-edges.
 
     With :math:`E(i)` the in-edges of destination :math:`i`, for each head,
 
@@ -98,14 +53,14 @@ def edge_attention(
         a_{ij} = \mathrm{softmax}_{j \in E(i)}(s_i \, q_i \cdot k_j + b_{ij}), \qquad
         o_i = \sum_{j \in E(i)} a_{ij} v_j
 
-    as in "Attention Is All You Need" (arXiv 1706.03762, Eq. 1), on a graph. With features
-    :math:`e_{ij}` of edges and their map :math:`W`, :math:`k_j + W e_{ij}` takes the place of
-    :math:`k_j`, and :math:`v_j + W e_{ij}` that of :math:`v_j` (arXiv 2009.03509, section 3.1).
+    as in "Attention Is All You Need" (arXiv 1706.03762, Eq. 1), on a graph. Edge features
+    :math:`e_{ij}` with a map :math:`W` add :math:`W e_{ij}` to :math:`k_j` and to :math:`v_j`
+    (arXiv 2009.03509, section 3.1).
 
     Parameters
     ----------
     graph : DGLGraph or EdgeLayout
-        The edges. Its layout is found once and kept with the graph.
+        The edges. The layout of a DGL graph is computed once and kept with the graph.
     query : Tensor
         `(N_dst, H, D)`, or `(A, H, D)` with a `frontier` of `A` destinations.
     key : Tensor
@@ -113,58 +68,55 @@ def edge_attention(
     value : Tensor
         `(N_src, H, Dv)`.
     frontier : Tensor, optional
-        `(A,)` int64 destination ids, sorted and unique: only they are computed.
+        `(A,)` int64 ids of the destinations to compute, sorted and unique; all by default.
     edge_bias : Tensor, optional
         `(E,)` or `(E, H)`, added to the scores; row `e` belongs to edge id `e`.
-    relative_bias : Tensor, optional
-        `(H, 2 R + 1)`, added to the scores by source minus destination, from `-R` to `R`; offsets
-        beyond `R` take the last entries (arXiv 1803.02155, section 3.2, as a bias). Only for
-        graphs whose sources are their destinations.
     edge_feat : Tensor, optional
-        `(E, F)` with an `edge_map`, or `(E, H, D)` without: added to key and value of edge id `e`.
+        `(E, F)` with an `edge_map`, or `(E, H, D)` without: added to key and value of each edge.
     edge_map : Tensor, optional
-        `(H, D, F)`, `W`, by which features of edges become those of keys and values. No tensor of
-        `E x H x D` is made: `q . (W e) = (W^T q) . e`, and `sum a (W e) = W sum a e`.
+        `(H, D, F)`, the map `W` of edge features. No tensor of shape `(E, H, D)` is allocated,
+        because `q . (W e) = (W^T q) . e` and `sum a (W e) = W sum a e`.
     edge_weight : Tensor, optional
         `(E,)` or `(E, H)`, factors of the attention weights after the softmax.
     scale : float or Tensor, optional
-        Factor of the scores, one number or one a query row; `1 / sqrt(D)` if not given.
+        Factor of the scores: a number, or `(A,)` with one factor for each query row. The default is
+        `1 / sqrt(D)`.
     dropout : float
-        Probability that an attention weight is dropped, in `[0, 1)`.
+        Dropout probability of attention weights, in `[0, 1)`.
     seed : int, optional
-        Of the dropout mask, which is a function of seed, edge id and head alone. Drawn from
-        torch's generator if not given.
+        Seed of the dropout mask, which depends only on seed, edge id and head. The default is drawn
+        from torch's generator.
     get_attention : bool
         Also return the attention weights, after dropout and `edge_weight`.
     allow_zero_in_degree : bool
-        Give zeros to a destination without in-edges, in place of an error.
+        Return zeros for a destination without in-edges, instead of raising an error.
     backend : str
-        `"auto"`: what `graphut bench attention --remember` found to be fastest for such calls on
-        this machine, or a fixed choice before. Or a name in ``graphut.attention.BACKENDS``:
-        `"dense"` (masks; the oracle), `"dgl"` (message passing on `dgl.ops`), `"torch"` (tiles
-        and segments), `"native"` (C++, for the CPU), `"triton"` (for the GPU). The last two have
-        no weights of single edges: with `get_attention`, `edge_feat` or `edge_weight`, `"torch"`
-        takes their place. `"dense"` has second derivatives everywhere, `"torch"` on graphs whose
-        in-neighbours are no intervals or with an `edge_bias`; `"dgl"` and `"native"` have none,
-        and raise.
+        A name in ``graphut.attention.BACKENDS``, or `"auto"`: the backend that
+        `graphut bench attention --remember` found to be the fastest for such calls, or else a fixed
+        choice. `"dense"` uses masks and is the reference; `"dgl"` uses message passing on
+        `dgl.ops`; `"torch"` tiles and segments; `"native"` C++, for the CPU; `"triton"` a GPU.
+        The last two do not compute weights of single edges: `"torch"` replaces them with
+        `get_attention`, `edge_feat` or `edge_weight`. `"dense"` has second derivatives; `"torch"`
+        has them with an `edge_bias`, or if the in-neighbours of some node are not consecutive; all
+        others raise an error.
 
     Returns
     -------
     Tensor
-        `(N_dst, H, Dv)` or `(A, H, Dv)`: one row for each query row.
+        `(N_dst, H, Dv)` or `(A, H, Dv)`.
     Tensor
-        With `get_attention`: `(E, H)` weights by edge id, zero for edges into destinations
-        outside the frontier.
+        With `get_attention`: `(E, H)` weights by edge id; zero for edges into destinations outside
+        of `frontier`.
 
     Raises
     ------
     TypeError, ValueError
-        If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is
-        unknown, or if a destination has no in-edge (or none whose score is above `-inf`). On the
-        CPU also if a feature or a scale is not finite, or a score or a sum of values too large for
-        its dtype. A compiled program looks at no numbers, but for those that kernels find wrong.
+        If shapes, dtypes, devices or the frontier do not fit the graph, if the backend is unknown,
+        or if a destination has no in-edge with a score above `-inf`. On the CPU also if a feature
+        or scale is not finite, or if a score or a sum of values overflows; in a compiled program
+        only if the output is not finite.
     RuntimeError
-        If the backend of that name is not for torch.func's transforms.
+        If the named backend does not support torch.func.
 
     Examples
     --------
@@ -181,12 +133,11 @@ def edge_attention(
     checked = not checks_are_skipped()
     if checked:
         check_backend(backend)
-        bias = (edge_bias, relative_bias, edge_weight)
-        check_call(layout, query, key, value, frontier, *bias, scale, dropout)
+        check_call(layout, query, key, value, frontier, edge_bias, edge_weight, scale, dropout)
         if edge_feat is not None:
             check_edge_feat(layout, query, value, edge_feat, edge_map)
         elif edge_map is not None:
-            raise ValueError("edge_map is for features of edges: give edge_feat too")
+            raise ValueError("edge_map maps edge features: pass edge_feat too")
     if isinstance(scale, Tensor):
         query, scale = query * scale.to(query.dtype)[:, None, None], 1.0
     call = AttentionCall(
@@ -196,7 +147,6 @@ def edge_attention(
         value=value,
         frontier=None if frontier is None else unwrap_functorch(frontier),
         edge_bias=_by_head(edge_bias),
-        relative_bias=relative_bias,
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
@@ -208,8 +158,7 @@ def edge_attention(
     if checked and not allow_zero_in_degree:
         check_nonempty_rows(call)
     chosen = choose(backend, call)
-    # A GPU is not waited for.
-    if checked and query.device.type == "cpu":
+    if checked and query.device.type == "cpu":  # on a GPU, the check would wait for the device
         check_features(call, fast_bounds)
     with outside_autocast(query.device.type):
         out, weights = chosen.attend(call)
@@ -231,12 +180,12 @@ def _seed(seed: Any) -> int:
         raise TypeError(f"seed must be an integer, got {seed!r}") from None
 
 
-def _by_head(of_edges: Tensor | None) -> Tensor | None:
-    return of_edges if of_edges is None or of_edges.dim() == 2 else of_edges[:, None]
+def _by_head(by_edge: Tensor | None) -> Tensor | None:
+    return by_edge if by_edge is None or by_edge.dim() == 2 else by_edge[:, None]
 
 
 def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) -> AttentionCall:
-    """Return the call with features of edges, and with the queries that meet them."""
+    """Add edge features, and the queries projected onto them, to the call."""
     wide = call.score_dtype
     with outside_autocast(call.query.device.type):
         query, feat = call.query.to(wide) * call.scale, feat.to(wide)
@@ -247,7 +196,7 @@ def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) 
 
 
 def _attended_edges(call: AttentionCall, weights: Tensor, edge_map: Tensor | None) -> Tensor:
-    """Return what the features of edges add to the output, `(A, H, D)`."""
+    """Return the sums of edge features to add to the output, `(A, H, D)`."""
     assert call.edge_feat is not None
     row, _, edge = call.edges
     summed = edge_sum(weights, call.edge_feat, row, edge, call.query.shape[0])

@@ -1,4 +1,4 @@
-"""From a DGL graph to its edge layout, found once and kept with the graph."""
+"""The edge layout of a DGL graph, computed once and kept with the graph."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     Parameters
     ----------
     graph : DGLGraph or EdgeLayout
-        A layout is returned as it is. The layout of a DGL graph is found once, and kept with the
-        graph until its edges or its division into sentences change.
+        A layout is returned unchanged. The layout of a DGL graph is computed once and kept with
+        the graph until its edges or its batch sizes change.
     etype : str or tuple of str, optional
-        Which edge type of a heterograph.
+        The edge type of a heterograph.
 
     Raises
     ------
     TypeError, ValueError
-        If `graph` is neither, has several edge types and none was chosen, or is a batch whose
-        graphs do not have its nodes in all.
+        If `graph` is neither, if it has several edge types and `etype` is not given, or if the
+        sizes in its batch do not add up to its number of nodes.
 
     Examples
     --------
@@ -49,8 +49,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
         names = ", ".join(map(repr, graph.etypes))
         raise ValueError(
             f"the graph has several edge types ({names}); choose one, as in "
-            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r}), which also keeps the "
-            "sentences of a batch apart"
+            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r})"
         )
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)
@@ -63,13 +62,13 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
 
 
 def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
-    """Keep the layout of the edges `etype`, which is known already, with its graph."""
+    """Store the known layout of the edges `etype` with a graph."""
     _layouts_of(graph)[graph.to_canonical_etype(etype)] = layout
 
 
 def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
-    # A graph whose edges or sentences change gets a new object for them: layouts that were kept
-    # with the old ones are void.
+    # A graph gets a new object for its edges or batch sizes when they change. Then the stored
+    # layouts are invalid.
     index, lengths, layouts = graph.__dict__.get(_KEY, (None, [], {}))
     found = _batch_lengths(graph)
     same = [(id(x), written) for x, written in lengths] == [(id(x), w) for x, w in found]
@@ -80,7 +79,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
 
 
 def _batch_lengths(graph: DGLGraph) -> list[tuple[Tensor, int]]:
-    """Return the tensors that divide a batch into graphs, and how often each was written to."""
+    """Return the tensors with the batch sizes, and the number of writes to each."""
     lengths = [] if graph._batch_num_nodes is None else graph._batch_num_nodes.values()
     return [(each, 0 if each.is_inference() else each._version) for each in lengths]
 
@@ -89,7 +88,7 @@ def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
     source, _, target = etype
     src, dst = _edges(graph, etype)
     sources = targets = None
-    if not graph.is_block:  # a block's two sides can bear the same name, and it has no batch
+    if not graph.is_block:  # both sides of a block can have one name, and it has no batch sizes
         sources, targets = _batch_num_nodes(graph, source), _batch_num_nodes(graph, target)
     return layout_from_edges(
         src.long(),
@@ -106,19 +105,23 @@ def _edges(graph: DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor
     if any("coo" in names for names in graph.formats().values()):
         src, dst = graph.edges(etype=etype, order="eid")
         return src, dst
-    src, dst, edge = graph.edges("all", etype=etype, order="srcdst")  # all that CSR and CSC give
+    src, dst, edge = graph.edges(
+        "all", etype=etype, order="srcdst"
+    )  # CSR and CSC have no other order
     src_by_id, dst_by_id = torch.empty_like(src), torch.empty_like(dst)
     return src_by_id.index_copy_(0, edge.long(), src), dst_by_id.index_copy_(0, edge.long(), dst)
 
 
 def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:
     nodes = graph.num_nodes(ntype)
-    if graph._batch_num_nodes is None:  # asking would make it a batch of one, half of it, for good
+    if (
+        graph._batch_num_nodes is None
+    ):  # batch_num_nodes() would set only one of the two batch sizes
         return torch.tensor([nodes], device=graph.device)
-    counts: Tensor = graph.batch_num_nodes(ntype).long().clone()  # it may be written to later
+    counts: Tensor = graph.batch_num_nodes(ntype).long().clone()  # the caller may write to it later
     if int(counts.sum()) != nodes:
         raise ValueError(
-            f"the graph has {nodes} {ntype!r} nodes, but its batch_num_nodes({ntype!r}) are "
-            f"{int(counts.sum())} in all; mend them with set_batch_num_nodes"
+            f"the graph has {nodes} {ntype!r} nodes, but its batch_num_nodes({ntype!r}) add up to "
+            f"{int(counts.sum())}; correct them with set_batch_num_nodes"
         )
     return counts

@@ -1,8 +1,8 @@
-"""A table of keys and values that is written in place, with exact gradients.
+"""A table of keys and values that is updated in place between calls, with exact gradients.
 
-Autograd would copy the table in every write. Here a write saves the rows that it replaces, and the
-backward pass restores them one write after the other. Memory grows with the number of written rows,
-not with steps times nodes. The gradient of the table is accumulated in place too.
+Autograd would copy the table at every write. Here a write saves the rows that it replaces, and the
+backward pass restores them write by write: memory grows with the number of written rows, not with
+steps times nodes. The gradient of the table is accumulated in place too.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.backend import InPlaceKernels
 from graphut.attention.backends import choose
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_dtypes
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.native.attention import NATIVE, backward_in_place, forward_in_place
+from graphut.attention.native.ops import gradient_buffer, trim_gradient
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.transforms import in_transform
 
-_KERNELS = "attention that reads keys and values in place"  # for an error message
+_NAME = "attention over keys and values in place"
 
 
 class KeyValueMemory:
-    """A table of keys and values, with the methods `write` and `attend`."""
+    """A table of keys and values that the kernels of "native" read between writes."""
 
-    def __init__(self, heads: int, kernels: InPlaceKernels) -> None:
+    def __init__(self, heads: int) -> None:
         self.heads = heads
-        self._table = _Table(kernels)
-        # An empty tensor that is passed from each write or read to the next, so that the backward
-        # pass visits them in reverse order.
+        self._table = _Table()
+        # An empty tensor. Each write and read returns a new one, so that autograd runs them in
+        # reverse order.
         self._chain = torch.empty(0)
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace the keys and values of `nodes`, `(A,)`, or of all nodes, by `(A, 2 H D)` rows.
+        """Replace keys and values of `nodes` `(A,)`, or of all nodes, by `rows` `(A, 2 H D)`.
 
-        Rows of all nodes become the table, so the caller must not use them again.
+        Rows of all nodes become the table itself, so the caller must not use them again.
         """
         recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
@@ -45,7 +46,7 @@ class KeyValueMemory:
         if not (tracked or recorded):
             self._table.write(nodes, rows)
             return
-        # The backward pass of earlier reads needs the replaced rows, even if the new rows have no
+        # The backward pass of an earlier read needs the replaced rows, even if the new rows have no
         # gradient.
         with torch.enable_grad():
             self._chain = _Write.apply(  # type: ignore[no-untyped-call]
@@ -57,7 +58,10 @@ class KeyValueMemory:
     ) -> Tensor:
         """Return attention `(A, H, D)` of the query rows of a frontier over the table.
 
-        Raise `TypeError` if the dtypes differ, because the kernels read raw memory.
+        Raises
+        ------
+        TypeError
+            If the dtypes of query and table differ, because the kernels read raw memory.
         """
         key, value = self._table.key_value()
         check_dtypes(query, key, value)
@@ -65,7 +69,7 @@ class KeyValueMemory:
             layout=layout, query=query, key=key, value=value, frontier=frontier, scale=scale
         )
         if not (torch.is_grad_enabled() and (query.requires_grad or self._chain.requires_grad)):
-            return self._table.kernels.forward(call)[0]
+            return forward_in_place(call)[0]
         out, self._chain = _Read.apply(  # type: ignore[no-untyped-call]
             self._chain, query, call, self._table
         )
@@ -73,15 +77,15 @@ class KeyValueMemory:
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """Return a memory if the backend for features like `like` supports it, else None."""
+    """Return a memory if such calls use the backend "native"; `like` has their dtype."""
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
-    kernels = choose(backend, empty_call(layout, heads, like)).in_place
-    return None if kernels is None else KeyValueMemory(heads, kernels)
+    chosen = choose(backend, empty_call(layout, heads, like))
+    return KeyValueMemory(heads) if chosen.name == NATIVE.name else None
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without rows, with the dtype and device of `like`, to choose a backend."""
+    """Return a call without rows, to choose a backend; `like` has the dtype of the features."""
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
@@ -90,18 +94,17 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 
 
 class _Table:
-    """The rows of the table, the rows that each write replaced, and the gradients.
+    """The current rows, the rows that each write replaced, and the gradients of reads.
 
-    With the replaced rows, the backward pass brings the table back to the state that each read saw.
+    A backward pass goes from the last read to the first. Before each, it restores the table.
     """
 
-    def __init__(self, kernels: InPlaceKernels) -> None:
-        self.kernels = kernels
+    def __init__(self) -> None:
         self.rows: Tensor | None = None  # (N, 2, H, D)
-        self.written = 0  # writes that are in the table now
+        self.written = 0  # number of writes in the table
         self._replaced: list[tuple[Tensor | None, Tensor | None]] = []  # by write
         self._grads: Tensor | None = None
-        self._grads_of = -1  # id of the backward pass that they belong to
+        self._grads_of = -1  # the backward pass that they belong to
 
     def key_value(self) -> tuple[Tensor, Tensor]:
         assert self.rows is not None
@@ -117,13 +120,13 @@ class _Table:
             self.rows.index_copy_(0, nodes, rows)
 
     def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows, and save the replaced ones."""
+        """Replace rows, and save the old ones."""
         self._replaced.append((nodes, rows))
         self._swap(self.written)
         self.written += 1
 
     def restore(self, written: int) -> None:
-        """Bring the table to its state after `written` writes."""
+        """Restore the table after the first `written` writes."""
         while self.written > written:
             self.written -= 1
             self._swap(self.written)
@@ -142,27 +145,27 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Return the gradients that the reads of a backward pass add to.
+        """Return the buffer to which the reads of a backward pass add their gradients.
 
-        Each pass begins with zeros, because an earlier one may have been interrupted.
+        It is zero at the start of each pass: an earlier pass may have stopped half-way.
         """
         assert self.rows is not None
         this_pass = torch._C._current_graph_task_id()
         if self._grads is None or self._grads_of != this_pass:
-            self._grads = self.kernels.zero_gradients(self.rows)
+            self._grads = gradient_buffer(self.rows).zero_()
         self._grads_of = this_pass
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of the rows of a write, and zero them for earlier writes."""
+        """Return the gradients of written rows, and reset them for the write before."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:
             self._grads = None
-            return self.kernels.trim_gradients(grads, self.rows)
+            return trim_gradient(grads, self.rows)
         taken = grads.index_select(0, nodes)
         grads.index_fill_(0, nodes, 0.0)
-        return self.kernels.trim_gradients(taken, self.rows)
+        return trim_gradient(taken, self.rows)
 
 
 class _Write(torch.autograd.Function):
@@ -177,8 +180,8 @@ class _Write(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
         grads = chain_grad, ctx.table.take_grads(ctx.nodes)
-        # The chain leads to all rows and queries.
-        return *refuse_second_derivatives(_KERNELS, grads, [chain_grad]), None, None
+        # All rows and queries are reached through the chain.
+        return *refuse_second_derivatives(_NAME, grads, [chain_grad]), None, None
 
 
 class _Read(torch.autograd.Function):
@@ -186,8 +189,8 @@ class _Read(torch.autograd.Function):
     def forward(
         ctx: Any, chain: Tensor, query: Tensor, call: AttentionCall, table: _Table
     ) -> tuple[Tensor, Tensor]:
-        out, softmax = table.kernels.forward(call)
-        # A query with history would keep the autograd graph alive.
+        out, softmax = forward_in_place(call)
+        # Detached, because the history of the query would keep the whole graph alive.
         ctx.call, ctx.table, ctx.written = replace(call, query=query.detach()), table, table.written
         ctx.save_for_backward(out, softmax, chain, query)
         return out, chain.clone()
@@ -199,8 +202,7 @@ class _Read(torch.autograd.Function):
         call = replace(ctx.call, key=key, value=value)
         key_grad, value_grad = ctx.table.open_grads().unbind(1)
         out, softmax, *inputs = ctx.saved_tensors
-        backward = ctx.table.kernels.backward
         with torch.no_grad():
-            query_grad = backward(call, out_grad, out, softmax, key_grad, value_grad)
+            query_grad = backward_in_place(call, out_grad, out, softmax, key_grad, value_grad)
         inputs += out_grad, chain_grad
-        return *refuse_second_derivatives(_KERNELS, (chain_grad, query_grad), inputs), None, None
+        return *refuse_second_derivatives(_NAME, (chain_grad, query_grad), inputs), None, None

@@ -1,8 +1,7 @@
-"""Edge layouts: who attends to whom, in the form that kernels read.
+"""Edge layouts: the edges of a graph in the form that kernels read.
 
-Where the in-neighbours of every destination are one interval of sources, two integers a
-destination replace all its edges (`IntervalLayout`); anything else is compressed rows by
-destination (`CSRLayout`).
+`IntervalLayout` needs two integers for each destination, because its in-neighbours are
+consecutive. `CSRLayout` holds all other graphs as compressed rows by destination.
 """
 
 from __future__ import annotations
@@ -31,67 +30,65 @@ from graphut.attention.transforms import (
 
 Device = torch.device | str
 T = TypeVar("T")
-_ALIGNED = 16  # bytes: kernels are compiled for such addresses
-
-
-def _none() -> None:
-    return None
+_ALIGNED = 16  # bytes; kernels are compiled for such addresses
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EdgeLayout(ABC):
-    """The edges of a graph by destination; made by `IntervalLayout` or `CSRLayout`.
+    """The edges of a graph by destination: an `IntervalLayout` or a `CSRLayout`.
 
-    The *canonical order* of edges is by destination, then by source. Where the
-    graph's own edge ids differ from it, `edge_ids[e]` is the graph's id of
-    canonical edge `e`; `None` says that they are the same.
+    The *canonical order* of edges is by destination, then by source. `edge_ids[e]` is the graph's
+    id of canonical edge `e`; `None` if the graph's ids are in canonical order.
 
     Raises
     ------
     TypeError, ValueError
-        If the index tensors are not int64, or name a source or an edge that does not exist.
+        If the index tensors are not int64, or refer to a source or an edge that does not exist.
     """
 
     num_src: int  #: number of source nodes
     dst_lengths: Tensor  #: (batch,) int64 on the CPU, destinations of each sentence
     src_lengths: Tensor  #: (batch,) int64 on the CPU, sources of each sentence
     edge_ids: Tensor | None = None
-    extra_nodes: bool = False  #: True if some nodes are known to stand for no token
-    _trusted: bool = field(default=False, repr=False)  # whether its maker knows that it is right
-    # Facts that need a look at the indices. They are found once, when the layout is made, and
-    # copied to other devices with it.
+    extra_nodes: bool = False  #: True if some nodes are not tokens
+    _trusted: bool = field(default=False, repr=False)  # whether to skip the checks
+    # Properties that depend on the indices. They are computed once, and copied to other devices.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
     _copies: dict[torch.device, EdgeLayout] = field(default_factory=dict, repr=False)
-    # Weak: two layouts that held each other would keep a device's memory until a collection.
-    _original: Callable[[], EdgeLayout | None] = field(default=_none, repr=False)
-    _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    # Weak: a cycle of references would keep memory of a device until a garbage collection.
+    _original: ref[EdgeLayout] | None = field(default=None, repr=False)
+    _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    _index_names: ClassVar[tuple[str, ...]]  # the fields that hold index tensors
-    _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that no tensor has
+    _index_names: ClassVar[tuple[str, ...]]  # the fields with index tensors
+    _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
 
     def __repr__(self) -> str:
-        """Return the sizes: the indices would fill pages."""
+        """Return the sizes, because the indices would fill pages."""
         return (
             f"{type(self).__name__}(num_dst={self.num_dst}, num_src={self.num_src}, "
             f"num_edges={self.num_edges}, sentences={len(self.dst_lengths)})"
         )
 
     def __post_init__(self) -> None:
-        """Refuse wrong indices; find out the facts, if they are not another device's."""
+        """Check and copy the indices, and compute the facts, unless they are given."""
         if in_transform():
-            for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
-                given = getattr(self, name)
-                object.__setattr__(self, name, None if given is None else unwrap_functorch(given))
+            self._replace_tensors(unwrap_functorch)
         with outside_transforms():
             if not self._trusted:
                 self._check()
-                self._copy_indices()
+                self._replace_tensors(Tensor.clone)  # the caller may write to the checked tensors
             if not self._facts:
                 self._facts.update(self._find_facts())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what `copy` and a worker process get: the layout without copies elsewhere."""
-        return {**vars(self), "_copies": {}, "_original": _none}
+        """Return the state without copies on other devices, for `copy` and worker processes."""
+        return {**vars(self), "_copies": {}, "_original": None}
+
+    def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
+        for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
+            given = getattr(self, name)
+            if given is not None:
+                object.__setattr__(self, name, change(given))
 
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
@@ -99,20 +96,14 @@ class EdgeLayout(ABC):
             if given is not None:
                 _check_index(name, given)
         self._check_rows()
-        for lengths, nodes in (("src_lengths", self.num_src), ("dst_lengths", self.num_dst)):
-            _check_lengths(lengths, getattr(self, lengths), nodes)
+        _check_lengths("src_lengths", self.src_lengths, self.num_src)
+        _check_lengths("dst_lengths", self.dst_lengths, self.num_dst)
         if self.edge_ids is not None:
             _check_permutation(self.edge_ids, int(self.in_degrees.sum()))
 
-    def _copy_indices(self) -> None:
-        """Copy the caller's tensors: kernels rely on the values that were checked."""
-        for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
-            given = getattr(self, name)
-            object.__setattr__(self, name, None if given is None else given.clone())
-
     @abstractmethod
     def _check_rows(self) -> None:
-        """Raise for the first row that names a source that does not exist."""
+        """Raise for the first row that refers to a source that does not exist."""
 
     def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
@@ -150,8 +141,8 @@ class EdgeLayout(ABC):
         return torch.cat([zero, self.in_degrees.cumsum(0)])
 
     @abstractmethod
-    def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
-        """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
+    def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
+        """Return the source of in-edge `offsets[e]` of destination `rows[e]`."""
 
     def destinations(self) -> Tensor:
         """Return the destination of every edge in canonical order, `(num_edges,)`."""
@@ -162,13 +153,13 @@ class EdgeLayout(ABC):
         """Return the source of every edge in canonical order, `(num_edges,)`."""
 
     def in_edges(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the in-edges of the destinations `rows`, of all if not given.
+        """Return the in-edges of the destinations `rows`, or of all, in canonical order.
 
         Returns
         -------
         tuple of Tensor
-            `(row, source, edge)`, one entry an edge in canonical order: the index
-            into `rows`, the source node, and the edge id in the graph's own order.
+            `(row, source, edge)`, each with one entry for each edge: the index into `rows`, the
+            source node, and the edge id of the graph.
         """
         if rows is None:
             edge = self.edge_ids
@@ -179,53 +170,53 @@ class EdgeLayout(ABC):
         index, offset = ragged_arange(degrees)
         node = rows[index]
         edge = self.row_starts[node] + offset
-        source = self.sources_of(node, offset)
+        source = self._sources_of(node, offset)
         return index, source, edge if self.edge_ids is None else self.edge_ids[edge]
 
     def to(self, device: Device) -> EdgeLayout:
-        """Return the layout on another device, copied there once and then kept: see `upload`."""
+        """Return the layout on another device; the copy is made once (see `upload`)."""
         target = torch.device(device)
         if target == self.device:
             return self
         return upload([self], target)[0]
 
-    def _known(self, device: torch.device) -> EdgeLayout | None:
-        """Return the layout on a device if it is there."""
+    def _on(self, device: torch.device) -> EdgeLayout | None:
+        """Return the layout on a device, if it has been copied there."""
         if device == self.device:
             return self
-        original = self._original()
-        return self._copies.get(device) if original is None else original._known(device)
+        original = None if self._original is None else self._original()
+        return self._copies.get(device) if original is None else original._on(device)
 
-    def _parts(self) -> dict[str, Tensor]:
-        """Return what a copy on another device is made of."""
+    def _tensors(self) -> dict[str, Tensor]:
+        """Return the tensors that a copy on another device needs."""
         indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
         found = {name: x for name, x in indices.items() if x is not None}
         return found | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
 
-    def _copy(self, parts: dict[str, Any], device: torch.device) -> EdgeLayout:
-        """Return a copy on another device, made of `_parts` there, and keep it."""
-        cuts = parts.pop("dst_cuts"), parts.pop("src_cuts")
-        parts |= {"_trusted": True, "_copies": {}, "_original": ref(self)}
-        copy = self._copies[device] = replace(self, **parts)
-        copy._derived[cu_seqlens] = cuts
+    def _copy(self, tensors: dict[str, Any], device: torch.device) -> EdgeLayout:
+        """Return a copy on another device, with its `_tensors`, and keep it."""
+        cuts = tensors.pop("dst_cuts"), tensors.pop("src_cuts")
+        copy = replace(self, **tensors, _trusted=True, _copies={}, _original=ref(self))
+        copy._cache[cu_seqlens] = cuts
+        self._copies[device] = copy
         return copy
 
     def cached(self, make: Callable[..., T], *sizes: int) -> T:
-        """Return `make(layout, *sizes)`, made once and kept with the layout."""
+        """Return `make(layout, *sizes)`, computed once and kept with the layout."""
         key = (make, sizes) if sizes else make
         made: T
-        if key in self._derived:
-            made = self._derived[key]
+        if key in self._cache:
+            made = self._cache[key]
         else:
             with outside_transforms():
                 made = make(self, *sizes)
             if not is_exporting():
-                self._derived[key] = made
+                self._cache[key] = made
         return made
 
 
 def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return where sentences begin and the last one ends, among destinations and among sources.
+    """Return the cumulative sentence lengths, of destinations and of sources.
 
     Examples
     --------
@@ -239,10 +230,10 @@ def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
 
 
 def upload(items: Sequence[Any], device: Device) -> list[Any]:
-    """Return tensors and layouts on a device, sent there together.
+    """Copy tensors and layouts to a device together.
 
-    From the CPU to a GPU they go in one piece of pinned memory, and nothing waits for the device.
-    A layout is copied once, and its copy is kept.
+    From the CPU to a GPU, all of them travel in one block of pinned memory, without a wait for the
+    device. A layout keeps its copy.
 
     Examples
     --------
@@ -252,23 +243,18 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
     (tensor([5, 3]), 3)
     """
     target = torch.device(device)
-    parts = [_unsent(item, target) for item in items]
+    found = [None if isinstance(item, Tensor) else item._on(target) for item in items]
+    parts = [
+        {"": item} if isinstance(item, Tensor) else item._tensors() if known is None else {}
+        for item, known in zip(items, found, strict=True)
+    ]
     with outside_transforms():
         sent = iter(_send([x for part in parts for x in part.values()], target))
-    found: list[Any] = []
-    for item, part in zip(items, parts, strict=True):
+    for place, (item, part) in enumerate(zip(items, parts, strict=True)):
         copies = {name: next(sent) for name in part}
-        if isinstance(item, EdgeLayout):
-            found.append(item._copy(copies, target) if copies else item._known(target))
-        else:
-            found.append(copies["x"])
+        if copies:
+            found[place] = copies[""] if isinstance(item, Tensor) else item._copy(copies, target)
     return found
-
-
-def _unsent(item: Tensor | EdgeLayout, device: torch.device) -> dict[str, Tensor]:
-    if isinstance(item, Tensor):
-        return {"x": item}
-    return item._parts() if item._known(device) is None else {}
 
 
 def _send(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
@@ -304,7 +290,7 @@ class IntervalLayout(EdgeLayout):
     """
 
     lo: Tensor  #: (num_dst,) int64, the first source of each destination
-    hi: Tensor  #: (num_dst,) int64, the end of its sources; as `lo` where there is no in-edge
+    hi: Tensor  #: (num_dst,) int64, the end of its sources; equal to `lo` without in-edges
     _index_names: ClassVar = ("lo", "hi")
     _size_names: ClassVar = ("num_src", "num_edges")
 
@@ -317,7 +303,7 @@ class IntervalLayout(EdgeLayout):
             row = int(wrong.nonzero()[0])
             raise ValueError(
                 f"row {row} has lo={int(lo[row])} and hi={int(hi[row])}, but 0 <= lo <= hi <= "
-                f"num_src={self.num_src} must hold"
+                f"num_src={self.num_src} is required"
             )
 
     def _find_facts(self) -> dict[str, int]:
@@ -330,7 +316,7 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def is_monotone(self) -> bool:
-        """True if no interval begins or ends before an earlier one, empty ones left out."""
+        """True if no interval begins or ends before an earlier one, ignoring empty intervals."""
         return self._facts["falls"] == 0
 
     @property
@@ -343,8 +329,7 @@ class IntervalLayout(EdgeLayout):
         """In-edges of each destination, `(num_dst,)`."""
         return self.hi - self.lo
 
-    def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
-        """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
+    def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
         return self.lo[rows] + offsets
 
     def sources(self) -> Tensor:
@@ -398,8 +383,7 @@ class CSRLayout(EdgeLayout):
         """Canonical index of each destination's first edge, `(num_dst + 1,)`."""
         return self.indptr
 
-    def sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
-        """Return the source of the `offsets[e]`-th in-edge of each destination `rows[e]`."""
+    def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
         return self.indices[self.indptr[rows] + offsets]
 
     def sources(self) -> Tensor:
@@ -417,26 +401,26 @@ def layout_from_edges(
     dst_lengths: Tensor | None = None,
     extra_nodes: bool = False,
 ) -> EdgeLayout:
-    """Return the layout of an edge list in any order: intervals where they fit, else CSR.
+    """Return the layout of an edge list in any order: intervals if they fit, else CSR.
 
     Parameters
     ----------
     src, dst : Tensor
-        `(num_edges,)` int64, the ends of each edge; an edge may occur more than once.
+        `(num_edges,)` int64, source and destination of each edge; edges may repeat.
     num_src, num_dst : int
-        Number of nodes on either side.
+        Number of sources and of destinations.
     src_lengths, dst_lengths : Tensor, optional
-        `(batch,)` nodes of each sentence or graph of the batch; one graph if not given.
+        `(batch,)` nodes of each sentence or graph of the batch; one graph by default.
     extra_nodes : bool
-        Say that some nodes stand for no token.
+        Whether some nodes are not tokens.
 
     Raises
     ------
     TypeError
-        If the ends are not 1-D int64.
+        If `src` or `dst` is not a 1-D int64 tensor.
     ValueError
-        If there are not as many sources as destinations, an edge's end is not one of the nodes, or
-        lengths are not those of the nodes.
+        If the tensors have different lengths, if an edge refers to a node that does not exist, or
+        if the lengths do not add up to the number of nodes.
 
     Examples
     --------
@@ -471,7 +455,7 @@ def layout_from_edges(
         "_trusted": True,
     }
     steps_by_one, rows = src.diff() == 1, indptr[1:-1]
-    steps_by_one[rows[(rows > 0) & (rows < len(src))] - 1] = True  # from one row to the next
+    steps_by_one[rows[(rows > 0) & (rows < len(src))] - 1] = True  # between two rows
     if bool(steps_by_one.all()):
         degrees, lo = indptr.diff(), indptr.new_zeros(num_dst)
         filled = degrees > 0
@@ -491,9 +475,9 @@ def _check_index(name: str, given: Any) -> None:
 
 def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
     if lengths.numel() and int(lengths.min()) < 0:
-        raise ValueError(f"{name} holds {int(lengths.min())}: no length is negative")
+        raise ValueError(f"{name} contains {int(lengths.min())}: a length must not be negative")
     if (total := int(lengths.sum())) != num_nodes:
-        raise ValueError(f"{name} are {total} in all, but there are {num_nodes} nodes")
+        raise ValueError(f"{name} add up to {total}, but there are {num_nodes} nodes")
 
 
 def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
@@ -502,7 +486,7 @@ def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
     low, high = ends.aminmax()
     if int(low) < 0 or int(high) >= num_nodes:
         node = int(ends[(ends < 0) | (ends >= num_nodes)][0])
-        raise ValueError(f"{name} holds node {node}, but there are {num_nodes} nodes on that side")
+        raise ValueError(f"{name} refers to node {node}, but num_{name} is {num_nodes}")
 
 
 def _check_permutation(edge_ids: Tensor, edges: int) -> None:
@@ -514,6 +498,6 @@ def _check_permutation(edge_ids: Tensor, edges: int) -> None:
     if bool(wrong.any()):
         edge = int(wrong.nonzero()[0])
         raise ValueError(
-            f"edge_ids is {int(edge_ids[edge])} for edge {edge}; it must hold each of 0 to "
+            f"edge_ids is {int(edge_ids[edge])} for edge {edge}; it must contain each of 0 to "
             f"{edges - 1} once"
         )

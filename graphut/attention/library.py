@@ -1,4 +1,4 @@
-"""The library of compiled kernels that this machine can run, and the arguments of a call."""
+"""The library of compiled kernels for this machine, and the C structures of its arguments."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 
 
 class Rows(Structure):
-    """Heads of features: entry `(i, h, f)` is `data[i * row + h * head + f]`."""
+    """Strided features: entry `(i, h, f)` is `data[i * row + h * head + f]`."""
 
     _fields_ = [("data", c_void_p), ("row", c_int64), ("head", c_int64)]
 
     @classmethod
     def of(cls, table: Tensor) -> Rows:
-        """Return the rows of `(N, H, D)`, whose features lie side by side."""
+        """Return the rows of `(N, H, D)` with adjacent features."""
         return cls(table.data_ptr(), *table.stride()[:2])
 
 
 class Table(Structure):
-    """`struct Table` of `native/call.h`, field by field."""
+    """The fields of `struct Table` in `native/call.h`."""
 
     _fields_ = [
         ("rows", Rows),
@@ -40,7 +40,7 @@ class Table(Structure):
 
 
 class Call(Structure):
-    """`struct Call` of `native/call.h`, field by field."""
+    """The fields of `struct Call` in `native/call.h`."""
 
     _fields_ = [
         *((name, c_int64) for name in ("rows", "heads", "key_feats", "value_feats")),
@@ -66,26 +66,23 @@ class Library:
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
         if not (same and hasattr(self._dll, "graphut_geometric")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
-        for function in (self._dll.graphut_forward, self._dll.graphut_backward):
-            function.argtypes = (POINTER(Call), c_int)
-        for function, tables in (
-            (self._dll.graphut_geometric, 2),
-            (self._dll.graphut_geometric_backward, 3),
+        call, pointer = POINTER(Call), c_void_p
+        for name, *arguments in (
+            ("forward", call, c_int),
+            ("backward", call, c_int),
+            ("geometric", call, *[pointer] * 2, c_int),
+            ("geometric_backward", call, *[pointer] * 3, c_int),
+            ("square_sums", POINTER(Table), c_int64, c_int64, c_int),
+            ("sort_edges", *[pointer] * 2, c_int64, c_int64, *[pointer] * 3),
         ):
-            function.argtypes = (POINTER(Call), *[c_void_p] * tables, c_int)
-            function.restype = None
-        self._dll.graphut_square_sums.argtypes = (POINTER(Table), c_int64, c_int64, c_int)
-        self._dll.graphut_square_sums.restype = None
-        sizes, pointers = (c_int64, c_int64), (c_void_p, c_void_p)
-        self._dll.graphut_sort_edges.argtypes = (*pointers, *sizes, *pointers, c_void_p)
-        self._dll.graphut_sort_edges.restype = None
+            getattr(self._dll, f"graphut_{name}").argtypes = arguments
 
     def lanes(self, dtype: torch.dtype) -> int:
-        """Return how many numbers a vector register holds."""
+        """Return the number of lanes of a vector register."""
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Write `out` and `softmax`; return whether they are finite."""
+        """Write `out` and `softmax`, and return whether they are finite."""
         return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
 
     def backward(self, call: Call, dtype: torch.dtype) -> None:
@@ -93,7 +90,7 @@ class Library:
         self._dll.graphut_backward(call, DTYPES[dtype])
 
     def geometric(self, call: Call, direction: Tensor, bias: Tensor) -> None:
-        """Write the entries of `bias` that are the call's edges."""
+        """Write the entries of `bias` that belong to edges of the call."""
         self._dll.graphut_geometric(call, direction.data_ptr(), bias.data_ptr(), DTYPES[bias.dtype])
 
     def geometric_backward(
@@ -104,7 +101,7 @@ class Library:
         self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what `graphut.attention.sorting.sort_edges` does, of contiguous tensors."""
+        """Sort contiguous edges as `graphut.attention.sorting.sort_edges` does."""
         results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
         pointers = (tensor.data_ptr() for tensor in results)
         self._dll.graphut_sort_edges(
@@ -113,13 +110,13 @@ class Library:
         return results
 
     def reads(self, table: Tensor) -> bool:
-        """Return whether the kernels read `(N, H, D)` where it lies."""
+        """Return whether the kernels can read `(N, H, D)` without a copy."""
         return table.device.type == "cpu" and table.dtype in DTYPES and table.stride(2) == 1
 
     def norms(self, *tables: Tensor) -> list[float]:
-        """Return the norm of all numbers of each `(N, H, D)`, infinity if it has no such square.
+        """Return the norm of each table `(N, H, D)`; infinity if its square overflows.
 
-        The tables have one dtype.
+        All tables have one dtype.
         """
         found = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
         threads, dtype = torch.get_num_threads(), DTYPES[tables[0].dtype]
@@ -128,19 +125,19 @@ class Library:
 
 
 def find_library() -> Library | None:
-    """Return the build for the widest instruction set that torch finds here, if there is one.
+    """Return the build for the widest instruction set of this machine, or None without a build.
 
-    The environment variable `GRAPHUT_NATIVE` names another one, such as one with a sanitizer.
+    The environment variable `GRAPHUT_NATIVE` names another build, such as one with a sanitizer.
     """
     if named := os.environ.get("GRAPHUT_NATIVE"):
         return Library(Path(named))
     found = torch.backends.cpu.get_cpu_capability()
     wider_first = {"AVX512": ("avx512", "avx2", "base"), "AVX2": ("avx2", "base")}
     for build in wider_first.get(found, ("base",)):
-        for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before that of one Python
+        for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before the suffix of one Python
             path = Path(__file__).parent / "native" / f"_{build}{suffix}"
             if path.exists():
-                # Without what it is linked to, such as OpenMP, it is as good as not there.
+                # Treat a library that cannot be loaded (for example, without OpenMP) as missing.
                 with suppress(OSError):
                     return Library(path)
     return None
@@ -150,12 +147,12 @@ _LIBRARY = find_library()
 
 
 def compiled() -> Library | None:
-    """Return the library that `find_library` found when graphut was imported."""
+    """Return the library that was found when graphut was imported, or None."""
     return _LIBRARY
 
 
 def is_built() -> bool:
-    """Return whether there is a library; warn once where there is none."""
+    """Return whether the kernels are compiled; warn once if not."""
     if _LIBRARY is None:
         _warn_that_none_is_built()
     return _LIBRARY is not None
@@ -165,7 +162,7 @@ def is_built() -> bool:
 def _warn_that_none_is_built() -> None:
     warnings.warn(
         "graphut's compiled kernels are not here, and edge attention is several times slower "
-        "without them: install graphut again where there is a C++ compiler (such as g++)",
+        "without them: install a C++ compiler (such as g++), and then graphut again",
         RuntimeWarning,
         stacklevel=1,
     )

@@ -1,4 +1,4 @@
-"""Edge layouts as pytrees: so that an exported program takes any graph as an input."""
+"""Edge layouts as pytrees, so that an exported program takes any graph as an input."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ T = TypeVar("T", bound=type)
 
 @dataclass(frozen=True)
 class _Constants:
-    """The facts of a layout that an exported program takes for granted."""
+    """The facts of a layout that are constant in an exported program."""
 
     extra_nodes: bool
     has_empty_rows: bool
     is_monotone: bool
-    # Most often a layout is taken apart and put together again with the same tensors. Then this
-    # one is returned, with its caches.
+    # A layout is mostly flattened and unflattened with the same tensors. Then this one is returned,
+    # with its cache.
     layout: Any = field(default=None, compare=False, repr=False)
 
 
 def as_pytree(cls: T) -> T:
-    """Register a class of layouts, whose leaves are index tensors and sizes; return the class.
+    """Register a class of layouts, with index tensors and sizes as leaves, and return it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ragged arrays, which are rows of different lengths one after another: positions and sums."""
+"""Ragged arrays: rows of different lengths in one tensor, with their positions and sums."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from torch import Tensor
 
 
 def starts(lengths: Tensor) -> Tensor:
-    """Return where each row begins, given the length of each."""
+    """Return the start of each row, given the lengths of all rows."""
     return lengths.cumsum(0) - lengths
 
 
 def positions(lengths: Tensor) -> Tensor:
-    """Return the position of each entry in its row, from 0."""
+    """Return the position of each entry in its row, counted from 0."""
     return ragged_arange(lengths)[1]
 
 
 def ragged_arange(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Return `(row, position)` of every entry of a ragged array whose rows have these lengths.
+    """Return row and position of every entry of a ragged array with rows of the given lengths.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def ragged_arange(lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def earlier_equals(values: Tensor) -> Tensor:
-    """Return how many entries before each one are equal to it, `(N,)` int64.
+    """Count the earlier entries that are equal to each entry, `(N,)` int64.
 
     Examples
     --------
@@ -43,15 +43,15 @@ def earlier_equals(values: Tensor) -> Tensor:
 
 
 def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Add up the values of each row, `(rows, ...)`: always in the same order, to the same bits.
+    """Sum the values of each row, `(rows, ...)`, in a deterministic order.
 
-    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`. Values of 16 bits are added
-    up in float32: in 16 bits a long sum would stop growing.
+    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`. 16-bit values are summed in
+    float32, because a long sum in 16 bits stops growing.
     """
     if values.dtype in (torch.bfloat16, torch.float16):
         return row_sums(values.float(), row, rows).to(values.dtype)
     sums = values.new_zeros(rows, *values.shape[1:])
-    if values.is_cuda:  # where `index_add` adds in whatever order threads come; this one sorts
+    if values.is_cuda:  # `index_add` is not deterministic there; `index_put` sorts
         return sums.index_put((row,), values, accumulate=True)
     return sums.index_add(0, row, values)
 
@@ -69,6 +69,6 @@ def row_log_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
     >>> row_log_sums(torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0, 0, 2]), 3)
     tensor([0.6931,   -inf, 2.0000])
     """
-    # The maximum only guards the exponential: its gradient is zero.
+    # The maximum only prevents overflow; its gradient is zero.
     top = row_maxima(values.detach(), row, rows)
     return row_sums((values - top[row]).exp(), row, rows).log() + top

@@ -1,4 +1,4 @@
-"""An error in place of second derivatives, for kernels that have none."""
+"""Errors for second derivatives of kernels that have none."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ def refuse_second_derivatives(
 ) -> tuple[Tensor | None, ...]:
     """Return gradients that raise `RuntimeError` when they are differentiated.
 
-    `what` has no second derivatives, and says so in the error. Each gradient depends on all
-    `inputs`, those of the forward pass and the gradients of its outputs, and leads from each of
-    them to the error. Torch's `once_differentiable` does not: a call of `torch.autograd.grad`
-    leaves its error out, and returns wrong numbers.
+    `what` names the function in the error. `inputs` are the tensors on which the gradients depend:
+    the inputs of the forward pass and the gradients of its outputs. With torch's
+    `once_differentiable`, `torch.autograd.grad` skips the error and returns wrong numbers.
     """
     if not torch.is_grad_enabled():
         return tuple(grads)

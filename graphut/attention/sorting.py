@@ -1,4 +1,4 @@
-"""Sorting of edges by their ends."""
+"""Sort edges by destination and source."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from graphut.attention.transforms import in_transform, is_intercepted
 def sort_edges(
     src: Tensor, dst: Tensor, num_src: int, num_dst: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return edges by destination, then by source; equal ones stay in their order.
+    """Sort edges by destination, then by source; the sort is stable.
 
-    The compiled kernels take two passes over the edges; without them, torch sorts.
+    The compiled kernels pass over the edges twice; without them, torch sorts.
 
     Parameters
     ----------
     src, dst : Tensor
-        `(E,)` int64, the ends of each edge.
+        `(E,)` int64, source and destination of each edge.
     num_src, num_dst : int
-        Number of nodes on either side, above all ends.
+        Number of sources and of destinations.
 
     Returns
     -------
     tuple of Tensor
         `(starts, sources, order)`: the edges to node `i` are `order[starts[i]:starts[i + 1]]`,
-        and `sources` are theirs.
+        and their sources `sources[starts[i]:starts[i + 1]]`.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def sort_edges(
 def sort_edges_by_torch(
     src: Tensor, dst: Tensor, num_src: int, num_dst: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what `sort_edges` does, on every device and in traced programs."""
+    """Sort edges by torch, on every device and in traced programs."""
     order = torch.argsort(dst * num_src + src, stable=True)
-    # Counts in a tensor whose size does not depend on what the numbers are.
+    # Unlike bincount, this has a size that does not depend on values, for tracing.
     counts = dst.new_zeros(num_dst + 1).index_add(0, dst + 1, torch.ones_like(dst))
     return counts.cumsum(0), src[order], order

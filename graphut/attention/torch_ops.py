@@ -1,4 +1,4 @@
-"""Attention in plain torch, on any device: dense tiles where they fit, else segments of edges."""
+"""Attention in plain torch, on any device: by dense tiles, or by segments of edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphut.attention.transforms import in_transform
 
 
 def torch_attention(call: AttentionCall) -> AttentionResult:
-    """Attend by tiles over interval layouts, by segments where single edges are needed."""
+    """Compute plain attention on interval layouts by tiles, and all other calls by segments."""
     return AttentionResult(tile_attention(call)) if _is_tiled(call) else segment_attention(call)
 
 
@@ -25,7 +25,7 @@ def _is_tiled(call: AttentionCall) -> bool:
 
 
 def segment_attention(call: AttentionCall) -> AttentionResult:
-    """Attend edge by edge: scores, softmax over the in-edges of each row, weighted sums."""
+    """Compute scores of edges, their softmax over the in-edges of each row, and weighted sums."""
     row, source, _ = call.edges
     query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
     scores = edge_dot(query, key, row, source) * call.scale
@@ -42,12 +42,12 @@ def segment_attention(call: AttentionCall) -> AttentionResult:
 
 def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
     index = row[:, None].expand_as(scores)
-    # The maximum only guards the exponential: its gradient is zero.
+    # The maximum only prevents overflow; its gradient is zero.
     top = scores.new_full((rows, scores.shape[1]), -torch.inf)
     top = top.scatter_reduce(0, index, scores.detach(), "amax")
     exp = (scores - top.clamp_min(torch.finfo(top.dtype).min)[row]).exp()
     total = exp.new_zeros(rows, scores.shape[1]).index_add(0, row, exp)
-    # A live row's total is at least 1; that of a row whose scores are all -inf is 0.
+    # The total is at least 1, or 0 if all scores of a row are -inf.
     return exp / total.clamp_min(0.5)[row]
 
 
@@ -55,6 +55,6 @@ TORCH = Backend(
     name="torch",
     attend=torch_attention,
     transformable=True,
-    # On single edges DGL's kernels beat plain torch.
+    # DGL is faster than segments.
     auto_rank=lambda call: 1 if _is_tiled(call) else 3,
 )

@@ -1,7 +1,8 @@
-"""The transforms of torch.func, and forward-mode AD: whether one is at work, and how to leave it.
+"""Detect and leave the transforms of torch.func, tracing, and autocast.
 
-Inside of `grad`, `jvp` and `vmap` each new tensor belongs to the transform, and is void after it.
-What is kept with a layout is made outside of them, and outside of `torch.inference_mode`.
+Inside of `grad`, `jvp` and `vmap`, new tensors belong to the transform, and are invalid after it.
+Therefore tensors that are kept with a layout are made outside of the transforms, and outside of
+`torch.inference_mode`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 
 def in_transform() -> bool:
-    """Return whether derivatives may be taken that a backend's own gradient knows nothing of.
+    """Return whether a transform of torch.func or forward-mode AD is active.
 
     Examples
     --------
@@ -38,14 +39,14 @@ def in_transform() -> bool:
 
 
 def in_vmap() -> bool:
-    """Return whether a tensor may have many values, which no check can look at."""
+    """Return whether `vmap` is active, so that a check cannot read the values of a tensor."""
     return _in_torch_func() and any(
         layer.key() == TransformType.Vmap for layer in get_interpreter_stack() or ()
     )
 
 
 def is_intercepted() -> bool:
-    """Return whether torch records what is done, on tensors that may have no numbers.
+    """Return whether torch traces or intercepts operators, perhaps on tensors without values.
 
     Examples
     --------
@@ -58,15 +59,14 @@ def is_intercepted() -> bool:
 
 
 def is_exporting() -> bool:
-    """Return whether `torch.export` runs the code on tensors without numbers, not to be kept."""
+    """Return whether `torch.export` traces the code, with tensors that must not be kept."""
     return is_compiling() and not is_dynamo_compiling()
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
-    """Return a context outside of all transforms of torch.func, and of `torch.inference_mode`.
+    """Return a context outside of all transforms of torch.func and of `torch.inference_mode`.
 
-    A tensor that is made in it can be kept when the transform has ended, and a later backward pass
-    may use it.
+    Tensors made in it stay valid after the transform, and in later backward passes.
     """
     if is_compiling():
         return nullcontext()
@@ -80,8 +80,8 @@ def outside_transforms() -> AbstractContextManager[Any]:
 
 
 def outside_autocast(device: str) -> AbstractContextManager[Any]:
-    """Return a context in which torch takes the dtypes that are given, on a type of devices."""
-    # Entering torch.autocast takes longer than all checks of a call, so it is avoided if possible.
+    """Return a context that disables autocast for a type of devices."""
+    # Entering torch.autocast takes longer than all checks of a call, so avoid it if possible.
     # The device "meta" has no autocast.
     if is_compiling() or (
         torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
@@ -91,23 +91,23 @@ def outside_autocast(device: str) -> AbstractContextManager[Any]:
 
 
 def _in_torch_func() -> bool:
-    # torch.compile, which takes an interpreter for an object, goes through transforms by itself.
+    # torch.compile traces transforms itself, and cannot trace `peek_interpreter_stack`.
     return not is_compiling() and peek_interpreter_stack() is not None
 
 
 def unwrap_functorch(indices: Tensor) -> Tensor:
-    """Return the tensor of indices that a transform has wrapped.
+    """Return a tensor of indices without the wrappers of torch.func.
 
     Raises
     ------
     ValueError
-        If it is another one for each example of `vmap`.
+        If `vmap` has different indices for each example.
     """
     while not is_compiling() and is_functorch_wrapped_tensor(indices):
         if is_batchedtensor(indices):
             raise ValueError(
-                "torch.func.vmap goes over graphs or frontiers, but all its examples must have the "
-                "same: give it features alone, or batch the graphs with dgl.batch"
+                "torch.func.vmap maps over graphs or frontiers, but they must be the same for all "
+                "examples: map over features only, or batch the graphs with dgl.batch"
             )
         indices = get_unwrapped(indices)
     return indices

@@ -14,8 +14,8 @@ from graphut.attention.backends import check_backend
 from graphut.attention.checks import check_frontier
 from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
+from graphut.attention.geometric import geometric_bias
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
-from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.nn.checks import check_feat, check_one_feat
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -390,7 +390,7 @@ class MultiHeadAttention(nn.Module):
             )
         alpha, beta, gamma = self.score_terms
         toward = self.direction(rows).to(wide).unflatten(1, (self.num_heads, 2)) * beta + gamma
-        bias = fast_geometric_bias(layout, query * alpha, key, toward, frontier)
+        bias = geometric_bias(layout, query * alpha, key, toward, frontier)
         return {"scale": 0.0, "edge_bias": bias, "allow_zero_in_degree": True}
 
     def extra_repr(self) -> str:

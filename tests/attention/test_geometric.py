@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, geometric
-from graphut.attention.geometric import geometric_bias
+from graphut.attention.geometric import geometric_bias, plain_geometric_bias
 from graphut.attention.layout import layout_from_edges
-from graphut.attention.native.geometric import fast_geometric_bias
+from graphut.attention.library import compiled
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import assert_same, gradients, normal, pairs_of
 from tests.nn.cases import rows_graph
@@ -48,7 +49,7 @@ def naive_weights(layout: EdgeLayout, query: Tensor, key: Tensor, toward: Tensor
 
 
 Biases = Callable[..., Tensor]
-BIASES = [geometric_bias, fast_geometric_bias]
+BIASES = [plain_geometric_bias, geometric_bias]
 
 
 def make_inputs(size: int, feats: int = FEATS) -> list[Tensor]:
@@ -109,7 +110,7 @@ def test_geometric_bias_does_not_lose_digits_in_long_batches(bias: Biases) -> No
     layout = Complete().layout([40] * 40)
     query, key = (normal(1600, HEADS, FEATS, seed=n) for n in (0, 1))
     zeros = torch.zeros(1600, HEADS, 2)
-    exact = geometric_bias(layout, query, key, zeros.double(), None)[-1600:].exp()
+    exact = plain_geometric_bias(layout, query, key, zeros.double(), None)[-1600:].exp()
     found = bias(layout, query.float(), key.float(), zeros, None)[-1600:].exp()
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), exact, atol=1e-6, rtol=1e-4)
@@ -122,3 +123,22 @@ def test_geometric_bias_of_large_scores_is_exact(bias: Biases) -> None:
         found = bias(layout, one * score, one, torch.zeros(3, 1, 2), None)[:3, 0]
         near, far = (0.0, -200.0) if score > 0 else (-200.0, -200.0)
         assert found.tolist() == [-torch.inf, near, far]
+
+
+@pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+def test_geometric_bias_is_the_plain_one_where_the_kernels_cannot_be_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layout, inputs, calls = Complete().layout([3]), make_inputs(3), []
+
+    def plain(*given: Any) -> Tensor:
+        calls.append(given)
+        return plain_geometric_bias(*given)
+
+    monkeypatch.setattr(geometric, "plain_geometric_bias", plain)
+    expected = geometric_bias(layout, *inputs, None).exp()
+    assert not calls
+    torch.vmap(lambda query: geometric_bias(layout, query, *inputs[1:], None))(inputs[0][None])
+    monkeypatch.setattr(geometric, "compiled", lambda: None)
+    assert_same([geometric_bias(layout, *inputs, None).exp()], [expected])
+    assert len(calls) == 2

@@ -10,7 +10,6 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.library import compiled
-from graphut.attention.native.attention import NATIVE
 from graphut.topology import Causal, Complete
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -18,8 +17,6 @@ from tests.helpers import assert_same, gradients, normal
 pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
 
 HEADS = 2
-KERNELS = NATIVE.in_place
-assert KERNELS is not None
 GRAPHS = {
     "complete": Complete().layout([5, 1, 3]),
     "causal": Causal().layout([6, 3]),
@@ -35,7 +32,7 @@ def rows_of(nodes: list[int] | None, table: Tensor) -> tuple[Tensor | None, Tens
 
 
 def in_place(layout: EdgeLayout, tables: list[Tensor], queries: list[Tensor]) -> list[Tensor]:
-    memory = KeyValueMemory(HEADS, KERNELS)
+    memory = KeyValueMemory(HEADS)
     outs = []
     for (written, read), table, query in zip(STEPS, tables, queries, strict=True):
         memory.write(*rows_of(written, table * 1))
@@ -134,7 +131,7 @@ def test_key_value_memory_is_gone_with_its_graph() -> None:
     """No cycle of references keeps the rows until the garbage collector comes."""
     layout = GRAPHS["complete"]
     tables, queries = drawn(layout, 4)
-    memory = KeyValueMemory(HEADS, KERNELS)
+    memory = KeyValueMemory(HEADS)
     memory.write(None, tables[0])
     out = memory.attend(layout, queries[0], None, 0.5)
     table = weakref.ref(memory._table)
@@ -170,7 +167,7 @@ def test_key_value_memory_begins_each_backward_pass_anew() -> None:
 def test_key_value_memory_may_be_read_twice_between_two_writes() -> None:
     layout = GRAPHS["complete"]
     [table, *_], queries = drawn(layout, 4)
-    memory = KeyValueMemory(HEADS, KERNELS)
+    memory = KeyValueMemory(HEADS)
     memory.write(None, table * 1)
     found = [memory.attend(layout, query, None, 0.5) for query in queries]
     key, value = table.unflatten(1, (2, HEADS, -1)).unbind(1)
@@ -186,7 +183,7 @@ def test_key_value_memory_untracked_writes_keep_what_tracked_reads_need(grad: bo
     layout = GRAPHS["causal"]
     tables, queries = drawn(layout, 4)
     tables = [tables[0], *(table.detach() for table in tables[1:])]
-    memory, outs = KeyValueMemory(HEADS, KERNELS), []
+    memory, outs = KeyValueMemory(HEADS), []
     for (written, read), table, query in zip(STEPS, tables, queries, strict=True):
         with torch.set_grad_enabled(grad or table is tables[0]):
             memory.write(*rows_of(written, table * 1))
@@ -203,7 +200,7 @@ def test_key_value_memory_refuses_a_query_of_another_dtype(dtype: torch.dtype) -
     """An adapter of the query map may return another dtype than the map of keys and values."""
     layout = GRAPHS["complete"]
     [table, *_], [query, *_] = drawn(layout, 4, torch.float32)
-    memory = KeyValueMemory(HEADS, KERNELS)
+    memory = KeyValueMemory(HEADS)
     memory.write(None, table)
     with pytest.raises(TypeError, match=f"key is torch.float32, but query is {dtype}"):
         memory.attend(layout, query.to(dtype), None, 0.5)

@@ -19,10 +19,9 @@ import torch
 from graphut.attention import edge_attention, library
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
-from graphut.attention.geometric import geometric_bias
+from graphut.attention.geometric import geometric_bias, plain_geometric_bias
 from graphut.attention.library import DTYPES, Call, Library, compiled, find_library
 from graphut.attention.native import ops
-from graphut.attention.native.geometric import fast_geometric_bias
 from graphut.topology import Causal
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients, normal
@@ -161,7 +160,7 @@ def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         assert_same([out, *found], [expected, *torch.autograd.grad(expected, tables, upstream)])
     query, key, _ = tables
     given = (layout, query, key, query[..., :2], None)
-    fast, plain = (make(*given).exp() for make in (fast_geometric_bias, geometric_bias))
+    fast, plain = (make(*given).exp() for make in (geometric_bias, plain_geometric_bias))
     assert_same([fast, *gradients([fast], tables[:2])], [plain, *gradients([plain], tables[:2])])
 
 

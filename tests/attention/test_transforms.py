@@ -225,7 +225,7 @@ def test_unwrap_functorch_takes_wrappers_off_and_refuses_a_batch() -> None:
     index, found = torch.tensor([1, 2]), []
     grad(lambda x: found.append(unwrap_functorch(index.clone() + 0)) or x.sum())(torch.ones(2))
     assert found[0].tolist() == [1, 2] and unwrap_functorch(index) is index
-    with pytest.raises(ValueError, match=r"vmap goes over graphs or frontiers.*dgl.batch"):
+    with pytest.raises(ValueError, match=r"vmap maps over graphs or frontiers.*dgl.batch"):
         vmap(unwrap_functorch)(index)
 
 

@@ -1,1 +1,1 @@
-"""Edge attention in C++: fastest on the CPU, and optional."""
+"""Edge attention in C++, the fastest on a CPU; optional."""

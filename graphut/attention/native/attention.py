@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from graphut.attention.backend import AttentionResult, Backend, InPlaceKernels
+from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 from graphut.attention.checks import check_features
 from graphut.attention.layout import EdgeLayout, IntervalLayout
@@ -18,18 +18,14 @@ from graphut.attention.native.ops import (
     attend,
     check_one_gradient,
     edge_attention_op,
-    trim_gradients,
     write_gradients,
-    zero_gradients,
 )
 from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
-    """Attend in blocks of rows where they share intervals of sources, row by row elsewhere."""
-    if not _in_blocks(call):
-        call = call.with_bias_by_edge()  # row by row, a bias is looked up by edge
+    """Compute attention in blocks of rows on interval layouts, row by row on others."""
     tables, edges, scalars = _arguments(call)
     if is_intercepted():
         return AttentionResult(edge_attention_op(*tables, *edges, *scalars)[0])
@@ -37,19 +33,15 @@ def native_attention(call: AttentionCall) -> AttentionResult:
     return AttentionResult(out)
 
 
-def _in_blocks(call: AttentionCall) -> bool:
-    """Return whether rows share intervals of sources."""
-    return call.layout.cached(edge_tensors).indices.numel() == 0
-
-
-def _forward(call: AttentionCall) -> tuple[Tensor, Tensor]:
+def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
+    """Return output and softmax for `backward_in_place`, without autograd."""
     out, softmax, finite = attend(*_arguments(call))
     if not finite:
         check_features(call)
     return out, softmax
 
 
-def _backward(
+def backward_in_place(
     call: AttentionCall,
     out_grad: Tensor,
     out: Tensor,
@@ -57,35 +49,32 @@ def _backward(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
+    """Return the query's gradient, and add the gradients of key and value to their buffers."""
     check_one_gradient(out_grad)
-    none = softmax.new_empty(0)
-    sums = Gradients(key_grad, value_grad, none, none)
+    sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
     return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)
 
 
 def _arguments(call: AttentionCall) -> tuple[Tables, Edges, ScalarArgs]:
-    edges, wide = call.layout.cached(edge_tensors), call.score_dtype
-    bias, table = (None if x is None else x.to(wide) for x in (call.edge_bias, call.relative_bias))
-    tables = Tables(call.query, call.key, call.value, call.frontier, bias, table)
-    kernel = "fastest" if _in_blocks(call) else "rows"
-    assert isinstance(call.seed, int)  # one on a device is for other backends
+    edges = call.layout.cached(edge_tensors)
+    bias = None if call.edge_bias is None else call.edge_bias.to(call.score_dtype)
+    tables = Tables(call.query, call.key, call.value, call.frontier, bias)
+    kernel = "rows" if edges.indices.numel() else "fastest"
+    assert isinstance(call.seed, int)  # only a GPU has seeds in tensors
     return tables, edges, ScalarArgs(call.scale, call.dropout, call.seed, kernel)
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:
     """Return the index tensors of a layout for the kernels."""
-    return Edges(*(index.contiguous() for index in _edge_tensors(layout)))
-
-
-def _edge_tensors(layout: EdgeLayout) -> Edges:
-    none = layout.row_starts.new_empty(0)
+    none, starts = layout.row_starts.new_empty(0), layout.row_starts
     ids = none if layout.edge_ids is None else layout.edge_ids
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
-        return Edges(layout.lo, layout.hi, none, layout.row_starts, ids, none, none, none)
-    starts, sources = layout.row_starts, layout.sources()
-    ends = layout.destinations(), sources
-    first, node, edge = sort_edges(*ends, layout.num_dst, layout.num_src)
-    return Edges(starts, starts[1:], sources, starts, ids, first, node, edge)
+        found = (layout.lo, layout.hi, none, starts, ids, none, none, none)
+    else:
+        sources = layout.sources()
+        by_source = sort_edges(layout.destinations(), sources, layout.num_dst, layout.num_src)
+        found = (starts, starts[1:], sources, starts, ids, *by_source)
+    return Edges(*(index.contiguous() for index in found))
 
 
 NATIVE = Backend(
@@ -96,5 +85,4 @@ NATIVE = Backend(
     returns_weights=False,
     is_installed=is_built,
     auto_rank=lambda call: 0,
-    in_place=InPlaceKernels(_forward, _backward, zero_gradients, trim_gradients),
 )

@@ -18,11 +18,11 @@ KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 
 
 class Edges(NamedTuple):
-    """The index tensors of a layout; what it has not is a tensor without entries."""
+    """The index tensors of a layout; tensors that it does not need have no entries."""
 
     start: Tensor  # (num_dst,) first entry of each destination's sources
     stop: Tensor  # (num_dst,) the entry after the last
-    indices: Tensor  # (E,) sources; of no entries where `start` and `stop` are sources themselves
+    indices: Tensor  # (E,) sources; empty if `start` and `stop` are sources themselves
     first_edge: Tensor  # (num_dst + 1,) canonical index of each destination's first edge
     edge_ids: Tensor  # (E,) edge id of each canonical edge
     column_start: Tensor  # (num_src + 1,) first entry of each source's edges
@@ -31,18 +31,17 @@ class Edges(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tensors of a call that are no index of its layout."""
+    """The features, the frontier and the bias of a call."""
 
     query: Tensor  # (A, H, D)
     key: Tensor  # (N_src, H, D)
     value: Tensor  # (N_src, H, Dv)
     frontier: Tensor | None  # (A,)
     bias: Tensor | None  # (E, H) or (E, 1)
-    table: Tensor | None  # (H, 2 R + 1), the relative bias
 
 
 class ScalarArgs(NamedTuple):
-    """The arguments of a call that are no tensors."""
+    """The scalar arguments of a call."""
 
     scale: float
     dropout: float
@@ -51,22 +50,21 @@ class ScalarArgs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Room for gradients; that of key and value is from `gradient_room`, or `zero_gradients`."""
+    """Buffers for gradients; `gradient_buffer` allocates them for key and value."""
 
     key: Tensor
     value: Tensor
-    bias: Tensor  # (E, H), or of no entries
-    table: Tensor  # (H, 2 R + 1), or of no entries
+    bias: Tensor  # (E, H), or empty
 
 
 _TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
-# Edges one by one: torch takes a list of tensors apart and together again at every call.
+# Each index tensor is an argument: torch would unpack and pack a list of tensors in each call.
 _HINTS = get_type_hints(Tables) | get_type_hints(Edges) | get_type_hints(ScalarArgs)
 _SCHEMA = ", ".join(f"{_TYPES[hint]} {name}" for name, hint in _HINTS.items())
 
 
 def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
-    """Return the arguments of an operator as what they are."""
+    """Cast the operator's flat argument list to typed fields."""
     tables, edges = len(Tables._fields), len(Tables._fields + Edges._fields)
     return (
         Tables(*arguments[:tables]),
@@ -76,9 +74,9 @@ def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
 
 
 def attend(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor, bool]:
-    """Return what `forward` does, and whether all of it is finite."""
-    tables = _contiguous(tables)
-    out, softmax = _results(tables)
+    """Run `forward` without its check, and also return whether the output is finite."""
+    tables = _readable(tables)
+    out, softmax = _outputs(tables)
     call = make_call(tables, edges, scalars)
     call.out, call.softmax = Rows.of(out), softmax.data_ptr()
     return out, softmax, _library().forward(call, tables.query.dtype)
@@ -89,7 +87,7 @@ def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, 
     out, softmax, finite = attend(tables, edges, scalars)
     if not finite:
         check_finite(query=tables.query, key=tables.key, value=tables.value)
-        raise ValueError(f"scores or values are too large for {softmax.dtype}: make them smaller")
+        raise ValueError(f"scores or values overflow {softmax.dtype}: scale them down")
     return out, softmax
 
 
@@ -104,7 +102,7 @@ edge_attention_op = torch.library.custom_op(
 
 @edge_attention_op.register_fake
 def _(*arguments: Any) -> tuple[Tensor, Tensor]:
-    return _results(_split(arguments)[0])
+    return _outputs(_split(arguments)[0])
 
 
 def backward(
@@ -114,23 +112,18 @@ def backward(
     tables: Tables,
     edges: Edges,
     scalars: ScalarArgs,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of query, key, value, bias and table (of no entries without one)."""
-    _, key, value, _, bias, table = tables
-    sums = Gradients(
-        gradient_room(key),
-        gradient_room(value),
-        softmax.new_empty(0) if bias is None else softmax.new_zeros(bias.shape[0], key.shape[1]),
-        softmax.new_empty(0) if table is None else softmax.new_zeros(table.shape),
-    )
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the gradients of query, key, value and bias (empty without a bias)."""
+    key, value, bias = tables.key, tables.value, tables.bias
+    bias_shape = (0,) if bias is None else (bias.shape[0], key.shape[1])
+    sums = Gradients(gradient_buffer(key), gradient_buffer(value), softmax.new_zeros(bias_shape))
     query_grad = write_gradients(out_grad, out, softmax, tables, edges, scalars, sums, add=False)
     one_for_all_heads = bias is not None and bias.shape[1] == 1
     return (
         query_grad,
-        trim_gradients(sums.key, key),
-        trim_gradients(sums.value, value),
+        trim_gradient(sums.key, key),
+        trim_gradient(sums.value, value),
         sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias,
-        sums.table,
     )
 
 
@@ -145,14 +138,14 @@ def write_gradients(
     *,
     add: bool,
 ) -> Tensor:
-    """Return the query's gradient, and write those of key and value, or add them to `sums`."""
-    tables, out_grad = _contiguous(tables), _side_by_side(out_grad)
+    """Return the query's gradient, and write the other gradients to `sums`, or add them."""
+    tables, out_grad = _readable(tables), _unit_stride(out_grad)
     query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
     call = make_call(tables, edges, scalars)
     call.out, call.softmax, call.out_grad = Rows.of(out), softmax.data_ptr(), Rows.of(out_grad)
     call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
-    call.value_grad, call.bias_grad = Rows.of(sums.value), _pointer(sums.bias)
-    call.table_grad, call.adds = _pointer(sums.table), add
+    call.value_grad, call.bias_grad = Rows.of(sums.value), sums.bias.data_ptr()
+    call.adds = add
     _library().backward(call, tables.query.dtype)
     return query_grad
 
@@ -163,22 +156,15 @@ edge_attention_backward_op = torch.library.custom_op(
     mutates_args=(),
     device_types="cpu",
     schema=f"(Tensor out_grad, Tensor out, Tensor softmax, {_SCHEMA}) -> "
-    "(Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "(Tensor, Tensor, Tensor, Tensor)",
 )
 
 
 @edge_attention_backward_op.register_fake
-def _(
-    out_grad: Tensor, out: Tensor, softmax: Tensor, *arguments: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    given, _, _ = _split(arguments)
-    return (
-        given.query.new_empty(given.query.shape),
-        given.key.new_empty(given.key.shape),
-        given.value.new_empty(given.value.shape),
-        softmax.new_empty(0 if given.bias is None else given.bias.shape),
-        softmax.new_empty(0 if given.table is None else given.table.shape),
-    )
+def _(out_grad: Tensor, out: Tensor, softmax: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+    query, key, value, _, bias = _split(arguments)[0]
+    bias_grad = softmax.new_empty(0 if bias is None else bias.shape)
+    return (*(table.new_empty(table.shape) for table in (query, key, value)), bias_grad)
 
 
 def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -194,17 +180,16 @@ def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, 
     return (*_by_table(tables, grads), *[None] * sum(map(len, others)))
 
 
-def _by_table(given: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """Return the gradients that `backward` returns, one for each of the tables."""
-    query, key, value, bias, table = grads
-    of_scores = (None if given.bias is None else bias, None if given.table is None else table)
-    return query, key, value, None, *of_scores
+def _by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """Return the results of `backward`, one for each field of `Tables`."""
+    query, key, value, bias = grads
+    return query, key, value, None, None if tables.bias is None else bias
 
 
 def _no_second_backward(ctx: Any, *_: Tensor) -> None:
     raise RuntimeError(
         "the backend 'native' has no second derivatives: use backend='dense', or backend='torch' "
-        "with an edge_bias or on a graph whose in-neighbours are no intervals"
+        "with an edge_bias or on a graph with in-neighbours that are not consecutive"
     )
 
 
@@ -213,7 +198,7 @@ edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
 def check_one_gradient(out_grad: Tensor) -> None:
-    """Raise for a batch of gradients, of which torch hands on one tensor without storage."""
+    """Raise for a batch of gradients, which torch passes as one tensor without storage."""
     if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
         raise RuntimeError(
             "the backend 'native' takes one gradient at a time: use backend='dense' for "
@@ -222,9 +207,9 @@ def check_one_gradient(out_grad: Tensor) -> None:
 
 
 class EdgeAttention(torch.autograd.Function):
-    """Attend as `edge_attention_op` does, without the cost of calling an operator of torch.
+    """Compute `edge_attention_op` without the overhead of an operator of torch.
 
-    Torch cannot trace it. A derivative of its derivative is refused by the operator.
+    Torch cannot trace this function. The operator raises the error for second derivatives.
     """
 
     @staticmethod
@@ -235,12 +220,11 @@ class EdgeAttention(torch.autograd.Function):
         value: Tensor,
         frontier: Tensor | None,
         bias: Tensor | None,
-        table: Tensor | None,
         edges: Edges,
         scalars: ScalarArgs,
     ) -> Tensor:
         """Return the output."""
-        tables = Tables(query, key, value, frontier, bias, table)
+        tables = Tables(query, key, value, frontier, bias)
         out, softmax = forward(tables, edges, scalars)
         ctx.save_for_backward(*tables, out, softmax)
         ctx.edges, ctx.scalars = edges, scalars
@@ -250,52 +234,47 @@ class EdgeAttention(torch.autograd.Function):
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of all arguments."""
         check_one_gradient(out_grad)
-        *tables, out, softmax = ctx.saved_tensors
-        given = Tables(*tables)
+        *saved, out, softmax = ctx.saved_tensors
+        tables = Tables(*saved)
         if torch.is_grad_enabled():
-            arguments = (out_grad, out, softmax, *given, *ctx.edges, *ctx.scalars)
+            arguments = (out_grad, out, softmax, *tables, *ctx.edges, *ctx.scalars)
             grads = edge_attention_backward_op(*arguments)
         else:
-            grads = backward(out_grad, out, softmax, given, ctx.edges, ctx.scalars)
-        return (*_by_table(given, grads), None, None)
+            grads = backward(out_grad, out, softmax, tables, ctx.edges, ctx.scalars)
+        return (*_by_table(tables, grads), None, None)
 
 
-def make_call(given: Tables, edges: Edges, scalars: ScalarArgs) -> Call:
-    """Return the arguments of a kernel, but for the room for what it finds."""
-    # Field by field: arguments by name take twice as long, and a call is short.
+def make_call(tables: Tables, edges: Edges, scalars: ScalarArgs) -> Call:
+    """Return the arguments of a kernel, without its output buffers."""
+    # Setting fields is twice as fast as keyword arguments, and a call is short.
     call = Call(scale=scalars.scale, kernel=KERNELS[scalars.kernel], keep=1.0)
-    call.rows, call.heads, call.key_feats = given.query.shape
-    call.sources, _, call.value_feats = given.value.shape
+    call.rows, call.heads, call.key_feats = tables.query.shape
+    call.sources, _, call.value_feats = tables.value.shape
     call.nodes, call.threads = edges.stop.numel(), torch.get_num_threads()
-    call.query, call.key = Rows.of(given.query), Rows.of(given.key)
-    call.value = Rows.of(given.value)
-    # A tensor without entries lies nowhere: the kernels take it for one that is not given.
+    call.query, call.key = Rows.of(tables.query), Rows.of(tables.key)
+    call.value = Rows.of(tables.value)
+    # The pointer of an empty tensor is null, which tells the kernels that it is missing.
     for name, index in zip(Edges._fields, edges, strict=True):
         setattr(call, name, index.data_ptr())
-    call.frontier = _pointer(given.frontier)
-    if given.bias is not None:
-        call.bias, call.bias_heads = given.bias.data_ptr(), given.bias.shape[1]
-    if given.table is not None:
-        call.table, call.reach = given.table.data_ptr(), given.table.shape[1] // 2
+    if tables.frontier is not None:
+        call.frontier = tables.frontier.data_ptr()
+    if tables.bias is not None:
+        call.bias, call.bias_heads = tables.bias.data_ptr(), tables.bias.shape[1]
     if scalars.dropout:
         call.keep, call.threshold = 1.0 - scalars.dropout, drop_below(scalars.dropout)
         call.seed = seed_hash(scalars.seed)
     return call
 
 
-def _pointer(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _contiguous(given: Tables) -> Tables:
-    """Return the tables as the kernels read them."""
-    query, key, value, *others = given
-    features = (_side_by_side(table) for table in (query, key, value))
+def _readable(tables: Tables) -> Tables:
+    """Return the tables with strides that the kernels support."""
+    query, key, value, *others = tables
+    features = (_unit_stride(table) for table in (query, key, value))
     return Tables(*features, *(None if x is None else x.contiguous() for x in others))
 
 
-def _side_by_side(table: Tensor) -> Tensor:
-    """Return rows whose features of a head lie one after another, as they are in memory."""
+def _unit_stride(table: Tensor) -> Tensor:
+    """Return a table with adjacent features, without lazy negation."""
     return table.resolve_neg() if table.stride(2) == 1 else table.contiguous()
 
 
@@ -303,34 +282,29 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _results(given: Tables) -> tuple[Tensor, Tensor]:
-    """Return room for the output, and for `softmax` of `call.h`."""
-    rows, heads = given.query.shape[:2]
-    softmax = given.query.new_empty(rows, heads, 2, dtype=_wide(given.query.dtype))
-    return given.value.new_empty(rows, heads, given.value.shape[2]), softmax
+def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
+    """Allocate the output, and `softmax` of `call.h`."""
+    rows, heads = tables.query.shape[:2]
+    softmax = tables.query.new_empty(rows, heads, 2, dtype=_wide(tables.query.dtype))
+    return tables.value.new_empty(rows, heads, tables.value.shape[2]), softmax
 
 
-def gradient_room(table: Tensor) -> Tensor:
-    """Return room for a table's gradient: wide numbers, rows of whole vectors."""
+def gradient_buffer(table: Tensor) -> Tensor:
+    """Allocate the gradient of a table in float32 or wider, with rows of whole vectors."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
     return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))
 
 
-def zero_gradients(table: Tensor) -> Tensor:
-    """Return zeros to add a table's gradient to."""
-    return gradient_room(table).zero_()
-
-
-def trim_gradients(sums: Tensor, like: Tensor) -> Tensor:
-    """Return a gradient from its room, in the shape and dtype of the table."""
-    if sums.shape != like.shape:
-        sums = sums[..., : like.shape[-1]].contiguous()
-    return sums.to(like.dtype)
+def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
+    """Return the gradient in a buffer, with the shape and dtype of its table."""
+    if buffer.shape != like.shape:
+        buffer = buffer[..., : like.shape[-1]].contiguous()
+    return buffer.to(like.dtype)
 
 
 def fast_bounds(*tables: Tensor) -> list[float]:
-    """Return what `bound_rows` does, by the kernels where they read the tables."""
+    """Return bounds as `bound_rows` does, by the kernels if they support the tables."""
     library = compiled()
     if library is None or in_transform() or not all(map(library.reads, tables)):
         return bound_rows(*tables)
@@ -341,6 +315,6 @@ def _library() -> Library:
     found = compiled()
     if found is None:
         raise RuntimeError(
-            "the compiled kernels are missing; install graphut again where there is a C++ compiler"
+            "the compiled kernels are missing: install a C++ compiler, and then graphut again"
         )
     return found

@@ -21,7 +21,7 @@ def triton_attention(call: AttentionCall) -> AttentionResult:
     ValueError
         If the tensors are on the CPU, unless Triton interprets its kernels there.
     """
-    return AttentionResult(_attend(call.with_bias_by_edge()))
+    return AttentionResult(_attend(call))
 
 
 def _attend(call: AttentionCall) -> Tensor:

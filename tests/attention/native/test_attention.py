@@ -57,13 +57,12 @@ def native(
     kernel: str,
     frontier: Tensor | None = None,
     edge_bias: Tensor | None = None,
-    relative_bias: Tensor | None = None,
     scale: float = 0.5,
     dropout: float = 0.0,
     seed: int = 0,
 ) -> Tensor:
     out, _ = edge_attention_op(
-        *(query, key, value, frontier, edge_bias, relative_bias),
+        *(query, key, value, frontier, edge_bias),
         *(*edge_tensors(layout), scale, dropout, seed, kernel),
     )
     return out
@@ -78,11 +77,10 @@ def check(
     **options: Any,
 ) -> None:
     """Outputs and gradients, each or all together, are those of the dense oracle in float64."""
-    biases = [name for name in ("edge_bias", "relative_bias") if name in options]
-    leaves = [*inputs, *(options[name] for name in biases)]
+    leaves = [*inputs, *([options["edge_bias"]] if "edge_bias" in options else [])]
     found = native(layout, *inputs, kernel=kernel, **options)
     wide = [x.detach().double().requires_grad_() for x in leaves]
-    options.update(zip(biases, wide[3:], strict=True))
+    options.update(zip(["edge_bias"], wide[3:], strict=False))
     expected = edge_attention(
         layout, *wide[:3], allow_zero_in_degree=True, backend="dense", **{"scale": 0.5, **options}
     )
@@ -186,17 +184,6 @@ def test_native_attention_with_bias_and_dropout(bias_heads: int, kernel: str) ->
     check(layout, tables(layout), kernel, edge_bias=bias)
 
 
-@pytest.mark.parametrize("reach", [0, 4, 200])
-def test_native_attention_with_a_relative_bias(reach: int, threads: int) -> None:
-    for layout in (Window(30).layout([50, 9]), Causal().layout([700])):
-        table = normal(2, 2 * reach + 1, seed=6)
-        check(layout, tables(layout), "interval", relative_bias=table)
-        nodes = every_other(layout)
-        bias = normal(layout.num_edges, 1, seed=5)
-        options = {"frontier": nodes, "relative_bias": table, "edge_bias": bias}
-        check(layout, tables(layout, rows=len(nodes)), "interval", dropout=0.2, seed=1, **options)
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_native_attention_has_the_dropout_mask_of_every_backend(kernel: str) -> None:
     layout = Complete().layout([9])
@@ -246,7 +233,7 @@ def test_native_attention_of_random_calls(calls: int) -> None:
         frontier = torch.arange(layout.num_dst)[:: random.randint(1, 4)]
         dtype, far = random.choice(list(TOLERANCES)), random.choice([0, 0, 5, 30])
         inputs = random_tables(layout, len(frontier), dtype, far, random)
-        options = random_options(layout, kernel, inputs[0], random)
+        options = random_options(layout, inputs[0], random)
         if len(frontier) < layout.num_dst:
             options["frontier"] = frontier
         if random.random() < 0.05:
@@ -274,10 +261,8 @@ def random_tables(
     return [strided(x.detach(), random).requires_grad_() for x in (query, key, value)]
 
 
-def random_options(
-    layout: EdgeLayout, kernel: str, query: Tensor, random: Random
-) -> dict[str, Any]:
-    """A scale and, in some calls each, dropout and the two kinds of bias."""
+def random_options(layout: EdgeLayout, query: Tensor, random: Random) -> dict[str, Any]:
+    """A scale and, in some calls each, dropout and a bias."""
     _, heads, feats = query.shape
     wide = torch.promote_types(query.dtype, torch.float32)
     options: dict[str, Any] = {"scale": random.choice([0.1, 1.0 / feats])}
@@ -288,9 +273,6 @@ def random_options(
         hidden = random.choice([0, 0.3, 1])
         bias[[edge for edge in range(len(bias)) if random.random() < hidden]] = -torch.inf
         options["edge_bias"] = bias.requires_grad_()
-    own_sources = torch.equal(layout.src_lengths, layout.dst_lengths)
-    if kernel == "interval" and own_sources and random.random() < 0.4:
-        options["relative_bias"] = normal(heads, 2 * random.choice([0, 5, 50]) + 1, dtype=wide)
     return options
 
 

@@ -30,8 +30,7 @@ GRAPHS: dict[str, Callable[[], EdgeLayout]] = {
 
 def arguments(layout: EdgeLayout, frontier: Tensor | None, bias: Tensor | None) -> tuple[Any, ...]:
     kernel = "rows" if layout.num_edges == 40 else "fastest"
-    table = None if bias is None or kernel == "rows" else normal(2, 5, seed=6)
-    return frontier, bias, table, *edge_tensors(layout), 0.5, 0.1, 3, kernel
+    return frontier, bias, *edge_tensors(layout), 0.5, 0.1, 3, kernel
 
 
 @pytest.mark.parametrize("some", [False, True])
@@ -120,7 +119,7 @@ def test_edge_attention_op_refuses_in_a_compiled_program(compiler: str) -> None:
     run = torch.compile(lambda x: edge_attention(layout, x, x, x, backend="native"), **options)
     with pytest.raises(ValueError, match="query is nan in row 3, head 0"):
         run(query.index_fill(0, torch.tensor(3), math.nan))
-    with pytest.raises(ValueError, match=r"too large for torch\.float32: make them"):
+    with pytest.raises(ValueError, match=r"overflow torch\.float32: scale"):
         run(1e25 * query)
 
 
