@@ -49,11 +49,3 @@ def test_attention_call_score_dtype_is_float32_or_wider(
     assert call.score_dtype == scores
     bias = call.bias()
     assert bias is not None and bias.dtype == scores
-
-
-def test_attention_call_adds_biases_in_the_dtype_of_scores() -> None:
-    biases = {"edge_bias": torch.full((4, 1), 256.0), "relative_bias": torch.full((3, 1), 0.9)}
-    narrow = {name: x.bfloat16() for name, x in biases.items()}
-    found = replace(CALL, query=X.bfloat16(), **narrow).with_bias_by_edge().edge_bias
-    assert found is not None and found.dtype == torch.float32
-    assert torch.equal(found, 256.0 + narrow["relative_bias"][0, 0].float().expand(4, 3))

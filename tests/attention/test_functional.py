@@ -205,32 +205,6 @@ def test_edge_attention_with_one_bias_for_all_heads(backend: str) -> None:
         assert_same([to_bias.flatten()], [to_both.sum(1)])
 
 
-@pytest.mark.parametrize("backend", ["auto", *ON_CPU])
-@pytest.mark.parametrize("reach", [0, 1, 9])
-@pytest.mark.parametrize("graph", ["causal", "window", "rows"])
-def test_edge_attention_relative_bias_is_a_bias_by_edge(
-    graph: str, reach: int, backend: str
-) -> None:
-    layout = GRAPHS[graph]
-    table = normal(2, 2 * reach + 1, seed=6)
-    by_edge = [None] * layout.num_edges
-    for node, source, edge in zip(*map(Tensor.tolist, layout.in_edges()), strict=True):
-        by_edge[edge] = table[:, max(-reach, min(reach, source - node)) + reach]
-    bias = torch.stack(by_edge)
-    nodes = torch.tensor([0, 2, 3])
-    for frontier in (None, nodes):
-        tensors = list(inputs(layout, None if frontier is None else len(nodes)))
-        options: dict[str, Any] = {"frontier": frontier, "backend": backend}
-        out = edge_attention(layout, *tensors, relative_bias=table, **options)
-        expected = edge_attention(layout, *tensors, edge_bias=bias, **options)
-        assert_same([out], [expected])
-        leaves = [*tensors, table]
-        assert_same(gradients([out], leaves), gradients([expected], leaves))
-        both = edge_attention(layout, *tensors, relative_bias=table, edge_bias=bias, **options)
-        twice = edge_attention(layout, *tensors, edge_bias=2 * bias, **options)
-        assert_same([both], [twice])
-
-
 @pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", ["alike", "window", "rows"])
 def test_edge_attention_scale_is_one_number_or_one_a_row(graph: str, backend: str) -> None:
