@@ -13,39 +13,30 @@ from graphut.topology import Causal
 X = torch.zeros(2, 1, 4)
 
 
-def call(**options: Any) -> AttentionCall:
-    given: dict[str, Any] = {"query": X, "key": X, "value": X, **options}
-    return AttentionCall(layout=Causal().layout([2]), **given)
-
-
 def backend(**support: Any) -> Backend:
     return Backend(name="toy", attend=lambda call: AttentionResult(call.value), **support)
 
 
-def test_backend_can_do_every_call_unless_its_record_says_otherwise() -> None:
-    assert backend().can_do(call(need_weights=True, dropout=0.5))
+def fail() -> bool:
+    raise AssertionError
 
 
 @pytest.mark.parametrize(
     ("support", "able"),
     [
+        ({}, True),
         ({"devices": ("cpu",)}, True),
         ({"devices": ("cuda",)}, False),
         ({"dtypes": (torch.float32,)}, True),
         ({"dtypes": (torch.float64,)}, False),
         ({"returns_weights": False}, False),
         ({"is_installed": lambda: False}, False),
+        ({"devices": ("cuda",), "is_installed": fail}, False),  # which is asked last
     ],
 )
 def test_backend_can_do_what_its_record_says(support: dict[str, Any], able: bool) -> None:
-    assert backend(**support).can_do(call(need_weights=True)) is able
-
-
-def test_backend_is_asked_last_whether_it_is_installed() -> None:
-    def fail() -> bool:
-        raise AssertionError
-
-    assert not backend(devices=("cuda",), is_installed=fail).can_do(call())
+    call = AttentionCall(layout=Causal().layout([2]), query=X, key=X, value=X, need_weights=True)
+    assert backend(**support).can_do(call) is able
 
 
 def test_backend_check_names_the_dtypes_that_it_takes() -> None:

@@ -7,12 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, IntervalLayout, edge_attention, edge_sums
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import GRAPHS, ON_CPU, hubs, inputs
-from tests.attention.test_torch_ops import LargestTensor
 from tests.helpers import (
     Pairs,
     assert_same,
@@ -91,17 +91,14 @@ def test_edge_attention_agrees_between_backends_at_odd_lengths(
     check_against_dense(backend, topology.layout([length, 3]), None, everything=False)
 
 
-@pytest.mark.parametrize("backend", ON_CPU)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_edge_attention_of_a_frontier_is_its_rows_of_the_whole(graph: str, backend: str) -> None:
-    layout = GRAPHS[graph]
+def test_edge_attention_of_a_frontier_is_its_rows_of_the_whole(graph: str) -> None:
+    layout, nodes = GRAPHS[graph], torch.arange(0, GRAPHS[graph].num_dst, 2)
     query, key, value = inputs(layout)
-    nodes = torch.arange(0, layout.num_dst, 2)
-    options: dict[str, Any] = {"dropout": 0.4, "seed": 3, "allow_zero_in_degree": True}
-    for extra in ({}, options):
-        options = {"allow_zero_in_degree": True, "backend": backend, **extra}
-        whole = edge_attention(layout, query, key, value, **options)
-        some = edge_attention(layout, query[nodes], key, value, frontier=nodes, **options)
+    options: dict[str, Any] = {"allow_zero_in_degree": True, "backend": "dense"}
+    for extra in ({}, {"dropout": 0.4, "seed": 3}):
+        whole = edge_attention(layout, query, key, value, **options, **extra)
+        some = edge_attention(layout, query[nodes], key, value, frontier=nodes, **options, **extra)
         assert_same([some], [whole[nodes]])
 
 
@@ -144,19 +141,6 @@ def test_edge_attention_dropout_without_a_seed_follows_torchs_generator() -> Non
         draws.append(edge_attention(layout, *inputs(layout), dropout=0.5))
     assert torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
-
-
-@pytest.mark.parametrize("backend", ON_CPU)
-def test_edge_attention_dropout_keeps_the_mean(backend: str) -> None:
-    layout = Complete().layout([40])
-    tensors = [x.detach() for x in inputs(layout)]
-    draws = [
-        edge_attention(layout, *tensors, dropout=0.3, seed=seed, backend=backend)
-        for seed in range(60)
-    ]
-    mean, exact = torch.stack(draws).mean(0), edge_attention(layout, *tensors, backend=backend)
-    spread = torch.stack(draws).std(0) / len(draws) ** 0.5
-    assert ((mean - exact).abs() <= 5 * spread).all()
 
 
 @pytest.mark.parametrize("backend", ON_CPU)
@@ -232,25 +216,6 @@ def test_edge_attention_of_huge_scores_does_not_overflow(graph: str, backend: st
         layout, query.double() * 1e4, key.double(), value.double(), allow_zero_in_degree=True
     )
     assert relative_error(out, limit) < 1e-4
-
-
-@pytest.mark.parametrize("backend", ON_CPU)
-@pytest.mark.parametrize("graph", ["causal", "window", "parallel"])
-def test_edge_attention_gradcheck(graph: str, backend: str) -> None:
-    layout = GRAPHS[graph]
-    bias, scale = normal(layout.num_edges, 2, seed=4), normal(layout.num_dst, seed=5)
-
-    def plain(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return edge_attention(layout, query, key, value, backend=backend)
-
-    def everything(query: Tensor, key: Tensor, value: Tensor, *others: Tensor) -> Any:
-        options = {"edge_bias": others[0], "scale": others[1], "dropout": 0.3, "seed": 2}
-        return edge_attention(
-            layout, query, key, value, get_attention=True, backend=backend, **options
-        )
-
-    assert torch.autograd.gradcheck(plain, inputs(layout))
-    assert torch.autograd.gradcheck(everything, (*inputs(layout), bias, scale))
 
 
 def rounded(layout: EdgeLayout, given: torch.dtype, dtype: torch.dtype) -> list[Tensor]:
@@ -389,15 +354,33 @@ def test_edge_attention_weights_of_edges_multiply_after_the_softmax(
     assert_same([edge_attention(layout, query, key, value, **options)], [out])
 
 
-def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features() -> None:
-    layout, heads, feats = hubs(50, 50, 4000), 4, 16
+class LargestTensor(TorchDispatchMode):
+    """Notes how many entries the largest tensor made has."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor):
+                self.entries = max(self.entries, tensor.numel())
+        return out
+
+
+@pytest.mark.parametrize("with_feat", [False, True])
+def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features(
+    with_feat: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge_sums, "_ENTRIES", 1024)
+    layout, edges, heads, feats = hubs(50, 50, 4000), 4000, 4, 16
     tensors = [normal(50, heads, feats, seed=seed, dtype=torch.float32) for seed in range(3)]
-    feat, edge_map = normal(4000, 8, seed=3), normal(heads, feats, 8, seed=4)
-    with LargestTensor() as largest, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edge_sums, "_ENTRIES", 1024)
-        out = edge_attention(layout, *tensors, edge_feat=feat, edge_map=edge_map, backend="torch")
-        gradients([out], [*tensors, feat, edge_map])
-    assert largest.entries == 4000 * 8  # the features of edges
+    options = {}
+    if with_feat:
+        options = {"edge_feat": normal(edges, 8, seed=3), "edge_map": normal(heads, feats, 8)}
+    with LargestTensor() as largest:
+        out = edge_attention(layout, *tensors, **options, backend="torch")
+        gradients([out], [*tensors, *options.values()])
+    assert largest.entries == edges * (8 if with_feat else heads)
 
 
 @pytest.mark.parametrize("backend", ["dense", "torch"])

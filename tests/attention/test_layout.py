@@ -221,7 +221,10 @@ def made(dtype: torch.dtype = torch.int64, **fields: Any) -> EdgeLayout:
         (ROWS | {"indices": [0, -1, 1]}, "row 1 attends to source -1, but there are 3"),
         (ROWS | {"indices": [0, 2, 3]}, "row 2 attends to source 3, but there are 3 sources"),
         (ROWS | {"edge_ids": [0, 1]}, "edge_ids has 2 entries for 3 edges"),
-        (ROWS | {"edge_ids": [2, 0, 5]}, "edge_ids is 5 for edge 2; it must contain each of 0 to 2"),
+        (
+            ROWS | {"edge_ids": [2, 0, 5]},
+            "edge_ids is 5 for edge 2; it must contain each of 0 to 2",
+        ),
         (INTERVALS | {"edge_ids": [2, 0, 2]}, "edge_ids is 2 for edge 0; it must"),
         (ROWS | {"src_lengths": [1, 1]}, "src_lengths add up to 2, but there are 3 nodes"),
         (INTERVALS | {"dst_lengths": [4]}, "dst_lengths add up to 4, but there are 3 nodes"),
@@ -303,7 +306,10 @@ EDGES = torch.tensor([0, 1, 1])
         ({"src": [0, 1, 1]}, r"src must be a 1-D int64 tensor, got \[0, 1, 1\]"),
         ({"dst": EDGES[:1]}, "src has 3 edges, but dst has 1"),
         ({"src_lengths": torch.tensor([1])}, "src_lengths add up to 1, but there are 2 nodes"),
-        ({"dst_lengths": torch.tensor([4, -2])}, "dst_lengths contains -2: a length must not be negative"),
+        (
+            {"dst_lengths": torch.tensor([4, -2])},
+            "dst_lengths contains -2: a length must not be negative",
+        ),
     ],
 )
 def test_layout_from_edges_refuses_what_kernels_would_not_survive(
