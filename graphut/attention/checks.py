@@ -88,7 +88,8 @@ def check_call(
                 f"{name} must be ({edges},) or ({edges}, {heads}) for the edges of this graph, got "
                 f"shape {tuple(given.shape)}"
             )
-        _check_numbers(name, given, "edge", may_be_minus_inf=name == "edge_bias")
+    check_finite(edge_bias=edge_bias, may_be_minus_inf=True)
+    check_finite(edge_weight=edge_weight)
     _check_scale(scale, query.shape[0])
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
@@ -115,7 +116,7 @@ def check_edge_feat(
             f"({layout.num_edges}, {heads}, {feats}) without, got shapes {tuple(edge_feat.shape)} "
             f"and {None if edge_map is None else tuple(edge_map.shape)}"
         )
-    _check_numbers("edge_feat", edge_feat, "edge")
+    check_finite(edge_feat=edge_feat)
 
 
 def check_dtypes(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -198,25 +199,9 @@ def _check_scale(scale: float | Tensor | None, rows: int) -> None:
                 f"scale must be a number or have one entry for each of the {rows} query rows, got "
                 f"shape {tuple(scale.shape)}"
             )
-        _check_numbers("scale", scale, "query row")
+        check_finite(scale=scale)
     elif not isfinite(scale or 0.0):
         raise ValueError(f"scale must be a finite number, got {scale}")
-
-
-def _check_numbers(name: str, given: Tensor, row: str, *, may_be_minus_inf: bool = False) -> None:
-    """Raise for an entry that is not finite. A GPU is not checked, since that would wait for it."""
-    if is_tracing() or given.device.type != "cpu":
-        return
-    total = float(given.detach().sum())  # one pass without temporary memory
-    if isfinite(total) or (may_be_minus_inf and total < inf):
-        return
-    wrong = (~(given < inf) if may_be_minus_inf else ~given.isfinite()).nonzero().tolist()
-    if wrong:
-        must = "a number or -inf (the log of a negative weight is nan)"
-        raise ValueError(
-            f"{name} is {given[tuple(wrong[0])].item()} for {row} {wrong[0][0]}: it must be "
-            f"{must if may_be_minus_inf else 'a finite number'}"
-        )
 
 
 def bound_rows(*tables: Tensor) -> list[float]:
@@ -250,19 +235,22 @@ def check_features(call: AttentionCall, bounds: Callable[..., list[float]] = bou
     _check_sums(call)
 
 
-def check_finite(**tables: Tensor) -> None:
-    """Raise if a feature of one of the arguments is not finite."""
+def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor | None) -> None:
+    """Raise if an entry of an argument is not finite. A GPU is not checked, to avoid a wait."""
     if is_tracing():
         return
     for name, table in tables.items():
-        if bool(table.detach().sum().isfinite()):  # one pass without temporary memory
+        if table is None or table.device.type != "cpu":
             continue
-        wrong = (~table.isfinite()).nonzero().tolist()
+        total = float(table.detach().sum())  # one pass without temporary memory
+        if isfinite(total) or (may_be_minus_inf and total < inf):
+            continue
+        wrong = (~(table < inf) if may_be_minus_inf else ~table.isfinite()).nonzero().tolist()
         if wrong:
-            row, head, feature = wrong[0]
+            must = "-inf or finite (the logarithm of a negative weight is nan)"
             raise ValueError(
-                f"{name} is {table[row, head, feature].item()} in row {row}, head {head}: "
-                "features and weights must be finite numbers"
+                f"{name}{wrong[0]} is {table[tuple(wrong[0])].item()}: it must be "
+                f"{must if may_be_minus_inf else 'finite'}"
             )
 
 
@@ -273,13 +261,10 @@ def _check_scores(call: AttentionCall) -> None:
     bias = call.bias()
     if bias is not None:
         terms = terms + bias.detach().masked_fill(bias == -inf, 0.0).abs()
-    wrong = _overflows(call, terms)
-    if wrong:
-        edge, head = wrong[0]
+    for edge, head in _overflows(call, terms):
         raise ValueError(
             f"the score of source {int(source[edge])} for destination {_node(call, row[edge])}, "
-            f"head {head}, overflows {call.score_dtype}: its terms sum to "
-            f"{terms[edge, head].item():.2g}; scale down queries, keys or bias"
+            f"head {head}, overflows {call.score_dtype}: scale down queries, keys or bias"
         )
 
 
@@ -291,13 +276,10 @@ def _check_sums(call: AttentionCall) -> None:
     if factors is not None:
         weights = weights * factors.detach().abs()
     sums = edge_sum(weights, value, row, source, call.query.shape[0])
-    wrong = _overflows(call, sums)
-    if wrong:
-        first, head, feature = wrong[0]
+    for first, head, _ in _overflows(call, sums):
         raise ValueError(
             f"the sum of the values that destination {_node(call, first)} attends to, head {head}, "
-            f"overflows {call.score_dtype}: it is {sums[first, head, feature].item():.2g}; scale "
-            "down the values"
+            f"overflows {call.score_dtype}: scale down the values"
         )
 
 

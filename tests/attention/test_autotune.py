@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import platform
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from graphut import __version__
 from graphut._files import write_json
 from graphut.attention import BACKENDS, EdgeLayout, autotune, backends, edge_attention
-from graphut.attention.autotune import cache_file, call_kind, cpu_name, remember
+from graphut.attention.autotune import cache_file, cpu_name, remember
 from graphut.topology import Causal
 from tests.topology.brute import Comb
 
@@ -60,11 +59,6 @@ def call(layout: EdgeLayout | None = None, **options: Any) -> Tensor | tuple[Ten
     return result
 
 
-def twice() -> None:
-    call()
-    call()
-
-
 def written(file: Path, **changes: Any) -> None:
     file.parent.mkdir(exist_ok=True)
     content = {"graphut": __version__, "machine": cpu_name(), "backends": {KIND: "dgl"}}
@@ -82,32 +76,22 @@ def test_cache_file_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert cache_file() == Path("/c/.cache/graphut/backends.json")
 
 
-def test_call_kind_tells_calls_apart() -> None:
-    layout = Comb(2).layout([5])
-    assert call_kind(layout, "cuda", torch.bfloat16, biased=True) == "csr cuda bfloat16 bias"
-
-
-def test_measured_backend_follows_the_file(file: Path, taken: list[str]) -> None:
-    written(file)
+def test_remember_is_followed_by_auto_and_read_once(
+    file: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "candidates", lambda call: ["torch", "dgl"])
     call()
-    assert taken == ["dgl"]
-
-
-def test_remember_is_followed_by_auto(taken: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     remember(KIND, "dgl")
     call()
     forget(monkeypatch)  # as another process
     remember("csr cpu float32 plain", "torch")
     forget(monkeypatch)
     call()
+    written(file, backends={KIND: "torch"})
+    call()
     call(Comb(2).layout([5]))
-    assert taken == ["dgl", "dgl", "torch"]
-
-
-def test_measured_backend_is_outdone_by_a_name(file: Path, taken: list[str]) -> None:
-    written(file)
-    call(backend="torch")
-    assert taken == ["torch"]
+    call(backend="dense")
+    assert taken == ["torch", "dgl", "dgl", "dgl", "torch", "dense"]
 
 
 def test_measured_backend_is_for_its_kind_of_calls_alone(file: Path, taken: list[str]) -> None:
@@ -118,70 +102,14 @@ def test_measured_backend_is_for_its_kind_of_calls_alone(file: Path, taken: list
     assert len(taken) == 4
 
 
-def test_measured_backend_reads_the_file_once(file: Path, taken: list[str]) -> None:
-    written(file)
-    call()
-    written(file, backends={KIND: "torch"})
-    call()
-    assert taken == ["dgl", "dgl"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"graphut": "0.0.1"}, "graphut '0.0.1'"),
-        ({"machine": "abacus"}, "machine 'abacus'"),
-        ({"backends": None}, "no table"),
-        ({"backends": {KIND: 3}}, "no table"),
-    ],
-)
-def test_measured_backend_ignores_a_foreign_file_with_one_warning(
-    changes: dict[str, Any], message: str, file: Path, taken: list[str]
-) -> None:
-    written(file, **changes)
-    with pytest.warns(UserWarning, match=message) as warned:
-        twice()
-    assert len(warned) == 1 and len(taken) == 2
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[]", b"3"])
-def test_measured_backend_ignores_a_damaged_file_with_one_warning(
-    content: bytes, file: Path, taken: list[str]
-) -> None:
-    file.parent.mkdir()
-    file.write_bytes(content)
-    with pytest.warns(UserWarning, match="is ignored") as warned:
-        twice()
-    assert len(warned) == 1 and len(taken) == 2
-
-
 @pytest.mark.parametrize("name", ["abacus", "dense"])
 def test_measured_backend_does_not_follow_one_that_cannot_do_the_call(
     name: str, file: Path, taken: list[str]
 ) -> None:
     written(file, backends={KIND: name})
     with pytest.warns(UserWarning, match=f"names the backend '{name}'") as warned:
-        twice()
+        [call() for _ in "12"]
     assert len(warned) == 1 and name not in taken
-
-
-def test_remember_writes_a_damaged_file_anew(file: Path) -> None:
-    file.parent.mkdir()
-    file.write_bytes(b"{")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert remember(KIND, "torch") == file
-    assert json.loads(file.read_bytes())["backends"] == {KIND: "torch"}
-
-
-def test_measured_backend_without_a_file_leaves_the_first_candidate(
-    taken: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(backends, "candidates", lambda call: ["dgl", "torch"])
-    call()
-    monkeypatch.setattr(backends, "candidates", lambda call: ["torch", "dgl"])
-    call()
-    assert taken == ["dgl", "torch"]
 
 
 def test_measured_backend_compiles(file: Path) -> None:
@@ -212,3 +140,32 @@ def test_cpu_name(
     monkeypatch.setattr(Path, "read_text", read)
     monkeypatch.setattr(platform, "processor", lambda: processor)
     assert cpu_name.__wrapped__() == expected
+
+
+FILE = {"graphut": __version__, "machine": cpu_name(), "backends": {KIND: "dgl"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (FILE | {"graphut": "0.0.1"}, "graphut '0.0.1'"),
+        (FILE | {"machine": "abacus"}, "machine 'abacus'"),
+        (FILE | {"backends": None}, "no table"),
+        (FILE | {"backends": {KIND: 3}}, "no table"),
+        ([], "no table"),
+        (b"", "is ignored"),
+        (b"{", "is ignored"),
+        (b"\xff\xfe", "is ignored"),
+    ],
+    ids=str,
+)
+def test_measured_backend_ignores_a_foreign_or_damaged_file_with_one_warning(
+    content: Any, message: str, file: Path, taken: list[str]
+) -> None:
+    file.parent.mkdir()
+    file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    with pytest.warns(UserWarning, match=message) as warned:
+        [call() for _ in "12"]
+    assert len(warned) == 1 and len(taken) == 2
+    assert remember(KIND, "torch") == file  # without a warning
+    assert json.loads(file.read_bytes())["backends"] == {KIND: "torch"}

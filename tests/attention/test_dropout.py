@@ -14,14 +14,11 @@ def kept(dropout: float = 0.3, seed: int | Tensor = 7, first_edge: int = 0) -> T
     return dropout_factors(edge, HEADS, dropout, seed, torch.float64) != 0
 
 
-def test_dropout_factors_are_zero_or_keep_the_mean() -> None:
-    factors = dropout_factors(torch.arange(EDGES), HEADS, 0.2, 7, torch.float64)
-    assert factors.unique().tolist() == [0.0, 1.25]
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.01, 0.3, 0.9])
 def test_dropout_factors_drop_their_share(dropout: float) -> None:
-    share = 1 - kept(dropout).double().mean()
+    factors = dropout_factors(torch.arange(EDGES), HEADS, dropout, 7, torch.float64)
+    assert set(factors.unique().tolist()) <= {0.0, 1 / (1 - dropout)}
+    share = (factors == 0).double().mean()
     spread = (dropout * (1 - dropout) / (EDGES * HEADS)) ** 0.5
     assert abs(share - dropout) <= 4 * spread
 
@@ -54,9 +51,3 @@ def test_dropout_factors_of_other_seeds_edges_and_heads_are_unrelated(other: Ten
 @pytest.mark.parametrize("seed", [7, 7 + 2**32, -1, 2**62 - 1])
 def test_dropout_factors_of_a_seed_in_a_tensor_are_the_same(seed: int) -> None:
     assert torch.equal(kept(seed=torch.tensor(seed)), kept(seed=seed))
-
-
-def test_dropout_factors_depend_on_all_bits_of_the_seed() -> None:
-    seeds = [0, 1, 2**32, 2**32 + 1, 7 << 32 | 7, 3 << 32 | 2]
-    masks = {bytes(kept(0.5, seed).numpy()) for seed in seeds}
-    assert len(masks) == len(seeds)

@@ -38,44 +38,29 @@ def test_as_layout_of_a_graph_restricted_to_a_format(formats: Any, edges: Any) -
         assert torch.equal(mine, other)
 
 
-def test_as_layout_returns_a_layout_as_it_is() -> None:
-    layout = Causal().layout([3])
-    assert as_layout(layout) is layout
-
-
-def test_as_layout_is_kept_with_the_graph() -> None:
-    graph = dgl.graph(([2, 0, 1], [1, 1, 0]))
-    layout = as_layout(graph)
-    assert as_layout(graph) is layout
-    assert as_layout(graph.local_var()) is layout
-    graph.ndata["x"] = torch.zeros(3)
-    assert as_layout(graph) is layout
-
-
-def test_as_layout_is_void_when_edges_or_nodes_change() -> None:
+def test_as_layout_is_kept_until_edges_nodes_or_sentences_change() -> None:
     graph = dgl.graph(([2, 0], [1, 1]))
-    as_layout(graph)
+    layout = as_layout(graph)
+    assert as_layout(layout) is layout
+    graph.ndata["x"] = torch.zeros(3)
+    assert as_layout(graph) is layout and as_layout(graph.local_var()) is layout
     graph.add_edges(1, 0)
     assert pairs_of(as_layout(graph)) == [(2, 1), (0, 1), (1, 0)]
     graph.remove_edges(0)
     assert pairs_of(as_layout(graph)) == [(0, 1), (1, 0)]
     graph.add_nodes(2)
-    assert as_layout(graph).num_dst == 5
-
-
-def test_as_layout_is_void_when_the_sentences_change() -> None:
-    graph = dgl.graph(([0, 2], [1, 2]))
-    assert lengths(as_layout(graph)) == ([3], [3])
-    graph.set_batch_num_nodes(torch.tensor([2, 1]))
-    graph.set_batch_num_edges(torch.tensor([1, 1]))
-    assert lengths(as_layout(graph)) == ([2, 1], [2, 1])
+    assert as_layout(graph).num_dst == 5 and lengths(as_layout(graph)) == ([5], [5])
+    graph.set_batch_num_nodes(torch.tensor([3, 2]))
+    graph.set_batch_num_edges(torch.tensor([2, 0]))
+    assert lengths(as_layout(graph)) == ([3, 2], [3, 2])
 
 
 def test_as_layout_of_a_batch_has_its_graphs_lengths() -> None:
-    batch = dgl.batch([Complete().graph([2]), Complete().graph([1, 3])])
+    batch = dgl.batch([Complete().graph([2]), Complete().graph([1, 3])]).int()
     layout = as_layout(batch)
     assert isinstance(layout, IntervalLayout)
     assert lengths(layout) == ([2, 1, 3], [2, 1, 3])
+    assert layout.in_degrees.dtype == layout.dst_lengths.dtype == torch.int64
     assert pairs_of(layout) == pairs_of(Complete().layout([2, 1, 3]))
 
 
@@ -136,12 +121,6 @@ def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:
         as_layout(graph)
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 1])})
     assert lengths(as_layout(graph)) == ([1, 2], [1, 1])
-
-
-def test_as_layout_of_32_bit_graphs_has_64_bit_ids() -> None:
-    layout = as_layout(Causal().graph([3]).int())
-    assert layout.in_degrees.dtype == torch.int64
-    assert layout.dst_lengths.dtype == torch.int64
 
 
 @pytest.mark.parametrize("graph", [None, torch.eye(2), "causal", Causal()])
