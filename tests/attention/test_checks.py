@@ -53,12 +53,12 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"edge_bias": torch.tensor([0, 0, -inf, nan, 0, 0])},
         ValueError,
-        "edge_bias[3] is nan: it must be a",
+        "edge_bias[3] is nan: it must be -inf",
     ),
     (
         {"edge_bias": torch.tensor([0, inf, -inf, 0, 0, 0])},
         ValueError,
-        "edge_bias[1] is inf: it must be a",
+        "edge_bias[1] is inf: it must be -inf",
     ),
     ({"scale": torch.ones(2)}, ValueError, "each of the 3 query rows, got shape (2,)"),
     ({"frontier": torch.ones(3, device="meta")}, ValueError, "frontier is on meta, but query"),

@@ -41,6 +41,10 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     library._warn_that_none_is_built.cache_clear()
 
 
+def fail(path: Path) -> None:
+    raise OSError(f"{path}: cannot open shared object file")
+
+
 @pytest.mark.parametrize("capability", BUILDS)
 def test_find_library_takes_the_widest_instructions(
     capability: str, monkeypatch: pytest.MonkeyPatch
@@ -52,6 +56,10 @@ def test_find_library_takes_the_widest_instructions(
     find_library()
     monkeypatch.setattr(Path, "exists", lambda path: True)
     find_library()
+    monkeypatch.setattr("graphut.attention.library.Library", fail)
+    assert find_library() is None
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    assert find_library() is None
     names = [path.name.split(".")[0] for path in opened]
     assert names == [f"_{BUILDS[capability][-1]}", f"_{BUILDS[capability][0]}"]
 
@@ -64,24 +72,6 @@ def test_each_build_is_of_its_own_instructions(name: str, lanes: int) -> None:
     if path is None:
         pytest.skip("built on x86 alone")
     assert Library(path).lanes(torch.float32) == lanes
-
-
-def test_find_library_returns_none_where_nothing_is_compiled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Path, "exists", lambda path: False)
-    assert find_library() is None
-
-
-def test_find_library_returns_none_where_a_build_cannot_be_loaded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(path: Path) -> None:
-        raise OSError(f"{path}: cannot open shared object file")
-
-    monkeypatch.setattr(Path, "exists", lambda path: True)
-    monkeypatch.setattr("graphut.attention.library.Library", fail)
-    assert find_library() is None
 
 
 def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
