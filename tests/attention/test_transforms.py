@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -63,31 +64,30 @@ def run(layer: nn.Module, graph: Any, feat: Tensor) -> Tensor:
     return out[0] if isinstance(out, tuple) else out
 
 
-def by_grad(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
-    found = grad(lambda x: run(layer, graph, x).square().sum())(FEAT)
-    feat = FEAT.clone().requires_grad_()
-    return found, torch.autograd.grad(run(layer, fresh(), feat).square().sum(), [feat])[0]
-
-
-def by_functional_call(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
-    weights = dict(layer.named_parameters())
-
-    def loss(weights: dict[str, Tensor]) -> Tensor:
-        out = functional_call(layer, weights, (graph, FEAT))
-        return (out[0] if isinstance(out, tuple) else out).square().sum()
-
-    found = torch.cat([x.flatten() for x in grad(loss)(weights).values()])
-    expected = run(layer, fresh(), FEAT).square().sum()
-    leaves = list(weights.values())
-    grads = torch.autograd.grad(expected, leaves, allow_unused=True, materialize_grads=True)
-    return found, torch.cat([x.flatten() for x in grads])
-
-
 def slope(layer: nn.Module) -> Tensor:
     """The derivative along the tangent, by a difference."""
     eps = 1e-6
     ahead, behind = (run(layer, fresh(), FEAT + sign * eps * TANGENT) for sign in (1, -1))
     return (ahead - behind) / (2 * eps)
+
+
+def by_grad(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    """Gradients of all weights and of the features."""
+    weights = dict(layer.named_parameters())
+
+    def loss(weights: dict[str, Tensor], feat: Tensor) -> Tensor:
+        out = functional_call(layer, weights, (graph, feat))
+        return (out[0] if isinstance(out, tuple) else out).square().sum()
+
+    by_weight, by_feat = grad(loss, (0, 1))(weights, FEAT)
+    feat = FEAT.clone().requires_grad_()
+    leaves, expected = [*weights.values(), feat], run(layer, fresh(), feat).square().sum()
+    grads = torch.autograd.grad(expected, leaves, allow_unused=True, materialize_grads=True)
+    return flat([*by_weight.values(), by_feat]), flat(grads)
+
+
+def flat(tensors: Iterable[Tensor]) -> Tensor:
+    return torch.cat([x.flatten() for x in tensors])
 
 
 def by_jvp(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
@@ -100,13 +100,8 @@ def by_dual_numbers(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
         return forward_ad.unpack_dual(out).tangent.clone(), slope(layer)
 
 
-def by_jacrev(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
-    jacobian = jacrev(lambda x: run(layer, graph, x))(FEAT)
-    return (jacobian * TANGENT).sum((-1, -2)), slope(layer)
-
-
-def by_jacfwd(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
-    jacobian = jacfwd(lambda x: run(layer, graph, x))(FEAT)
+def by_jacobian(transform: Any, layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
+    jacobian = transform(lambda x: run(layer, graph, x))(FEAT)
     return (jacobian * TANGENT).sum((-1, -2)), slope(layer)
 
 
@@ -117,7 +112,12 @@ def by_vmap(layer: nn.Module, graph: Any) -> tuple[Tensor, Tensor]:
 
 
 WAYS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    name.removeprefix("by_"): way for name, way in dict(globals()).items() if name.startswith("by_")
+    "grad": by_grad,
+    "jvp": by_jvp,
+    "dual_numbers": by_dual_numbers,
+    "jacrev": partial(by_jacobian, jacrev),
+    "jacfwd": partial(by_jacobian, jacfwd),
+    "vmap": by_vmap,
 }
 
 

@@ -332,7 +332,7 @@ def test_attention_in_bfloat16_keeps_its_dtype() -> None:
             torch.ones(6, 3),
             r"edge_feat must be \(7, F\) with an .* got shapes \(6, 3\) and \(2, 4, 3\)",
         ),
-        (1, torch.tensor([[1.0]] * 6 + [[math.nan]]), "edge_feat is nan for edge 6"),
+        (1, torch.tensor([[1.0]] * 6 + [[math.nan]]), r"edge_feat\[6, 0\] is nan"),
         (1, torch.ones(7, 1, dtype=torch.int64), "edge_feat must be floating point, got torch.int"),
     ],
 )
