@@ -40,16 +40,9 @@ def geometric_bias(
     A softmax of the logarithms normalizes these weights. Sums are in float64, because they have as
     many terms as there are edges. The compiled kernels compute them if they support the tables.
 
-    Parameters
-    ----------
-    layout : EdgeLayout
-        Edges among the nodes of sentences, in the order of their ids.
-    query, key : Tensor
-        `(A, H, D)` and `(N, H, D)`, float32 or wider; the queries are scaled.
-    direction : Tensor
-        `(A, H, 2)`: :math:`d_{ij}` for sources to the left and for sources to the right.
-    frontier : Tensor or None
-        `(A,)` ids of the destinations; the entries of other edges are 0.
+    Query `(A, H, D)` and key `(N, H, D)` are float32 or wider, and the query is scaled. `direction`
+    `(A, H, 2)` holds :math:`d_{ij}` for sources to the left and to the right. The entries of edges
+    into nodes outside of `frontier` are 0.
 
     Examples
     --------

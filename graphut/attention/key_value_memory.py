@@ -108,8 +108,7 @@ class _Table:
 
     def key_value(self) -> tuple[Tensor, Tensor]:
         assert self.rows is not None
-        key, value = self.rows.unbind(1)
-        return key, value
+        return self.rows[:, 0], self.rows[:, 1]
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Replace rows that no backward pass needs."""
@@ -122,8 +121,7 @@ class _Table:
     def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Replace rows, and save the old ones."""
         self._replaced.append((nodes, rows))
-        self._swap(self.written)
-        self.written += 1
+        self.restore(self.written + 1)
 
     def restore(self, written: int) -> None:
         """Restore the table after the first `written` writes."""

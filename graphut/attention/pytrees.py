@@ -53,7 +53,8 @@ def as_pytree(cls: T) -> T:
 
     def unflatten(leaves: Iterable[Any], constants: _Constants) -> Any:
         values, layout = dict(zip(names, leaves, strict=True)), constants.layout
-        if layout is not None and all(_same(getattr(layout, k), x) for k, x in values.items()):
+        old = {} if layout is None else {name: getattr(layout, name) for name in names}
+        if old and all(x is old[k] or (type(x) is int and x == old[k]) for k, x in values.items()):
             return layout
         facts = {
             "empty_rows": int(constants.has_empty_rows),
@@ -72,7 +73,3 @@ def as_pytree(cls: T) -> T:
         from_dumpable_context=lambda flags: _Constants(*flags),
     )
     return cls
-
-
-def _same(old: Any, new: Any) -> bool:
-    return old is new or (type(new) is int and old == new)

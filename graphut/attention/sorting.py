@@ -12,22 +12,11 @@ from graphut.attention.transforms import in_transform, is_intercepted
 def sort_edges(
     src: Tensor, dst: Tensor, num_src: int, num_dst: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges by destination, then by source; the sort is stable.
+    """Sort edges `(E,)` by destination, then by source, with a stable sort.
 
-    The compiled kernels pass over the edges twice; without them, torch sorts.
-
-    Parameters
-    ----------
-    src, dst : Tensor
-        `(E,)` int64, source and destination of each edge.
-    num_src, num_dst : int
-        Number of sources and of destinations.
-
-    Returns
-    -------
-    tuple of Tensor
-        `(starts, sources, order)`: the edges to node `i` are `order[starts[i]:starts[i + 1]]`,
-        and their sources `sources[starts[i]:starts[i + 1]]`.
+    Returns `(starts, sources, order)`: the edges to node `i` are `order[starts[i]:starts[i + 1]]`,
+    and their sources `sources[starts[i]:starts[i + 1]]`. The compiled kernels pass over the edges
+    twice; without them, torch sorts.
 
     Examples
     --------

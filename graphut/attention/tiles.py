@@ -19,19 +19,10 @@ from graphut.attention.ragged import ragged_arange
 # A sentence is cut into stretches of this many rows if its dense tile would be mostly mask.
 _STRETCH = 128
 _MOSTLY_MASK = 4
-# Tiles of up to this many sources are padded to one of the size classes, of which each doubling
-# of the number of sources has four: padding adds less than a fifth.
+# Tiles of up to this many sources are padded to a size class. Each doubling has four classes, so
+# that padding adds less than a fifth.
 _PADDED = 128
 _CLASSES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Tiles:
-    """The tiles of a layout, in the order of their rows."""
-
-    cuts: Tensor  # (tiles + 1,) the first row of each tile
-    low: Tensor  # (tiles,) the first source that a row of each tile attends to
-    high: Tensor  # (tiles,) the source after the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +91,13 @@ def make_buckets(layout: EdgeLayout, frontier: Tensor | None = None) -> Buckets:
     Every query row of the frontier must have an in-edge.
     """
     assert isinstance(layout, IntervalLayout)
-    tiles, lo, hi = layout.cached(find_tiles), layout.lo, layout.hi
-    cuts = tiles.cuts
+    cuts, low, high = layout.cached(find_tiles)
+    lo, hi = layout.lo, layout.hi
     if frontier is not None:
         cuts, lo, hi = torch.searchsorted(frontier, cuts), lo[frontier], hi[frontier]
     active = cuts.diff().nonzero()[:, 0]
     first, counts = cuts[active], cuts.diff()[active]
-    low, sizes = tiles.low[active], (tiles.high - tiles.low)[active]
+    low, sizes = low[active], (high - low)[active]
     kind = torch.where(sizes > _PADDED, sizes, (_CLASSES * sizes.double().log2()).ceil().long())
     parts: list[Bucket] = []
     rows: list[Tensor] = []
@@ -152,8 +143,12 @@ def _mask(start: Tensor, stop: Tensor, sources: int) -> tuple[Tensor | None, boo
     return ((source >= start[..., None]) & (source < stop[..., None]))[:, None], False
 
 
-def find_tiles(layout: EdgeLayout) -> Tiles:
-    """Cut a layout into tiles: by sentence, and into stretches where that saves work."""
+def find_tiles(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut a layout into tiles: by sentence, and into stretches where that saves work.
+
+    Returns the first row of each tile and the end of the last, `(tiles + 1,)`, and the first source
+    of each tile and the end of its sources, `(tiles,)`.
+    """
     assert isinstance(layout, IntervalLayout)
     lo, hi = layout.lo.cpu(), layout.hi.cpu()
     sentence, place = ragged_arange(layout.dst_lengths)
@@ -165,7 +160,7 @@ def find_tiles(layout: EdgeLayout) -> Tiles:
     starts = begins.nonzero()[:, 0]
     low, high = _extent(lo, hi, begins.cumsum(0) - 1, starts.numel())
     cuts = torch.cat([starts, torch.tensor([lo.numel()])])
-    return Tiles(*(table.to(layout.device) for table in (cuts, low, high)))
+    return cuts.to(layout.device), low.to(layout.device), high.to(layout.device)
 
 
 def _extent(lo: Tensor, hi: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_features
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.library import DTYPES, is_built
 from graphut.attention.native.ops import (
@@ -15,9 +14,9 @@ from graphut.attention.native.ops import (
     Gradients,
     ScalarArgs,
     Tables,
-    attend,
     check_one_gradient,
     edge_attention_op,
+    forward,
     write_gradients,
 )
 from graphut.attention.sorting import sort_edges
@@ -35,10 +34,7 @@ def native_attention(call: AttentionCall) -> AttentionResult:
 
 def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
     """Return output and softmax for `backward_in_place`, without autograd."""
-    out, softmax, finite = attend(*_arguments(call))
-    if not finite:
-        check_features(call)
-    return out, softmax
+    return forward(*_arguments(call))
 
 
 def backward_in_place(

@@ -73,19 +73,13 @@ def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
     )
 
 
-def attend(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor, bool]:
-    """Run `forward` without its check, and also return whether the output is finite."""
+def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
+    """Return the output `(A, H, Dv)`, and `softmax` of `call.h`, `(A, H, 2)`."""
     tables = _readable(tables)
     out, softmax = _outputs(tables)
     call = make_call(tables, edges, scalars)
     call.out, call.softmax = Rows.of(out), softmax.data_ptr()
-    return out, softmax, _library().forward(call, tables.query.dtype)
-
-
-def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and `softmax` of `call.h`, `(A, H, 2)`."""
-    out, softmax, finite = attend(tables, edges, scalars)
-    if not finite:
+    if not _library().forward(call, tables.query.dtype):
         check_finite(query=tables.query, key=tables.key, value=tables.value)
         raise ValueError(f"scores or values overflow {softmax.dtype}: scale them down")
     return out, softmax
