@@ -1,15 +1,15 @@
-// The two products that attention is made of, in blocks that stay in registers.
+// The two matrix products of attention, in blocks that stay in registers.
 #pragma once
 
 #include "vectors.h"
 
 namespace graphut {
 
-// The largest block of sources times one vector of rows.
+// The largest number of sources in a product with one vector of rows.
 constexpr int SOURCES = ACCUMULATORS / 2;
 
-// acc[k][g] = a[k] . b over `feats` features: `a` holds rows of features, `b` features of G
-// vectors of rows.
+// acc[k][g] = a[k] . b over `feats` features. `a` is stored row by row; `b` is transposed: each
+// feature holds G vectors of rows.
 template <class T, int K, int G>
 INLINE void dots(const T* a, int64_t a_stride, const T* b, int64_t feats, Vec<T> (&acc)[K][G]) {
     constexpr int W = LANES<T>;
@@ -25,7 +25,7 @@ INLINE void dots(const T* a, int64_t a_stride, const T* b, int64_t feats, Vec<T>
     }
 }
 
-// A matrix of weights, by any strides: what row m takes of row k.
+// A matrix of weights with any strides: the factor of row k in the sum of row m.
 template <class T>
 struct Weights {
     const T* data;

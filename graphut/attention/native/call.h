@@ -1,4 +1,4 @@
-// One attention call, as Python fills it in (see ../library.py: the two must agree field by field).
+// The arguments of an attention call. The fields must match the structures in ../library.py.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace graphut {
 
-// Rows of heads of features: entry (i, h, f) is data[i * row + h * head + f].
+// Strided features: entry (i, h, f) is data[i * row + h * head + f].
 struct Rows {
     void* data;
     int64_t row, head;
@@ -21,7 +21,7 @@ struct Rows {
     }
 };
 
-// A table of `count` rows, and the sum of the squares of its numbers.
+// A table of `count` rows, and the sum of the squares of its entries.
 struct Table {
     Rows rows;
     int64_t count, heads, feats;
@@ -31,27 +31,27 @@ struct Table {
 struct Call {
     // Sizes
     int64_t rows, heads, key_feats, value_feats, sources, threads;
-    // The in-edges of node i are the canonical edges first_edge[i], ...; the sources are
-    // start[i], ..., stop[i] - 1, or, with `indices`, indices[start[i]], ...
+    // The in-edges of node i are the canonical edges first_edge[i], ...; their sources are
+    // start[i], ..., stop[i] - 1, or, with `indices`, indices[start[i]], ..., indices[stop[i] - 1].
     const int64_t *frontier, *start, *stop, *indices, *first_edge, *edge_ids;
-    // The transposed layout: entries column_start[j], ... of source j name a destination and a
-    // canonical edge.
+    // The transposed layout: entries column_start[j], ... of source j hold the destination and the
+    // canonical index of each of its edges.
     const int64_t *column_start, *column_node, *column_edge;
     int64_t nodes;
-    // Features. With `adds`, `key_grad` and `value_grad` are added to, else written
+    // Features. With `adds`, the gradients of keys and values are added, else written.
     Rows query, key, value, out, out_grad, query_grad, key_grad, value_grad;
-    // (rows, heads, 2): the largest score, and one divided by the sum of exponentials of what scores
-    // are below it; +inf and 0 in a row of zeros. As one number, a logarithm, they would be rounded
-    // where scores are large.
+    // (rows, heads, 2): the largest score, and one divided by the sum of exp(score - largest); +inf
+    // and 0 if the output is zero. Their combination in one logarithm would lose digits of large
+    // scores.
     void* softmax;
     // Scores
     const void* bias;  // (edges, bias_heads) by edge id
     void* bias_grad;   // (edges, heads)
-    const void* table;  // (heads, 2 reach + 1): what is added by source - destination
+    const void* table;  // (heads, 2 reach + 1): a bias by source - destination
     void* table_grad;
     int64_t bias_heads, reach, kernel, adds;
-    double scale, keep;        // weights that are not dropped are divided by `keep`
-    uint32_t seed, threshold;  // dropped where the hash is below the threshold
+    double scale, keep;        // kept weights are divided by `keep`
+    uint32_t seed, threshold;  // weights with a smaller hash are dropped
 
     int64_t node(int64_t row) const { return frontier ? frontier[row] : row; }
     int64_t degree(int64_t node) const { return stop[node] - start[node]; }
@@ -59,7 +59,7 @@ struct Call {
         const int64_t edge = first_edge[node] + offset;
         return edge_ids ? edge_ids[edge] : edge;
     }
-    // Whether all scores of a node can be -inf though all features are finite.
+    // Whether all scores of a node may be -inf although all features are finite.
     bool may_be_dead(int64_t node) const { return bias || table || !degree(node); }
 };
 
@@ -70,7 +70,7 @@ inline uint32_t mix(uint32_t bits) {
     return bits ^ (bits >> 16);
 }
 
-// What the weight of an edge and a head is multiplied by.
+// The dropout factor of the weight of an edge and a head.
 template <class T>
 inline T dropout_factor(const Call& call, int64_t edge, int64_t head) {
     const uint32_t folded = static_cast<uint32_t>(edge) ^ static_cast<uint32_t>(edge >> 32);
@@ -81,7 +81,7 @@ inline T dropout_factor(const Call& call, int64_t edge, int64_t head) {
 
 inline int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Aligned memory of a thread, which only ever grows. What it holds is not kept when it grows.
+// Aligned memory of a thread. It never shrinks, and growing discards its content.
 template <class T>
 class Buffer {
   public:

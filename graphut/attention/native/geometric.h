@@ -27,8 +27,8 @@ class GeometricKernel : RowKernel<T, T> {
         }
     }
 
-    // The gradients of a query and its directions, and in a table of `period` lanes an edge, which
-    // begins at the row's first, those of the logits.
+    // Write the gradients of a query, of its directions, and of the logits: a table with `period`
+    // lanes for each edge, starting at the first edge of the row.
     void backward_row(int64_t row, const T* direction, const T* bias_grad, T* direction_grad,
                       T* grads) {
         const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(edges_.size());
@@ -36,7 +36,7 @@ class GeometricKernel : RowKernel<T, T> {
             store<T>(logits_ + l, exp<T>(load<T>(logits_ + l) + load<T>(misses_ + l)));
         T* to = direction_grad + row * heads_ * 2;
         std::fill(to, to + heads_ * 2, T(0));
-        double* farther = sum_.zeros(heads_);  // with this edge, the gradients of all farther ones
+        double* farther = sum_.zeros(heads_);  // the gradients of this edge and all farther ones
         for (int64_t e = count - 1; e >= 0; --e) {
             const T *hits = logits_ + e * period_, *from = bias_grad + edges_[e].id * heads_;
             T* grad = grads + edges_[e].slot * period_;
@@ -59,8 +59,8 @@ class GeometricKernel : RowKernel<T, T> {
     }
 
   private:
-    // The logits of a row's edges and the logarithms of missing each, `period` lanes an edge, the
-    // nearest first. Returns how many edges join the node to itself: they are never missed.
+    // Compute the logits of a row's edges and log(1 - p) of each, with `period` lanes for each edge,
+    // nearest first. Return the number of self-loops, for which 1 - p is 1.
     int64_t find_logits(int64_t row, const T* direction) {
         const int64_t node = call_.node(row), own = list_nearest(node);
         const int64_t count = static_cast<int64_t>(edges_.size());
@@ -82,7 +82,7 @@ class GeometricKernel : RowKernel<T, T> {
         return own;
     }
 
-    // Of two sources as near, the one to the right is first; parallel edges are as they come.
+    // Of two sources at the same distance, the right one is first; parallel edges keep their order.
     int64_t list_nearest(int64_t node) {
         const int64_t count = call_.degree(node), start = call_.start[node];
         const auto source = [&](int64_t e) {
@@ -92,7 +92,7 @@ class GeometricKernel : RowKernel<T, T> {
         const auto list = [&](int64_t e) {
             edges_.push_back({source(e), call_.edge_id(node, e), e});
         };
-        int64_t left = 0;  // edges to the left that are not listed yet
+        int64_t left = 0;  // edges to the left that are not in the list yet
         while (left < count && source(left) < node) ++left;
         int64_t right = left;
         while (right < count && source(right) == node) list(right++);

@@ -1,6 +1,6 @@
-// Attention where the sources of each row are one run: blocks of rows against the union of their
-// runs. Lanes of a vector are rows while scores are made, and features while values are summed, so
-// that nothing is ever summed across a vector.
+// Attention if the sources of each row are consecutive (a run): blocks of rows attend to the union of
+// their runs. The lanes of a vector are rows for scores, and features for sums of values, so that no
+// sum is over the lanes of a vector.
 #pragma once
 
 #include "blocks.h"
@@ -8,21 +8,21 @@
 
 namespace graphut {
 
-constexpr int64_t TILE_ROWS = 512;   // rows that share packed keys and values, at most
-constexpr int64_t BLOCK_ROWS = 32;   // a multiple of the rows of each block
-constexpr int64_t STRETCH = 128;     // sources whose scores are held at a time
+constexpr int64_t TILE_ROWS = 512;   // largest number of rows that share packed keys and values
+constexpr int64_t BLOCK_ROWS = 32;   // a multiple of the rows of every block
+constexpr int64_t STRETCH = 128;     // sources with scores in memory at a time
 
 // Consecutive rows, and the union [low, high) of their runs.
 struct Tile {
     int64_t first, last, low, high;
-    bool begins;  // whether no earlier tile shares a source with this or any later one
+    bool begins;  // whether no earlier tile shares a source with this or a later one
 };
 
-// Cut rows whose runs do not go backwards (`start` and `stop` never fall) into tiles. Rows of a
-// window that have come far get a new tile, without the sources of the first ones.
+// Cut rows with monotone runs (`start` and `stop` never decrease) into tiles. When a window has moved
+// far, a new tile begins, without the sources of the first rows.
 inline std::vector<Tile> make_tiles(const Call& call) {
     std::vector<Tile> tiles;
-    int64_t reached = 0;  // no source from here on was seen yet
+    int64_t reached = 0;  // sources from here on belong to no earlier tile
     for (int64_t row = 0; row < call.rows; ++row) {
         const int64_t node = call.node(row), low = call.start[node], high = call.stop[node];
         const bool empty = low == high;
@@ -42,17 +42,17 @@ inline std::vector<Tile> make_tiles(const Call& call) {
     return tiles;
 }
 
-// Some of the heads, which are worked on together.
+// A range of heads that are computed together.
 struct Heads {
     int64_t first, last;
     int64_t count() const { return last - first; }
 };
 
-// Rows of some heads as whole vectors, side by side for each head.
+// Rows of some heads, padded to whole vectors, contiguous for each head.
 template <class T>
 struct Packed {
     T* data;
-    int64_t room, width;  // rows of a head, numbers of a row
+    int64_t room, width;  // rows of a head, entries of a row
 
     T* head(int64_t h) const { return data + h * room * width; }
     T* row(int64_t h, int64_t i) const { return head(h) + i * width; }
@@ -60,12 +60,12 @@ struct Packed {
 
 template <class T>
 Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer) {
-    // An odd number of rows: heads a power of two apart would share few places in the cache.
+    // An odd number of rows: strides of a power of two would map all heads to few cache sets.
     const int64_t width = round_up(feats, LANES<T>), room = rows | 1;
     return {buffer.get(heads.count() * room * width), room, width};
 }
 
-// Rows of a table times a factor, in the order in which they lie in memory; zeros fill the room.
+// Copy rows of a table times a factor, in memory order, and pad them with zeros.
 template <class S, class T>
 Packed<T> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
                int64_t feats, T factor, Buffer<T>& buffer) {
@@ -91,7 +91,7 @@ void unpack(Packed<T> from, const Rows& to, int64_t first, int64_t last, Heads h
             store(to.at<S>(i, heads.first + h), from.row(h, i - first), feats);
 }
 
-// What both passes read of a tile.
+// The inputs of both passes for a tile.
 template <class T>
 struct Inputs {
     Packed<T> keys, values, queries;
@@ -103,7 +103,7 @@ struct Scratch {
     Buffer<T> query_lanes, grad_lanes, scores, grads;
 };
 
-// A block of rows: G vectors of them.
+// A block of G vectors of rows.
 template <class S, class T, int G>
 class Block {
     static constexpr int W = LANES<T>;
@@ -130,7 +130,7 @@ class Block {
         for (int64_t r = count; r < R; ++r) runs_low_[r] = 0, runs_high_[r] = 0;
     }
 
-    // All begin at the first row or source of the tile; `out` is written.
+    // All pointers refer to the first row or source of the tile. Writes `out`.
     void forward(const T* keys, const T* values, const T* query, T* out, bool& finite) {
         load_query(query);
         T* scores = scratch_.scores.get(STRETCH * R);
@@ -151,7 +151,7 @@ class Block {
         finish(sums, top, total, finite);
     }
 
-    // The same; what begins at the first source is added to, `query_grad` is written.
+    // The same. Writes `query_grad`, and adds to the gradients of sources.
     void backward(const T* keys, const T* values, const T* query, const T* out_grad,
                   const T* delta, int64_t delta_stride, T* query_grad, T* key_grads,
                   T* value_grads, T* table_grad) {
@@ -184,7 +184,7 @@ class Block {
         return own;
     }
 
-    // Rows as they are, and as lanes: (features, rows).
+    // Rows, and their transpose (features, rows), with rows as lanes.
     void load_query(const T* query) {
         query_ = query + row_ * key_width_;
         query_lanes_ = scratch_.query_lanes.get(R * key_width_);
@@ -216,7 +216,7 @@ class Block {
             }
     }
 
-    // (sources, rows): -inf where the row does not see the source
+    // (sources, rows): -inf if the row does not attend to the source
     void make_scores(const T* keys, int64_t from, int64_t to, T* scores) {
         products<SOURCES>(keys + (from - base_) * key_width_, key_width_, query_lanes_, to - from,
                           scores);
@@ -225,7 +225,7 @@ class Block {
         mask(std::max({from, full_high_, std::min(to, full_low_)}), to, from, scores);
     }
 
-    // out[j] = of[j] . lanes, of `width` features
+    // out[j] = of[j] . lanes over `width` features
     template <int K>
     static NOINLINE void products(const T* of, int64_t width, const T* lanes, int64_t count,
                                   T* out) {
@@ -343,7 +343,7 @@ class Block {
             Vec<T> bad{};
             for (int64_t f = 0; f < value_width_; f += W) {
                 const Vec<T> v = load<T>(row + f) * inverse;
-                bad += v - v;  // NaN where it is not finite
+                bad += v - v;  // NaN if v is not finite
                 store<T>(row + f, v);
             }
             finite = finite && lane_sum<T>(bad) == 0 && (sum != 0 || call_.may_be_dead(nodes_[r]));
@@ -352,7 +352,7 @@ class Block {
         }
     }
 
-    // From scores to weights, and the gradients of the scores.
+    // Replace scores by weights, and compute the gradients of the scores.
     void make_grads(const T* values, int64_t from, int64_t to, T* scores, T* grads) {
         products<SOURCES>(values + (from - base_) * value_width_, value_width_, grad_lanes_,
                           to - from, grads);
@@ -386,7 +386,7 @@ class Block {
     T *query_lanes_ = nullptr, *grad_lanes_ = nullptr;
 };
 
-// The rows of a tile, block by block: `use` gets each.
+// Call `use` for each block of rows of a tile.
 template <class S, class T, class F>
 void each_block(const Call& call, const Tile& tile, int64_t head, Scratch<T>& scratch, F use) {
     constexpr int64_t W = LANES<T>;
@@ -401,8 +401,8 @@ void each_block(const Call& call, const Tile& tile, int64_t head, Scratch<T>& sc
     }
 }
 
-// The softmax's own gradient, (rows, heads): the sum over a row's edges of weight times gradient,
-// which is the product of its output and the gradient of that.
+// The correction in the gradient of the softmax, (rows, heads): the sum over a row's edges of weight
+// times gradient of the weight, which equals the dot product of the output and its gradient.
 template <class S, class T>
 const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& buffer) {
     constexpr int W = LANES<T>;
@@ -423,10 +423,10 @@ const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& 
     return delta;
 }
 
-constexpr int64_t TOGETHER = 768 << 10;  // bytes of a tile's tables that are worked on together
-constexpr int64_t TASKS = 4;             // of a thread, so that none is idle at the end
+constexpr int64_t TOGETHER = 768 << 10;  // bytes of a tile's tables that are computed together
+constexpr int64_t TASKS = 4;             // per thread, so that no thread is idle at the end
 
-// The heads of every tile in groups: each is a task with one of `pieces` of the tiles.
+// Groups of heads of every tile. A task is a group with one of `pieces` ranges of the tiles.
 class Groups {
   public:
     Groups(const Call& call, const std::vector<Tile>& tiles, int64_t pieces, int64_t bytes)
@@ -491,13 +491,13 @@ bool interval_forward(const Call& call) {
     return finite;
 }
 
-// Tiles that one task goes through in order. Sources below `shared` are also those of earlier units:
-// their gradients are summed in memory of its own.
+// Consecutive tiles of one task. Sources below `shared` also belong to earlier units, so the unit sums
+// their gradients in separate memory.
 struct Unit {
     int64_t first, last;  // tiles
     int64_t low, high;    // sources
-    int64_t reached;      // no earlier unit has sources from here on
-    int64_t own;          // where its own sums begin, in rows of all heads
+    int64_t reached;      // sources from here on belong to no earlier unit
+    int64_t own;          // start of its separate sums, in rows of all heads
 
     int64_t shared() const { return std::min(reached, high); }
     int64_t own_rows() const { return std::max<int64_t>(0, shared() - low); }
@@ -511,7 +511,7 @@ inline std::vector<Unit> make_units(const Call& call, const std::vector<Tile>& t
     const int64_t count = static_cast<int64_t>(tiles.size());
     for (int64_t from = 0, to; from < count; from = to) {
         for (to = from + 1; to < count && !tiles[to].begins;) ++to;
-        // Where most sources are shared, heads are the better tasks: they need no memory.
+        // If most sources are shared, split by heads instead, which needs no separate memory.
         const bool slides = tiles[to - 1].low >= tiles[from].high;
         const int64_t tasks = TASKS * call.threads / (sentences * (slides ? 1 : call.heads));
         const int64_t pieces = std::max<int64_t>(1, tasks);
@@ -531,8 +531,8 @@ inline std::vector<Unit> make_units(const Call& call, const std::vector<Tile>& t
     return units;
 }
 
-// Add rows of sums, of the sources from `low` to `high`, to a table. Nothing is there yet for those
-// from `reached` on: they are written, and the table gets zeros from `reached` to `low`.
+// Add the sums of the sources from `low` to `high` to a table. Rows from `reached` on are not
+// initialized: those are written, with zeros from `reached` to `low`.
 template <class T>
 void add_sums(const Rows& from, int64_t low, int64_t high, int64_t reached, Heads heads,
               int64_t width, const Rows& to) {
@@ -551,8 +551,7 @@ void add_sums(const Rows& from, int64_t low, int64_t high, int64_t reached, Head
         }
 }
 
-// The sums of gradients of keys or values: the table that is asked for, and what units have of
-// their own.
+// The sums of gradients of keys or values: the resulting table, and the separate sums of units.
 template <class T>
 class GradTable {
   public:
@@ -562,7 +561,7 @@ class GradTable {
         own_.get(rows * call.heads * width_);
     }
 
-    // Sums of a tile, whose unit has come to `reached`.
+    // The sums of a tile. Its unit has initialized the sources below `reached`.
     void add(Packed<T> sums, const Unit& unit, const Tile& tile, int64_t reached, Heads heads) {
         const int64_t shared = unit.shared(), low = std::max(tile.low, shared);
         Rows from{sums.data, width_, sums.room * width_};
@@ -592,7 +591,7 @@ class GradTable {
     }
 
   private:
-    // Sources that have sums already, where those below `reached` have them from this call.
+    // The number of sources with initialized sums; this call has initialized those below `reached`.
     int64_t before(int64_t reached) const { return call_.adds ? call_.sources : reached; }
 
     Rows own(const Unit& unit) {
@@ -607,7 +606,7 @@ class GradTable {
     Buffer<T> own_;
 };
 
-// Rows of the gradients of keys and values are whole vectors.
+// The rows of the gradients of keys and values are padded to whole vectors.
 template <class S, class T>
 void interval_backward(const Call& call) {
     const std::vector<Tile> tiles = make_tiles(call);
@@ -616,7 +615,7 @@ void interval_backward(const Call& call) {
     const int64_t reach = call.table_grad ? 2 * call.reach + 1 : 0;
     GradTable<T> all_key_grads(call, call.key_grad, call.key_feats, units);
     GradTable<T> all_value_grads(call, call.value_grad, call.value_feats, units);
-    Buffer<T> tables;  // of each unit, (heads, offsets)
+    Buffer<T> tables;  // (heads, offsets) for each unit
     tables.zeros(static_cast<int64_t>(units.size()) * call.heads * reach);
 #pragma omp parallel num_threads(call.threads)
     {

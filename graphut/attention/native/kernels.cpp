@@ -1,4 +1,4 @@
-// The entry points, by C's calling convention: nothing of torch, nothing of Python.
+// The entry points, with C linkage, independent of torch and Python.
 #include "geometric.h"
 #include "interval.h"
 
@@ -8,14 +8,14 @@ namespace {
 enum Dtype { FLOAT32 = 0, FLOAT64 = 1, BFLOAT16 = 2 };
 enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2 };
 
-// What the kernels cost, in units of an entry of the interval kernel's blocks. Measured; a wrong
-// guess costs time, never exactness.
+// Measured costs of the kernels, in units of one entry of a block of the interval kernel. They affect
+// the speed, but not the result.
 constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 32, EDGE_COST = 5;
 
 bool by_interval(const Call& call, int64_t lanes) {
     if (!call.rows) return true;
     if (call.kernel != FASTEST) return call.kernel == INTERVAL;
-    if (call.table) return true;  // the row kernel knows edges, not offsets
+    if (call.table) return true;  // the row kernel has no offsets
     int64_t blocks = 0, rows = 0;
     for (const Tile& tile : make_tiles(call))
         for (int64_t row = tile.first; row < tile.last; row += 2 * lanes) {
@@ -45,13 +45,13 @@ int backward(const Call& call) {
     return 0;
 }
 
-constexpr int64_t OWN_THREAD = 1 << 15;  // numbers that are worth waking a thread for
+constexpr int64_t OWN_THREAD = 1 << 15;  // entries that justify a thread
 
-// A thread's part of the sum of squares of a table, whose rows all threads share.
+// The part of the current thread in the sum of squares of a table.
 template <class S, class T>
 double square_sum(const Table& table) {
     constexpr int W = LANES<T>, N = 4;
-    const bool flat = table.rows.head == table.feats;  // heads lie side by side
+    const bool flat = table.rows.head == table.feats;  // heads are adjacent in memory
     const int64_t heads = flat ? 1 : table.heads, feats = flat ? table.heads * table.feats : table.feats;
     Vec<T> sums[N] = {};
 #pragma omp for nowait
@@ -94,12 +94,12 @@ extern "C" {
 
 using namespace graphut;
 
-// Lanes of a vector of float32 or float64: rows of the gradients of keys and values are multiples.
+// The number of lanes of a vector. Gradient buffers of keys and values have multiples of it.
 int graphut_lanes(int dtype) { return dtype == FLOAT64 ? LANES<double> : LANES<float>; }
 
 int graphut_call_size() { return sizeof(Call); }
 
-// Returns whether all that it wrote is finite.
+// Returns whether the output is finite.
 int graphut_forward(const Call* call, int dtype) {
     if (dtype == FLOAT64) return forward<double, double>(*call);
     if (dtype == BFLOAT16) return forward<bfloat16, float>(*call);
@@ -112,7 +112,7 @@ int graphut_backward(const Call* call, int dtype) {
     return backward<float, float>(*call);
 }
 
-// Writes `bias`, (edges, heads) by edge id, from `direction`, (rows, heads, 2).
+// Writes `bias`, (edges, heads) by edge id; `direction` is (rows, heads, 2).
 void graphut_geometric(const Call* call, const void* direction, void* bias, int dtype) {
     const auto run = [&](auto zero) {
         using T = decltype(zero);
@@ -131,9 +131,9 @@ void graphut_geometric_backward(const Call* call, const void* direction, const v
     dtype == FLOAT64 ? run(0.0) : run(0.0f);
 }
 
-// Edges by destination, then source, equal ones as they come: `start` gets where the edges of each
-// destination begin, `source` and `order` the source and the number of each. Counted and put in
-// place by destination, sorted in each.
+// Sorts edges by destination, then by source, with a stable sort. Writes the first edge of each
+// destination to `start`, and sources and original indices to `source` and `order`. A counting sort
+// by destination, followed by a sort within each.
 void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, int64_t num_dst,
                         int64_t* start, int64_t* source, int64_t* order) {
     std::fill(start, start + num_dst + 1, int64_t(0));
@@ -155,7 +155,7 @@ void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, i
     }
 }
 
-// Adds to `square_sum` of each table the sum of its numbers' squares.
+// Adds the sum of squares of each table to its `square_sum`.
 void graphut_square_sums(Table* tables, int64_t count, int64_t threads, int dtype) {
     if (dtype == FLOAT64) return square_sums<double, double>(tables, count, threads);
     if (dtype == BFLOAT16) return square_sums<bfloat16, float>(tables, count, threads);

@@ -1,6 +1,6 @@
-// Attention row by row over listed sources: for sparse graphs, and for few rows of dense ones.
-// Keys and values are read where they lie. The scores of a row are kept edge by edge, all heads of
-// an edge side by side, as lanes of vectors: an edge takes `period` lanes, the heads rounded up to a
+// Attention row by row over lists of sources: for sparse graphs, and for few rows of dense graphs.
+// Keys and values are not copied. The scores of a row are stored edge by edge, with the heads of an
+// edge as adjacent lanes of vectors: an edge takes `period` lanes, the number of heads rounded up to a
 // power of two.
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace graphut {
 
-constexpr int64_t PIECE = 256;  // edges of a row that are held at a time
-constexpr int64_t LINE = 64;    // bytes that come from memory together
-constexpr int64_t NEAR = 4 << 20;  // bytes of keys and values that stay in the cache, or nearly
+constexpr int64_t PIECE = 256;  // edges of a row in memory at a time
+constexpr int64_t LINE = 64;    // bytes of a cache line
+constexpr int64_t NEAR = 4 << 20;  // bytes of keys and values that mostly stay in the cache
 
-// A run of edges of one row, or of one source: `other` is at the far end.
+// A run of edges of one row or of one source; `other` holds their other ends.
 struct Edge {
     int64_t other, id, slot;
 };
@@ -56,8 +56,8 @@ class RowKernel {
         finish(row, sums, top, total, finite);
     }
 
-    // The gradient of a query, and for each edge the weight and the gradient of the score, in
-    // tables of `period` lanes an edge that begin at the row's first.
+    // Write the gradient of a query, and the weight and the gradient of the score of each edge:
+    // tables with `period` lanes for each edge, starting at the first edge of the row.
     void backward_row(int64_t row, T* weights, T* grads) {
         const int64_t node = call_.node(row), degree = call_.degree(node);
         const T* query = load_row(call_.query, row, call_.key_feats, key_width_, query_,
@@ -87,8 +87,8 @@ class RowKernel {
         }
     }
 
-    // Adds to the gradients of a source what the listed edges give, or writes it: `other` is a row,
-    // `slot` the place of the edge in the tables.
+    // Add the gradients of the listed edges to the gradients of a source, or write them. `other` is
+    // a row, `slot` the index of the edge in the tables.
     void backward_source(int64_t source, const std::vector<Edge>& edges, const T* weights,
                          const T* grads, bool adds) {
         edges_.assign(edges.begin(), edges.end());
@@ -139,7 +139,7 @@ class RowKernel {
         }
     }
 
-    // Ask for a row early: many rows then come from memory at the same time.
+    // Prefetch a row, so that many rows are loaded from memory at the same time.
     void fetch(const Rows& table, int64_t row, int64_t feats) const {
         for (int64_t h = 0; h < heads_; ++h) {
             const S* from = table.at<S>(row, h);
@@ -148,7 +148,7 @@ class RowKernel {
         }
     }
 
-    // scores[e, h] = row[h] . table[edge e's other end, h]
+    // scores[e, h] = row[h] . table[other[e], h]
     void products(const T* row, int64_t width, const Rows& table, int64_t feats, int64_t count,
                   T* scores) {
         if (feats == W) return products_of<1, true>(row, width, table, feats, count, scores);
@@ -175,7 +175,7 @@ class RowKernel {
         }
     }
 
-    // Of two rows of features, lane by lane.
+    // The product of two rows of features, lane by lane.
     template <int N, bool WHOLE>
     static INLINE Vec<T> product(const S* a, const T* b, int64_t feats) {
         Vec<T> sum{};
@@ -189,7 +189,7 @@ class RowKernel {
         return sum;
     }
 
-    // Lanes of no edge and no head are to weigh nothing.
+    // Lanes without an edge or a head must have weight zero.
     void pad(int64_t count, T* scores) {
         std::fill(scores + count * period_, scores + lanes(count), T(-INFINITY));
     }
@@ -208,8 +208,8 @@ class RowKernel {
                 weights[e * period_ + h] *= dropout_factor<T>(call_, edges_[e].id, h);
     }
 
-    // The largest score of each head so far, in every lane of the head; and what sums up to here
-    // are to be multiplied by.
+    // Update the largest score of each head, in every lane of the head, and return the factor of
+    // the sums so far.
     void raise_top(int64_t count, const T* scores, T* top, T* factors) {
         const int64_t all = lanes(count);
         for (int64_t v = 0; v < vectors_; ++v) {
@@ -223,7 +223,7 @@ class RowKernel {
         }
     }
 
-    // Combine the lanes of each head; the result is in all of them.
+    // Combine the lanes of each head, with the result in all of them.
     template <class F>
     Vec<T> fold(Vec<T> v, F combine) const {
         T lane[W];
@@ -271,7 +271,7 @@ class RowKernel {
         }
     }
 
-    // sums[h] += sum over edges of weights[e, h] table[edge e's other end, h]
+    // sums[h] += sum over e of weights[e, h] table[other[e], h]
     void add_weighted(const T* weights, const Rows& table, int64_t feats, int64_t width,
                       int64_t count, T* sums) {
         if (feats == W) return add_heads<8, 1>(weights, table, width, count, sums);
@@ -333,7 +333,7 @@ class RowKernel {
         delta_lanes_ = delta, top_lanes_ = top, inverse_lanes_ = inverse;
     }
 
-    // From scores and products to weights and gradients of the scores.
+    // Replace scores and products by weights and gradients of the scores.
     void make_grads(int64_t count, T* scores, T* inner) {
         const int64_t all = lanes(count);
         T factors[W];
@@ -394,15 +394,15 @@ bool row_forward(const Call& call) {
     return finite;
 }
 
-// Rows from `first` to `last`, whose edges are held at a time. Their tables stay in the cache, or a
-// source has several edges among them: at each stretch its gradients are read and written once.
+// Rows from `first` to `last`, with all their edges in memory at a time. Either their tables fit the
+// cache, or a source has several edges among them: its gradients are read and written once a stretch.
 struct Stretch {
     int64_t first, last;
 };
 
 constexpr int64_t STRETCH_EDGES = 32768, EDGES_OF_SOURCE = 8;
 
-// Where the edges of each row begin, counted from the first row's.
+// The index of the first edge of each row, relative to the first row.
 inline std::vector<int64_t> first_slots(const Call& call) {
     std::vector<int64_t> slots(call.rows + 1, 0);
     for (int64_t row = 0; row < call.rows; ++row)
@@ -421,7 +421,7 @@ inline std::vector<Stretch> make_stretches(const std::vector<int64_t>& slots, in
     return stretches;
 }
 
-// The edges of a stretch of rows by their source, in the order of the rows.
+// The edges of a stretch of rows, sorted by source, then by row.
 class Columns {
   public:
     Columns(const Call& call, const std::vector<int64_t>& slots) : call_(call), slots_(slots) {
@@ -435,14 +435,14 @@ class Columns {
         }
     }
 
-    // To be called once a stretch, in order.
+    // Call this once for each stretch, in order.
     void advance(Stretch stretch) {
         stretch_ = stretch;
         if (!call_.column_start) sort_edges();
     }
 
-    // The transposed layout is walked through from stretch to stretch; without one, the edges
-    // have just been sorted.
+    // Advance in the transposed layout from stretch to stretch. Without one, the edges have just
+    // been sorted.
     void list(int64_t source, std::vector<Edge>& edges) {
         edges.clear();
         if (!call_.column_start) {
@@ -461,7 +461,7 @@ class Columns {
     }
 
   private:
-    // The row of a node, -1 without one; and what leads from a canonical edge to its slot.
+    // The row of a node, or -1, and the offset from a canonical edge to its slot.
     struct Place {
         int64_t row, to_slot;
     };
@@ -479,7 +479,7 @@ class Columns {
         }
     }
 
-    // Counted, and put in place.
+    // A counting sort.
     void sort_edges() {
         next_.assign(call_.sources + 1, 0);
         edges_.resize(slots_[stretch_.last] - slots_[stretch_.first]);

@@ -1,4 +1,4 @@
-// Vectors as wide as the machine's registers, by the compilers' vector extensions.
+// Vectors of the width of the registers, by the vector extensions of compilers.
 #pragma once
 
 #include <cmath>
@@ -66,7 +66,7 @@ INLINE IntVec<T> splat_int(Int<T> x) {
     return x - IntVec<T>{};
 }
 
-// Numbers in memory as vectors of T, and back. `count` below the number of lanes: zeros after it.
+// Load and store vectors of T. If `count` is less than the number of lanes, the rest is zero.
 
 template <class T, class S>
 INLINE T widen(S x) {
@@ -133,15 +133,15 @@ INLINE Vec<T> larger(Vec<T> a, Vec<T> b) {
     return a > b ? a : b;
 }
 
-// The top of a row, for `exp(score - top)`: finite in a row that has seen nothing yet, so that its
-// exponentials are zero, not NaN.
+// The largest score of a row for `exp(score - top)`. It is finite also if all scores are -inf, so
+// that their exponentials are zero, not NaN.
 template <class T>
 INLINE Vec<T> above_nothing(Vec<T> top) {
     return larger<T>(top, splat<T>(std::numeric_limits<T>::lowest()));
 }
 
-// exp(x): 2^n p(r), with x = n ln 2 + r. What would be denormal is exactly zero: denormal numbers
-// slow everything after them down by a factor of ten. NaN stays NaN.
+// exp(x) = 2^n p(r), with x = n ln 2 + r. Denormal results are replaced by zero, because later
+// operations on denormal numbers are ten times as slow. NaN stays NaN.
 template <class T>
 INLINE Vec<T> exp(Vec<T> x) {
     constexpr bool single = std::is_same_v<T, float>;
@@ -176,20 +176,20 @@ INLINE Vec<T> exp(Vec<T> x) {
         p = p * r + T(0.5);
     }
     p = p * (r * r) + (r + T(1));
-    // The low bits of `shifted` are those of n: as an exponent, they are added to that of p. In
-    // lanes that nobody reads x may be too large for one: unsigned numbers may overflow.
+    // The low bits of `shifted` are n, which is added to the exponent of p. The numbers are unsigned
+    // because they may overflow in unused lanes.
     using Bits = typename Simd<T>::U;
     const Vec<T> scaled = (Vec<T>)((Bits)p + ((Bits)shifted << mantissa));
     return whole < bound ? Vec<T>{} : scaled;
 }
 
-// log(x) for positive normal x: Halley's steps towards exp(y) = x, each of which cubes the error.
+// log(x) for positive normal x by Halley's iteration for exp(y) = x, which cubes the error.
 template <class T>
 INLINE Vec<T> log(Vec<T> x) {
     constexpr bool single = std::is_same_v<T, float>;
     constexpr int mantissa = single ? 23 : 52;
     constexpr T unit = T(int64_t(1) << mantissa), bias = single ? T(127) : T(1023);
-    // The bits of x, read as a number, are nearly its logarithm.
+    // The bits of x as an integer are approximately linear in its logarithm.
     const Vec<T> bits = __builtin_convertvector((IntVec<T>)x, Vec<T>);
     Vec<T> y = (bits / unit - (bias - T(0.043))) * T(0.69314718055994530942);
     for (int step = 0; step < 2; ++step) {
@@ -199,7 +199,7 @@ INLINE Vec<T> log(Vec<T> x) {
     return y;
 }
 
-// Lanes of two vectors in a new order: F::at(l) names lane l of the result, b's after a's.
+// Permute the lanes of two vectors: lane l of the result is lane F::at(l) of a followed by b.
 template <class T, class F, std::size_t... L>
 INLINE Vec<T> shuffle(Vec<T> a, Vec<T> b, std::index_sequence<L...>) {
 #if defined(__clang__)
@@ -219,7 +219,7 @@ struct Interleave {
     static constexpr int at(int l) { return (l & 1) * W + HIGH * W / 2 + l / 2; }
 };
 
-// A square of as many vectors as lanes, transposed.
+// Transpose a square matrix of as many vectors as lanes.
 template <class T>
 INLINE void transpose(Vec<T> (&rows)[LANES<T>]) {
     constexpr int W = LANES<T>;
