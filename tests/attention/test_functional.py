@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, IntervalLayout, edge_attention, edge_sums
+from graphut.attention import EdgeLayout, edge_attention, edge_sums
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import GRAPHS, ON_CPU, hubs, inputs
 from tests.helpers import (
@@ -264,13 +263,6 @@ def test_edge_attention_under_autocast_leaves_scores_in_float32(graph: str, back
     with torch.autocast("cpu", dtype=torch.bfloat16):
         under = edge_attention(PRECISION[graph], *tensors, backend=backend)
     assert torch.equal(under, plain)
-
-
-def test_edge_attention_of_a_dgl_graph_is_that_of_its_layout() -> None:
-    graph = dgl.graph(([2, 0, 1, 1], [1, 1, 0, 2]))
-    layout = layout_of([(2, 1), (0, 1), (1, 0), (1, 2)], 3, 3)
-    assert not isinstance(layout, IntervalLayout)
-    assert_same([edge_attention(graph, *inputs(layout))], [edge_attention(layout, *inputs(layout))])
 
 
 @pytest.mark.gpu

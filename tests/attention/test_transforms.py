@@ -140,34 +140,27 @@ def test_in_transform_layers_are_right_or_refuse(backend: str, name: str, way: s
         assert_same([run(layer, graph, FEAT)], [run(layer, fresh(), FEAT)])
 
 
-@pytest.mark.parametrize("options", [{}, {"get_attention": True}, {"frontier": [1, 3]}])
-@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("get_attention", [False, True])
+@pytest.mark.parametrize("nodes", [None, [1, 3]])
 @pytest.mark.parametrize("backend", RIGHT)
 def test_in_transform_edge_attention_has_the_gradients_of_dense(
-    backend: str, everything: bool, options: dict[str, Any]
+    backend: str, nodes: list[int] | None, get_attention: bool
 ) -> None:
-    layout, given = as_layout(fresh()), dict(options)
-    if "frontier" in options:
-        given["frontier"] = torch.tensor(options["frontier"])
-    query, key, value = (x.detach() for x in inputs(layout))
-    query = query[given["frontier"]] if "frontier" in options else query
-    if everything:
-        given |= {"dropout": 0.4, "seed": 3, "scale": normal(len(query)).detach()}
-        given["edge_bias"] = normal(layout.num_edges, 2).detach()
+    layout, options = as_layout(fresh()), {"get_attention": get_attention}
+    given = [x.detach() for x in inputs(layout, None if nodes is None else len(nodes))]
+    scale, bias = normal(len(given[0])).detach(), normal(layout.num_edges, 2).detach()
 
-    def run(name: str, *tensors: Tensor) -> tuple[Tensor, ...]:
-        options = given | {"frontier": given["frontier"].clone()} if "frontier" in given else given
-        out = edge_attention(layout, *tensors, backend=name, **options)
-        return out if isinstance(out, tuple) else (out,)
+    def loss(name: str, *tensors: Tensor) -> Tensor:
+        frontier = None if nodes is None else torch.tensor(nodes).clone()  # wrapped in a transform
+        more = {"scale": scale, "edge_bias": bias, "dropout": 0.4, "seed": 3, "backend": name}
+        plain = edge_attention(layout, *tensors, frontier=frontier, backend=name)
+        out = edge_attention(layout, *tensors, frontier=frontier, **more, **options)
+        return sum(x.sin().sum() for x in (plain, *(out if get_attention else [out])))
 
-    def loss(*tensors: Tensor) -> Tensor:
-        return sum(out.sin().sum() for out in run(backend, *tensors))
-
-    leaves = [x.clone().requires_grad_() for x in (query, key, value)]
-    expected = torch.autograd.grad(sum(out.sin().sum() for out in run("dense", *leaves)), leaves)
-    assert_same(grad(loss, (0, 1, 2))(query, key, value), expected)
-    ones = (torch.ones_like(query), torch.ones_like(key), torch.ones_like(value))
-    slope = jvp(loss, (query, key, value), ones)[1]
+    leaves = [x.clone().requires_grad_() for x in given]
+    expected = torch.autograd.grad(loss("dense", *leaves), leaves)
+    assert_same(grad(partial(loss, backend), (0, 1, 2))(*given), expected)
+    slope = jvp(partial(loss, backend), tuple(given), tuple(map(torch.ones_like, given)))[1]
     assert_same([slope], [sum(x.sum() for x in expected)])
 
 

@@ -208,7 +208,7 @@ class RowKernel {
                 weights[e * period_ + h] *= dropout_factor<T>(call_, edges_[e].id, h);
     }
 
-    // Update the largest score of each head, in every lane of the head, and return the factor of
+    // Update the largest score of each head, in every lane of the head, and write the factors of
     // the sums so far.
     void raise_top(int64_t count, const T* scores, T* top, T* factors) {
         const int64_t all = lanes(count);
