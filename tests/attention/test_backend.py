@@ -39,14 +39,11 @@ def test_backend_can_do_what_its_record_says(support: dict[str, Any], able: bool
     assert backend(**support).can_do(call) is able
 
 
-def test_backend_check_names_the_dtypes_that_it_takes() -> None:
+def test_backend_check_names_the_dtypes_and_devices_that_it_takes() -> None:
     toy = backend(dtypes=(torch.float32, torch.float64, torch.bfloat16))
     toy.check(X.double())
     with pytest.raises(TypeError, match=r"'toy' takes float32, float64 and bfloat16, got .*int8"):
         toy.check(X.to(torch.int8))
-
-
-def test_backend_check_names_the_devices_that_it_runs_on() -> None:
     backend(devices=("cpu",)).check(X)
     with pytest.raises(ValueError, match="'toy' runs on cpu, but the features are on meta"):
         backend(devices=("cpu",)).check(X.to("meta"))
