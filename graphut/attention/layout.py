@@ -359,14 +359,7 @@ class CSRLayout(EdgeLayout):
             row = int(falls.nonzero()[0])
             start, stop = self.indptr[row : row + 2].tolist()
             raise ValueError(f"row {row} has its first edge at {start} and its end at {stop}")
-        outside = (self.indices < 0) | (self.indices >= self.num_src)
-        if bool(outside.any()):
-            edge = int(outside.nonzero()[0])
-            row = int(torch.searchsorted(self.indptr, edge, right=True)) - 1
-            raise ValueError(
-                f"row {row} attends to source {int(self.indices[edge])}, but there are "
-                f"{self.num_src} sources"
-            )
+        _check_range("indices", self.indices, self.num_src)
 
     @property
     def num_edges(self) -> int:
@@ -482,7 +475,7 @@ def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
     low, high = ends.aminmax()
     if int(low) < 0 or int(high) >= num_nodes:
         node = int(ends[(ends < 0) | (ends >= num_nodes)][0])
-        raise ValueError(f"{name} refers to node {node}, but num_{name} is {num_nodes}")
+        raise ValueError(f"{name} refers to node {node}, but there are only {num_nodes}")
 
 
 def _check_permutation(edge_ids: Tensor, edges: int) -> None:

@@ -253,7 +253,7 @@ def test_edge_attention_of_a_graph_on_the_cpu_with_features_on_the_gpu(
 def with_one_source_an_edge(
     layout: EdgeLayout, key: Tensor, value: Tensor, of_edges: Tensor
 ) -> tuple[EdgeLayout, Tensor, Tensor]:
-    """The oracle of edge features: keys and values of `(source, edge)` as sources of their own."""
+    """Return a graph with one source for each edge, with the keys and values of that edge."""
     pairs = pairs_of(layout)
     own = layout_of([(e, dst) for e, (_, dst) in enumerate(pairs)], len(pairs), layout.num_dst)
     source = torch.tensor([src for src, _ in pairs], dtype=torch.int64)

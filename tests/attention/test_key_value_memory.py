@@ -22,7 +22,7 @@ GRAPHS = {
     "causal": Causal().layout([6, 3]),
     "rows": hubs(9, 9, 60),
 }
-# What each step writes, and the frontier that reads after it; `None` for all nodes.
+# The nodes that each step writes, and the frontier that reads after it; `None` for all nodes.
 STEPS = [(None, None), (None, [0, 2, 3, 5, 8]), ([0, 2, 3, 5, 8], [2, 3, 8]), ([2, 3, 8], [3])]
 
 

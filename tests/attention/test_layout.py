@@ -191,8 +191,8 @@ def made(**fields: Any) -> EdgeLayout:
         ),
         (ROWS | {"indptr": [0, 1, 2, 4]}, r"indptr must go from 0 to 3, .* ends are \[0, 4\]"),
         (ROWS | {"indptr": [1, 1, 2, 3]}, r"ends are \[1, 3\]"),
-        (ROWS | {"indices": [0, -1, 1]}, "row 1 attends to source -1, but there are 3"),
-        (ROWS | {"indices": [0, 2, 3]}, "row 2 attends to source 3, but there are 3 sources"),
+        (ROWS | {"indices": [0, -1, 1]}, "indices refers to node -1"),
+        (ROWS | {"indices": [0, 2, 3]}, "indices refers to node 3, but there are only 3"),
         (
             ROWS | {"edge_ids": [0, 1]},
             r"edge_ids must contain each of 0 to 2 once, got tensor\(\[0, 1\]\)",
@@ -269,8 +269,8 @@ EDGES = torch.tensor([0, 1, 1])
         ({"dst": EDGES.double()}, "dst must be a 1-D int64 tensor"),
         ({"dst": EDGES[None]}, "dst must be a 1-D int64 tensor"),
         ({"src": [0, 1, 1]}, r"src must be a 1-D int64 tensor, got \[0, 1, 1\]"),
-        ({"src": EDGES - 1}, "src refers to node -1, but num_src is 2"),
-        ({"dst": EDGES + 1}, "dst refers to node 2, but num_dst is 2"),
+        ({"src": EDGES - 1}, "src refers to node -1, but there are only 2"),
+        ({"dst": EDGES + 1}, "dst refers to node 2, but there are only 2"),
         ({"dst": EDGES[:1]}, "src has 3 edges, but dst has 1"),
         ({"src_lengths": torch.tensor([1])}, "src_lengths add up to 1, but there are 2 nodes"),
         (

@@ -182,7 +182,7 @@ def test_library_has_no_fault_under_address_sanitizer(tmp_path: Path) -> None:
         [sys.executable, "-m", "pytest", "-q", "-s", "-m", "full or not full", *files],
         GRAPHUT_NATIVE=str(build),
         LD_PRELOAD=runtime,
-        ASAN_OPTIONS="detect_leaks=0",  # Python keeps what it has until it ends
+        ASAN_OPTIONS="detect_leaks=0",  # Python never frees some memory
     )
     assert "passed" in said
 
@@ -202,7 +202,7 @@ def test_library_of_vectors_as_wide_as_those_of_avx512(tmp_path: Path) -> None:
 @pytest.mark.full
 @NEEDS_COMPILER
 def test_library_threads_do_not_race(tmp_path: Path) -> None:
-    """Run a small program on four threads, which wait with what the sanitizer understands."""
+    """Run a small program on four threads, with barriers that the sanitizer understands."""
     program = tmp_path / "threads"
     options = ["-fopenmp", "-fsanitize=thread", f"-I{Path(ops.__file__).parent}"]
     source = str(Path(__file__).parent / "native" / "threads.cpp")
@@ -237,7 +237,7 @@ def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     own = str(fresh / "bin" / "python")
     install = [*python, "pip", "--python", own, "install", "--no-index", "--no-deps", str(wheel)]
     run(install, tmp_path, PYTHONPATH="")  # where no other graphut is found
-    # torch and the others are those of this environment: they need not be installed twice.
+    # Use torch and other packages of this environment.
     [packages] = fresh.glob("lib/*/site-packages")
     (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
     work = tmp_path / "work"

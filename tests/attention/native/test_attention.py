@@ -75,7 +75,7 @@ def check(
     together: bool = False,
     **options: Any,
 ) -> None:
-    """Outputs and gradients, each or all together, are those of the dense oracle in float64."""
+    """Compare outputs and gradients, each or all together, with the dense oracle in float64."""
     leaves = [*inputs, *([options["edge_bias"]] if "edge_bias" in options else [])]
     found = native(layout, *inputs, kernel=kernel, **options)
     wide = [x.detach().double().requires_grad_() for x in leaves]

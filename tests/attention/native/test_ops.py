@@ -72,7 +72,7 @@ def test_edge_attention_op_compiles_with_dropout(graph: str) -> None:
         assert all(bool(grad.isfinite().all()) for grad in gradients([out], [feat]))
 
 
-# Dynamo makes an instance of an autograd function to see what it would get.
+# Dynamo instantiates autograd functions.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("graph", GRAPHS)
