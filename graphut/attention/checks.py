@@ -76,7 +76,8 @@ def check_call(
             )
     by_edge = {"edge_bias": edge_bias, "edge_weight": edge_weight}
     _check_tensors(query, **by_edge)
-    _check_devices(query, key=key, value=value, frontier=frontier, scale=scale)
+    for name, other in (("key", key), ("value", value), ("frontier", frontier), ("scale", scale)):
+        _check_device(name, other, query)
     check_dtypes(query, key, value)
     _check_shapes(layout, query, key, value, frontier)
     edges, heads = layout.num_edges, query.shape[1]
@@ -88,8 +89,7 @@ def check_call(
                 f"{name} must be ({edges},) or ({edges}, {heads}) for the edges of this graph, got "
                 f"shape {tuple(given.shape)}"
             )
-    check_finite(edge_bias=edge_bias, may_be_minus_inf=True)
-    check_finite(edge_weight=edge_weight)
+        check_finite(may_be_minus_inf=name == "edge_bias", **{name: given})
     _check_scale(scale, query.shape[0])
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
@@ -138,13 +138,12 @@ def _check_tensors(query: Tensor, **given: Tensor | None) -> None:
             if name == "edge_bias" and tensor.dtype == torch.bool:
                 remedy = "for a mask, pass torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)"
             raise TypeError(f"{name} must be floating point, got {tensor.dtype}; {remedy}")
-    _check_devices(query, **given)
+        _check_device(name, tensor, query)
 
 
-def _check_devices(query: Tensor, **given: Tensor | float | None) -> None:
-    for name, tensor in given.items():
-        if isinstance(tensor, Tensor) and tensor.device != query.device:
-            raise ValueError(f"{name} is on {tensor.device}, but query is on {query.device}")
+def _check_device(name: str, given: Tensor | float | None, query: Tensor) -> None:
+    if isinstance(given, Tensor) and given.device != query.device:
+        raise ValueError(f"{name} is on {given.device}, but query is on {query.device}")
 
 
 def _check_shapes(
@@ -235,12 +234,12 @@ def check_features(call: AttentionCall, bounds: Callable[..., list[float]] = bou
     _check_sums(call)
 
 
-def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor | None) -> None:
+def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
     """Raise if an entry of an argument is not finite. A GPU is not checked, to avoid a wait."""
     if is_tracing():
         return
     for name, table in tables.items():
-        if table is None or table.device.type != "cpu":
+        if table.device.type != "cpu":
             continue
         total = float(table.detach().sum())  # one pass without temporary memory
         if isfinite(total) or (may_be_minus_inf and total < inf):
