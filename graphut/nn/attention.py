@@ -338,7 +338,7 @@ class MultiHeadAttention(nn.Module):
                             "attention without softmax does not support edge_bias and edge_feat"
                         )
                     options |= self._options_without_softmax(layout, rows, query, key, frontier)
-                result: Any = edge_attention(  # type: ignore[call-overload]
+                result: Any = edge_attention(
                     layout,
                     query,
                     key,
@@ -404,7 +404,7 @@ class MultiHeadAttention(nn.Module):
 
 def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
-) -> dict[str, Tensor]:
+) -> dict[str, Any]:
     """Return the options of `edge_attention` for edge features that `layer` maps to keys.
 
     For a plain linear map without bias its weight is passed, so that `edge_attention` need not

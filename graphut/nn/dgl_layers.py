@@ -155,7 +155,7 @@ class DotGATConv(nn.Module):
             query = key[: layout.num_dst]
         else:
             query = self._heads((self.fc if has_one_map else self.fc_dst)(feat_dst))[0]
-        result: Any = edge_attention(  # type: ignore[call-overload]
+        result: Any = edge_attention(
             layout,
             query,
             key,

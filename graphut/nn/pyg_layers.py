@@ -70,7 +70,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
             edge_index = edge_index.as_tensor()
         query, key = features["query"], features["key"]
         by_head = (self.heads, self.out_channels)
-        result: Any = edge_attention(  # type: ignore[call-overload]
+        result: Any = edge_attention(
             from_edge_index(edge_index.long(), (len(key), len(query))),
             query,
             key,

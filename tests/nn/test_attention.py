@@ -275,7 +275,7 @@ def test_attention_refuses_scores_that_overflow() -> None:
         linear_map.weight.data.fill_(1e20)
     layer.key_value.weight.data[8:] = 1.0
     self_loops = layout_of([(i, i) for i in range(4)], 4, 4)
-    with pytest.raises(ValueError, match="score of .*destination 2, .*overflows"):
+    with pytest.raises(ValueError, match=r"score of .*destination 2, .*overflows"):
         layer(self_loops, feat)
 
 
