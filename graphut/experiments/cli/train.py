@@ -116,6 +116,8 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Return the task, with its data read and checked, and a function that returns its run."""
     run = Run.open(folder)
+    if options.get("epochs", 0) > run.training.epochs:  # train longer
+        run = replace(run, training=replace(run.training, epochs=options["epochs"]))
     config = run.model().config
     _check_same(folder, "task", run.task_name, name)
     task = build(TASKS[name], {**run.task_options, **options})

@@ -66,7 +66,8 @@ def _parser(task: str | None) -> Parser:
 def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     option = parser.add_argument
     option("--out", required=True, metavar="FOLDER", help="folder of the run")
-    help = "continue the run in the folder, with the options that it began with"
+    help = "continue the run in the folder, with the options that it began with; larger --epochs "
+    help += "train it longer"
     option("--resume", action="store_true", help=help)
     help = "stop after this many minutes; --resume continues the run (default: no limit)"
     option("--minutes", type=float, default=math.inf, metavar="X", help=help)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, TypeVar
@@ -68,6 +69,24 @@ def score_batches(
             scores.append(score(batch))
             bar.update(len(batch))
     return all_gather(scores)
+
+
+def answer_in_batches(
+    answer: Callable[[list[T]], Iterable[S]],
+    examples: Sequence[T],
+    batch_size: int,
+    length: Callable[[T], int],
+    name: str,
+) -> list[tuple[T, S]]:
+    """Return each example with its answer, in order; see `score_batches`."""
+
+    def score(batch: list[int]) -> list[tuple[int, S]]:
+        return [*zip(batch, answer([examples[index] for index in batch]), strict=True)]
+
+    places = range(len(examples))
+    scored = score_batches(score, places, batch_size, lambda n: length(examples[n]), name)
+    answers = dict(chain.from_iterable(scored))
+    return [(example, answers[index]) for index, example in enumerate(examples)]
 
 
 def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:

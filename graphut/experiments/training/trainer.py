@@ -179,6 +179,7 @@ class Trainer:
     def resume(self) -> None:
         """Restore the state of the checkpoint in the folder exactly, and report its update.
 
+        If `config` has more epochs than before, the learning rate follows the longer schedule.
         Raise `FileNotFoundError` if the folder or the checkpoint does not exist.
         """
         if not self.folder.is_dir():  # the lock would create the folder
@@ -188,6 +189,8 @@ class Trainer:
             state = load_checkpoint(path, self._state)
             with reraise_for_file(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
+                [group], [rate] = self.optimizer.param_groups, self.scheduler.lr_lambdas
+                group["lr"] = self.config.learning_rate * rate(self.scheduler.last_epoch)
             lines = self.progress.epoch
             if is_first():
                 lines = drop_metrics_after(self.folder / METRICS, self.progress.update, lines)

@@ -20,8 +20,9 @@ import torch
 
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import main
-from graphut.experiments.training import Run, is_run
+from graphut.experiments.training import Run, Trainer, is_run
 from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.optimization import learning_rate_factor
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
@@ -167,6 +168,39 @@ def test_train_resumes_a_run_as_it_began(
     finished_run: Path, argv: list[str], message: str, refusal: Callable[..., str]
 ) -> None:
     assert message in refusal("train", *argv, "--out", str(finished_run), "--resume")
+
+
+def test_train_trains_a_finished_run_longer(
+    finished_run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    output: Callable[..., str],
+    refusal: Callable[..., str],
+) -> None:
+    argv = [
+        "train",
+        "sort",
+        "--resume",
+        "--device",
+        "cpu",
+        "--out",
+        copytree(finished_run, tmp_path / "run"),
+    ]
+    assert "began with epochs 2 and cannot be resumed with 1" in refusal(*argv, "--epochs", "1")
+    rates, step = [], Trainer._step
+
+    def step_and_record(trainer: Trainer, numbers: torch.Tensor) -> list[float]:
+        rates.append(trainer.optimizer.param_groups[0]["lr"])
+        return step(trainer, numbers)
+
+    monkeypatch.setattr(Trainer, "_step", step_and_record)
+    said = output(*argv, "--epochs", "4")
+    assert "resumed after update 4, 2 epochs" in said and "done after 4 epochs" in said
+    config = Run.open(tmp_path / "run").training
+    assert config.epochs == 4
+    assert rates == [
+        config.learning_rate * learning_rate_factor(done, config.warmup, 8) for done in range(4, 8)
+    ]
 
 
 def test_train_resumes_after_data_was_moved(

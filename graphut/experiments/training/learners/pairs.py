@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, count
 from operator import eq
+from statistics import fmean
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +16,7 @@ from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.tasks.pairs import read_pairs
-from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
+from graphut.experiments.training.evaluation import Evaluation, answer_in_batches, grouped
 from graphut.experiments.training.generation import (
     Answer,
     GenerationOptions,
@@ -96,13 +98,12 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         """
         answered = decode(model, examples, **options)
         details = {
-            "by_source_length": by_number(answered, [len(source) for source, _ in examples]),
-            "by_target_length": by_number(answered, [len(target) for _, target in examples]),
+            "by_source_length": by_number(answered, lambda pair: len(pair[0])),
+            "by_target_length": by_number(answered, lambda pair: len(pair[1])),
         }
         symbols = vocabularies["source"]
         if isinstance(symbols, Brackets):
-            nesting = [symbols.nesting(source) for source, _ in examples]
-            details["by_nesting"] = by_number(answered, nesting)
+            details["by_nesting"] = by_number(answered, lambda pair: symbols.nesting(pair[0]))
             first = ["".join(symbols.decode(source[:1])) for source, _ in examples]
             details["by_operator"] = [
                 {"operator": symbol, "examples": len(own), **pair_metrics(own)}
@@ -124,7 +125,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         sources = [vocabularies["source"].read(text) for text in texts]
         for source, result in generate(model, sources, options, get_attention=get_attention):
             note = "" if result.ended else f"cut off at the max_length of {options.max_length}"
-            yield self._answer(model, vocabularies, source, result, note=note)
+            yield self._answer(model, vocabularies, source, result, note)
 
     def answers(
         self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
@@ -133,13 +134,12 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         sources, targets = zip(*examples, strict=True)
         longest = min(max(map(len, targets)) + _LONGER, model.config.max_length)
         results = model.generate(sources, max_length=longest, get_attention=True)
-        write = task.target_vocabulary.write
-        return [
-            self._answer(
-                model, task.vocabularies, source, result, write(target), result.tokens == target
-            )
-            for source, target, result in zip(sources, targets, results, strict=True)
-        ]
+        answers = []
+        for source, target, result in zip(sources, targets, results, strict=True):
+            answer = self._answer(model, task.vocabularies, source, result)
+            correct = task.target_vocabulary.write(target)
+            answers.append(replace(answer, correct=correct, is_correct=result.tokens == target))
+        return answers
 
     def _answer(
         self,
@@ -147,8 +147,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         vocabularies: Vocabularies,
         source: list[int],
         result: Generation,
-        correct: str = "",
-        is_correct: bool | None = None,
         note: str = "",
     ) -> Answer:
         steps = result.source_steps
@@ -161,7 +159,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             PonderedPart("encoder", "input", names, names, steps, result.encoder),
             decoder_part("output", target, written, result.steps, result.decoder),
         ]
-        return Answer(target.write(result.tokens), parts, correct, is_correct, note)
+        return Answer(target.write(result.tokens), parts, note=note)
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: PairTask
@@ -190,48 +188,41 @@ def decode(
     the longest target.
     """
     longest = max((len(target) for _, target in pairs), default=0) + 1  # 1 for <eos>
+    options = {"max_length": longest, **options}
 
-    def generate(batch: list[int]) -> list[tuple[int, Generation]]:
-        sources = [pairs[index][0] for index in batch]
-        results = model.generate(sources, **{"max_length": longest, **options})
-        return list(zip(batch, results, strict=True))
+    def answer(batch: list[Pair]) -> list[Generation]:
+        return model.generate([source for source, _ in batch], **options)
 
-    every = range(len(pairs))
-    scored = score_batches(generate, every, batch_size, lambda i: len(pairs[i][0]), "pairs")
-    found = dict(chain.from_iterable(scored))
-    return [(pair, found[index]) for index, pair in enumerate(pairs)]
+    return answer_in_batches(answer, pairs, batch_size, lambda pair: len(pair[0]), "pairs")
 
 
 def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
     """Return the accuracies and the mean steps."""
     correct = [result.tokens == target for (_, target), result in answered]
     tokens = sum(sum(map(eq, [*r.tokens, EOS], [*target, EOS])) for (_, target), r in answered)
-    encoder_steps, decoder_steps = (
-        list(chain.from_iterable(getattr(result, name) for _, result in answered))
-        for name in ("source_steps", "steps")
-    )
     return {
         "sequence_accuracy": sum(correct) / len(correct),
         "token_accuracy": tokens / sum(len(target) + 1 for (_, target), _ in answered),
-        "encoder_steps": sum(encoder_steps) / len(encoder_steps),
-        "decoder_steps": sum(decoder_steps) / len(decoder_steps),
+        "encoder_steps": fmean(chain.from_iterable(result.source_steps for _, result in answered)),
+        "decoder_steps": fmean(chain.from_iterable(result.steps for _, result in answered)),
     }
 
 
-def by_number(answered: Sequence[Answered], numbers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the metrics for ranges of a number that each example has, such as its length.
+def by_number(
+    answered: Sequence[Answered], number_of: Callable[[Pair], int]
+) -> list[dict[str, Any]]:
+    """Return the metrics for ranges of a number that each pair has, such as its length.
 
     The ranges are 1, 2, 5, 10, 20, 50, ... wide: the smallest width that gives at most 20 of them.
     A row contains the smallest and the largest number in its range. Empty ranges have no row.
     """
-    largest = max(numbers)
+    numbers = [number_of(pair) for pair, _ in answered]
     widths = (factor * 10**power for power in count() for factor in (1, 2, 5))
-    width = next(width for width in widths if width * _MOST_ROWS >= largest)
+    width = next(width for width in widths if width * _MOST_ROWS >= max(numbers))
     # The number 0 is in the first range.
     ranges = [max(number - 1, 0) // width for number in numbers]
     rows = []
-    for group in grouped([*zip(numbers, answered, strict=True)], ranges).values():
-        own, results = zip(*group, strict=True)
-        ends = {"from": min(own), "to": max(own), "examples": len(own)}
-        rows.append({**ends, **pair_metrics(results)})
+    for group in grouped(answered, ranges).values():
+        own = [number_of(pair) for pair, _ in group]
+        rows.append({"from": min(own), "to": max(own), "examples": len(own), **pair_metrics(group)})
     return rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, compress
 from math import log
 from statistics import fmean
@@ -12,24 +11,14 @@ from typing import Any, ClassVar
 import torch
 
 from graphut.experiments.tasks import Passage, PassageTask, Vocabularies
-from graphut.experiments.training.evaluation import Evaluation, score_batches
+from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerPointer
-from graphut.models.outputs import PointerOutput
+from graphut.models.outputs import PointerOutput, PointerPrediction
 from graphut.models.pointer import likeliest, log_probability
 
 _BATCH = 100
 _LEAST = 1e-12  # lower bound of a probability under a logarithm
-
-
-@dataclass(frozen=True)
-class PassageScore:
-    """One answer, compared with the correct one."""
-
-    answerable: bool  # whether the passage contains the correct answer
-    correct: bool
-    probability: float  # of the correct answer
-    steps: list[int]  # of each word
 
 
 class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPointer]):
@@ -93,7 +82,12 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Answer the passages; there are no details."""
-        return self.evaluation(**passage_metrics(score_passages(model, examples))), {}
+
+        def answer(batch: list[Passage]) -> list[PointerPrediction]:
+            return model.predict([passage.context for passage in batch])
+
+        answered = answer_in_batches(answer, examples, _BATCH, lambda p: len(p.context), "passages")
+        return self.evaluation(**passage_metrics(answered)), {}
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Split a text into words, or into letters if it has no spaces."""
@@ -114,36 +108,19 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         return reading.names[reading.tokens.index(word)], likely
 
 
-def score_passages(
-    model: UniversalTransformerPointer, passages: Sequence[Passage]
-) -> list[PassageScore]:
-    """Answer the passages, sorted by length, and score the answers."""
-
-    def score(batch: list[Passage]) -> list[PassageScore]:
-        found = model.predict([passage.context for passage in batch])
-        return [
-            PassageScore(
-                answerable=answer in words,
-                correct=own.word == answer,
-                probability=sum(compress(own.probabilities, [w == answer for w in words])),
-                steps=own.steps,
-            )
-            for own, (words, answer) in zip(found, batch, strict=True)
-        ]
-
-    scores = score_batches(score, passages, _BATCH, lambda p: len(p.context), "passages")
-    return [*chain.from_iterable(scores)]
-
-
-def passage_metrics(scores: Sequence[PassageScore]) -> dict[str, float]:
-    """Return the metrics of answers."""
-    answerable = [score for score in scores if score.answerable]
-    logs = [log(max(score.probability, _LEAST)) for score in answerable]
+def passage_metrics(answered: Sequence[tuple[Passage, PointerPrediction]]) -> dict[str, float]:
+    """Return the metrics of predictions for passages."""
+    correct, logs = [], []  # of the answerable passages
+    for (words, answer), found in answered:
+        if answer in words:
+            likely = sum(compress(found.probabilities, [word == answer for word in words]))
+            logs.append(log(max(likely, _LEAST)))
+            correct.append(found.word == answer)
     return {
-        "accuracy": fmean(score.correct for score in scores),
-        "answerable_accuracy": fmean(s.correct for s in answerable) if answerable else 0.0,
+        "accuracy": sum(correct) / len(answered),
+        "answerable_accuracy": fmean(correct) if correct else 0.0,
         "log_probability": fmean(logs) if logs else 0.0,
-        "answerable": fmean(score.answerable for score in scores),
-        "steps": fmean(chain.from_iterable(score.steps for score in scores)),
-        "last_steps": fmean(score.steps[-1] for score in scores),
+        "answerable": len(correct) / len(answered),
+        "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
+        "last_steps": fmean(found.steps[-1] for _, found in answered),
     }

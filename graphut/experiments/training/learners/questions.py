@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import exp
 from statistics import fmean
@@ -16,10 +16,10 @@ from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
-from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
+from graphut.experiments.training.evaluation import Evaluation, K, answer_in_batches, grouped
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier
-from graphut.models.outputs import ClassifierOutput
+from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
 
 FAILED = 0.05
 """Error above which a task of bAbI has failed (arXiv 1502.05698, section 5)."""
@@ -27,15 +27,8 @@ FAILED = 0.05
 _BATCH = 200
 
 
-@dataclass(frozen=True)
-class QuestionScore:
-    """One answer, compared with the correct one."""
-
-    group: str
-    supporting: int  # number of facts that imply the correct answer
-    correct: bool
-    log_probability: float  # of the correct answer, in nats
-    steps: list[int]  # of each fact, and last of the question
+Answered = tuple[Question, ClassifierPrediction]
+"""A question and the prediction of its answer."""
 
 
 class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
@@ -116,9 +109,15 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Answer the questions; the details are by group and by the number of supporting facts."""
-        scores = score_questions(model, examples)
-        details = {f"by_{name}": rows_by(scores, name) for name in ("group", "supporting")}
-        return self.evaluation(**question_metrics(scores)), details
+
+        def answer(batch: list[Question]) -> list[ClassifierPrediction]:
+            return model.predict([document(question) for question in batch])
+
+        answered = answer_in_batches(answer, examples, _BATCH, lambda q: len(q.facts), "questions")
+        return self.evaluation(**question_metrics(answered)), {
+            "by_group": rows_by(answered, "group", lambda q: q.group),
+            "by_supporting": rows_by(answered, "supporting", lambda q: len(q.supporting)),
+        }
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Divide a text into sentences; the last one is the question."""
@@ -165,56 +164,39 @@ def document(question: Question) -> list[list[int]]:
     return [*question.facts, question.question]
 
 
-def score_questions(
-    model: UniversalTransformerClassifier, questions: Sequence[Question]
-) -> list[QuestionScore]:
-    """Answer the questions, sorted by the length of the story, and score the answers."""
-
-    def score(batch: list[Question]) -> list[QuestionScore]:
-        found = model.predict([document(question) for question in batch])
-        return [
-            QuestionScore(
-                group=question.group,
-                supporting=len(question.supporting),
-                correct=own.label == question.answer,
-                log_probability=own.log_probabilities[question.answer],
-                steps=own.steps,
-            )
-            for own, question in zip(found, batch, strict=True)
-        ]
-
-    scores = score_batches(score, questions, _BATCH, lambda q: len(q.facts), "questions")
-    return [*chain.from_iterable(scores)]
-
-
-def question_metrics(scores: Sequence[QuestionScore]) -> dict[str, Any]:
-    """Return the metrics of answers; the accuracy is a mean over groups."""
-    groups = grouped(scores, (score.group for score in scores)).values()
-    errors = [fmean(not score.correct for score in group) for group in groups]
+def question_metrics(answered: Sequence[Answered]) -> dict[str, Any]:
+    """Return the metrics of predictions; the accuracy is a mean over groups."""
+    groups = grouped(answered, (question.group for question, _ in answered)).values()
+    correct = [fmean(found.label == question.answer for question, found in own) for own in groups]
     return {
-        "accuracy": fmean(fmean(score.correct for score in group) for group in groups),
-        "log_probability": fmean(score.log_probability for score in scores),
-        "groups": len(errors),
-        "failed": sum(error > FAILED for error in errors),
-        "steps": fmean(chain.from_iterable(score.steps for score in scores)),
-        "question_steps": fmean(score.steps[-1] for score in scores),
+        "accuracy": fmean(correct),
+        "log_probability": fmean(
+            found.log_probabilities[question.answer] for question, found in answered
+        ),
+        "groups": len(correct),
+        "failed": sum(_error(group) > FAILED for group in groups),
+        **_steps(answered),
     }
 
 
-def rows_by(scores: Sequence[QuestionScore], name: str) -> list[dict[str, Any]]:
-    """Return error and steps for each value of "group" or "supporting".
-
-    `steps` is the mean over all sentences, including questions: the average ponder time of arXiv
-    1807.03819, section 3.1.
-    """
-    groups = grouped(scores, (getattr(score, name) for score in scores))
+def rows_by(
+    answered: Sequence[Answered], name: str, key: Callable[[Question], K]
+) -> list[dict[str, Any]]:
+    """Return error and steps for each value of a key, whose column has this name."""
+    groups = grouped(answered, (key(question) for question, _ in answered))
     return [
-        {
-            name: value,
-            "questions": len(group),
-            "error": fmean(not score.correct for score in group),
-            "steps": fmean(chain.from_iterable(score.steps for score in group)),
-            "question_steps": fmean(score.steps[-1] for score in group),
-        }
-        for value, group in groups.items()
+        {name: value, "questions": len(own), "error": _error(own), **_steps(own)}
+        for value, own in groups.items()
     ]
+
+
+def _error(answered: Sequence[Answered]) -> float:
+    return fmean(found.label != question.answer for question, found in answered)
+
+
+def _steps(answered: Sequence[Answered]) -> dict[str, float]:
+    """Return the mean over all sentences (the ponder time of arXiv 1807.03819) and questions."""
+    return {
+        "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
+        "question_steps": fmean(found.steps[-1] for _, found in answered),
+    }

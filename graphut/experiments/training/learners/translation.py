@@ -68,8 +68,7 @@ class TranslationLearner(PairLearner):
         outputs = [subwords.write(result.tokens) for _, result in answered]
         references = [subwords.write(target) for _, target in examples]
         score, details = bleu(outputs, references, subwords.tokenized)
-        lengths = [len(source) for source, _ in examples]
-        details["by_source_length"] = by_number(answered, lengths)
+        details["by_source_length"] = by_number(answered, lambda pair: len(pair[0]))
         return self.evaluation(bleu=score, **pair_metrics(answered)), details
 
     def _answer(self, *args: Any, **options: Any) -> Answer:

@@ -11,10 +11,9 @@ from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners import passages as module
 from graphut.experiments.training.learners.passages import (
     PassageLearner,
-    PassageScore,
     passage_metrics,
-    score_passages,
 )
+from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import Repeated
@@ -26,8 +25,16 @@ BATCH = [Passage([2, 3, 2, 4], 2), Passage([5], 5), Passage([6, 7], 7)]
 make_model = partial(small_model, LEARNER, TASK)
 
 
-def summary(scores: list[PassageScore]) -> Evaluation:
-    return LEARNER.evaluation(**passage_metrics(scores))
+def summary(*answers: tuple[Passage, float, int, list[int]]) -> Evaluation:
+    """Return the metrics of the probability of the first word, the answer and the steps."""
+    answered = [
+        (
+            passage,
+            PointerPrediction(word, 0.0, [likely, *[0.0] * (len(passage.context) - 1)], steps),
+        )
+        for passage, likely, word, steps in answers
+    ]
+    return LEARNER.evaluation(**passage_metrics(answered))
 
 
 def test_passages_cannot_be_read_from_a_file() -> None:
@@ -70,34 +77,30 @@ def test_outcome_ignores_a_passage_without_its_answer(smoothing: float) -> None:
     assert LEARNER.outcome(model, [Passage([2, 3], 9)], smoothing).loss == 0
 
 
-def test_scores_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 2)
     model = make_model()
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
-    scores = score_passages(model, passages)
-    for passage, answer in zip(passages, LEARNER.answers(model, TASK, passages), strict=True):
-        [score] = [score for score in scores if len(score.steps) == len(passage.context)]
-        [alone] = model.predict([passage.context])
-        assert score.answerable == (passage.answer in passage.context)
-        assert score.correct == answer.is_correct == (alone.word == passage.answer)
-        places = [i for i, word in enumerate(passage.context) if word == passage.answer]
-        expected = sum(alone.probabilities[i] for i in places)
-        assert score.probability == pytest.approx(expected, abs=1e-6)
+    predictions = [model.predict([passage.context])[0] for passage in passages]
+    expected = passage_metrics([*zip(passages, predictions, strict=True)])
+    found, _ = LEARNER.evaluate_in_detail(model, TASK.vocabularies, passages)
+    assert found.metrics == pytest.approx(expected, abs=1e-6)
+    answers = LEARNER.answers(model, TASK, passages)
+    for passage, answer, alone in zip(passages, answers, predictions, strict=True):
+        assert answer.is_correct == (alone.word == passage.answer)
         assert TASK.vocabulary.encode([answer.text, answer.correct]) == [alone.word, passage.answer]
         [part] = answer.parts
         assert TASK.vocabulary.encode(part.names) == passage.context and part.reads == part.names
-        assert score.steps == part.steps == part.ponder.steps.tolist() == alone.steps
+        assert part.steps == part.ponder.steps.tolist() == alone.steps
         assert part.ponder.attention is not None
 
 
 def test_passage_metrics_count_unanswerable_passages_as_wrong() -> None:
     found = summary(
-        [
-            PassageScore(True, True, 0.5, [2, 1, 3]),
-            PassageScore(True, False, 0.25, [4]),
-            PassageScore(False, False, 0.0, [1, 1]),
-            PassageScore(False, False, 0.0, [2]),
-        ]
+        (Passage([2, 3, 4], 2), 0.5, 2, [2, 1, 3]),
+        (Passage([2, 3], 2), 0.25, 3, [4]),
+        (Passage([2, 3], 4), 0.5, 3, [1, 1]),
+        (Passage([2], 4), 1.0, 2, [2]),
     )
     assert found.metrics == {
         "accuracy": 0.25,
@@ -114,8 +117,8 @@ def test_passage_metrics_count_unanswerable_passages_as_wrong() -> None:
 
 
 def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
-    assert summary([PassageScore(True, False, 0.0, [1])])["log_probability"] < -20
-    found = summary([PassageScore(False, False, 0.0, [1])])
+    assert summary((Passage([2, 3], 2), 0.0, 3, [1]))["log_probability"] < -20
+    found = summary((Passage([2, 3], 4), 0.5, 3, [1]))
     assert (found["answerable_accuracy"], found["log_probability"]) == (0.0, 0.0)
 
 

@@ -11,29 +11,37 @@ from graphut.experiments.tasks import Question
 from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners import questions as module
 from graphut.experiments.training.learners.questions import (
+    Answered,
     QuestionLearner,
-    QuestionScore,
     document,
     question_metrics,
-    rows_by,
-    score_questions,
 )
+from graphut.models.outputs import ClassifierPrediction
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
 LEARNER, TASK = QuestionLearner(), Whereabouts()
-SCORES = [
-    QuestionScore("qa1", 1, True, -0.5, [2, 1, 3]),
-    QuestionScore("qa1", 2, False, -2.0, [4]),
-    QuestionScore("qa2", 2, True, -0.1, [1, 1]),
+
+
+def answered(
+    group: str, supporting: int, correct: bool, likely: float, steps: list[int]
+) -> Answered:
+    question = Question([], [], 0, tuple(range(supporting)), group)
+    return question, ClassifierPrediction(int(not correct), [likely], steps)
+
+
+ANSWERED = [
+    answered("qa1", 1, True, -0.5, [2, 1, 3]),
+    answered("qa1", 2, False, -2.0, [4]),
+    answered("qa2", 2, True, -0.1, [1, 1]),
 ]
 
 
 make_model = partial(small_model, LEARNER, TASK)
 
 
-def summary(scores: list[QuestionScore]) -> Evaluation:
-    return LEARNER.evaluation(**question_metrics(scores))
+def summary(found: list[Answered]) -> Evaluation:
+    return LEARNER.evaluation(**question_metrics(found))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -65,27 +73,8 @@ def test_outcome_with_a_loss_at_every_step_equals_the_formula(smoothing: float) 
     torch.testing.assert_close(found.loss, expected)
 
 
-def test_scores_are_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BATCH", 3)
-    model = make_model()
-    questions = [
-        Question([TASK.test[0].facts[0]] * n, TASK.test[0].question, n % 3, tuple(range(n)))
-        for n in (4, 1, 2, 7, 0)
-    ]
-    found = score_questions(model, questions)
-    assert sorted(j.supporting for j in found) == [0, 1, 2, 4, 7]
-    for score in found:
-        [question] = [q for q in questions if len(q.facts) == score.supporting]
-        [alone] = model.predict([document(question)])
-        assert score.correct == (alone.label == question.answer)
-        assert score.log_probability == pytest.approx(
-            alone.log_probabilities[question.answer], abs=1e-5
-        )
-        assert score.steps == alone.steps
-
-
 def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
-    found = summary(SCORES)
+    found = summary(ANSWERED)
     assert found.metrics == {
         "accuracy": 0.75,
         "log_probability": pytest.approx(-2.6 / 3),
@@ -97,24 +86,15 @@ def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
     assert str(found) == (
         "error 25.00%, 1 of 2 tasks failed, steps 2.00 per sentence, 2.67 per question"
     )
-    assert "failed" not in str(summary(SCORES[2:]))
+    assert "failed" not in str(summary(ANSWERED[2:]))
 
 
 @pytest.mark.parametrize(("wrong", "failed"), [(5, 0), (6, 1)])
 def test_question_metrics_count_groups_with_over_five_percent_of_errors(
     wrong: int, failed: int
 ) -> None:
-    scores = [QuestionScore("qa1", 1, i >= wrong, -1.0, [1]) for i in range(100)]
-    assert summary(scores)["failed"] == failed
-
-
-def test_rows_by_supporting_and_by_group() -> None:
-    first, second = rows_by(SCORES, "supporting")
-    assert (first["supporting"], first["questions"], first["error"]) == (1, 1, 0.0)
-    assert (second["supporting"], second["questions"], second["error"]) == (2, 2, 0.5)
-    assert second["steps"] == mean([4, 1, 1])
-    assert second["question_steps"] == mean([4, 1])
-    assert [row["group"] for row in rows_by(SCORES, "group")] == ["qa1", "qa2"]
+    found = [answered("qa1", 1, i >= wrong, -1.0, [1]) for i in range(100)]
+    assert summary(found)["failed"] == failed
 
 
 def test_evaluations_are_ranked_by_accuracy_and_then_by_log_probability() -> None:
@@ -126,14 +106,33 @@ def test_evaluations_are_ranked_by_accuracy_and_then_by_log_probability() -> Non
     assert 0.904 <= first.score < 0.905  # exp(-0.1)
 
 
-def test_evaluate_in_detail_is_by_group_and_by_supporting_facts() -> None:
+def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_BATCH", 3)
     model = make_model()
-    found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
-    scores = score_questions(model, TASK.test)
-    assert found == summary(scores)
-    assert more["by_group"] == rows_by(scores, "group")
-    assert more["by_supporting"] == rows_by(scores, "supporting")
-    assert {row["group"] for row in more["by_group"]} == {"john", "mary"}
+    questions = [
+        Question([TASK.test[0].facts[0]] * n, TASK.test[0].question, n % 3, tuple(range(n)), group)
+        for n, group in ((4, "a"), (1, "a"), (2, "b"), (7, "b"), (0, "b"), (2, "a"))
+    ]
+    alone = [model.predict([document(question)])[0] for question in questions]
+    found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
+    expected = question_metrics([*zip(questions, alone, strict=True)])
+    assert found.metrics == pytest.approx(expected, abs=1e-5)
+    assert [row["group"] for row in more["by_group"]] == ["a", "b"]
+    rows = more["by_supporting"]
+    assert [(row["supporting"], row["questions"]) for row in rows] == [
+        (0, 1), (1, 1), (2, 2), (4, 1), (7, 1),
+    ]  # fmt: skip
+    for row in rows:
+        own = [
+            (q, p)
+            for q, p in zip(questions, alone, strict=True)
+            if len(q.facts) == row["supporting"]
+        ]
+        assert row["error"] == mean(p.label != q.answer for q, p in own)
+        assert row["steps"] == mean(n for _, p in own for n in p.steps)
+        assert row["question_steps"] == mean(p.steps[-1] for _, p in own)
 
 
 def test_answers_are_the_predictions() -> None:
