@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from graphut.attention import EdgeLayout
 from graphut.experiments.bench.driver import (
     CPU,
     TOLERANCE,
     Row,
-    check_heads,
     check_tokens_only,
     largest_error,
     measure,
     say,
     sentence_lengths,
 )
-from graphut.experiments.bench.padding import PaddedBatch, PaddedModel, padded_mask
+from graphut.experiments.bench.padding import PaddedModel, pad, padded_mask, present_positions
 from graphut.nn import (
     AdaptiveRecurrence,
     MultiHeadAttention,
-    Ponder,
     PositionwiseTransition,
     ScheduledHalting,
     UniversalTransformerStep,
@@ -72,7 +71,6 @@ def bench_model(
     >>> rows[0]["workload"], [row["contender"] for row in rows]
     ('causal, 2x3-5, 16 features, schedule, forward', ['dense', 'adaptive', 'dense', 'adaptive'])
     """
-    check_heads(dim, heads)
     topology, lengths = parse(spec), sentence_lengths(shape)
     check_tokens_only(topology)
     text = f"{spec}, {shape}, {dim} features, {'schedule' if halting else 'no halting'}"
@@ -87,17 +85,37 @@ def bench_model(
         PositionwiseTransition(dim, 4 * dim, activation=nn.GELU()),
     ).to(device)
     feat, upstream = torch.randn(2, nodes, dim).to(device)
-    pair = _ModelPair(step, layout, lengths.to(device), depth.to(device), feat, upstream)
-    error, share = pair.compare()
+    adaptive = AdaptiveRecurrence(
+        step,
+        ScheduledHalting(depth.to(device), share=_SHARE),
+        max_steps=len(ACTIVE_FRACTIONS),
+        halted="copied",
+    )
+    present = present_positions(lengths.to(device))
+    # A padded model cannot know that all lengths are equal: it always has a mask.
+    mask = padded_mask(present, present, layout.in_edges()[:2])
+    dense = PaddedModel(step, mask, max_steps=len(ACTIVE_FRACTIONS), share=_SHARE)
+    padded_depth, positions = pad(depth.to(device), present), present.nonzero()[:, 1] + 1
+    runs: dict[str, Callable[[bool], list[Tensor]]] = {
+        "dense": partial(
+            _run, lambda x: dense(x, padded_depth), step, pad(feat, present), pad(upstream, present)
+        ),
+        "adaptive": partial(
+            _run, lambda x: adaptive(layout, x, positions=positions)[0], step, feat, upstream
+        ),
+    }
+    out, to_feat, *others = runs["dense"](True)
+    error = largest_error(runs["adaptive"](True), [out[present], to_feat[present], *others])
+    ponder = adaptive(layout, feat, positions=positions)[1]
+    # The padded model computes all rows, and scores all pairs of a padded sentence.
+    by_node = ponder.node_flops + ponder.key_value_flops + present.shape[1] * ponder.edge_flops
+    share = int(ponder.flops) / (len(ACTIVE_FRACTIONS) * present.numel() * by_node)
     flops = {"dense": 1.0, "adaptive": share}
     rows: list[Row] = []
     for backward, name in ((False, "forward"), (True, "forward+backward")):
         workload = f"{text}, {name}"
         if error <= TOLERANCE[torch.float32]:
-            contenders = {
-                "dense": lambda backward=backward: pair.run_dense(backward),
-                "adaptive": lambda backward=backward: pair.run_adaptive(backward)[0],
-            }
+            contenders = {contender: partial(run, backward) for contender, run in runs.items()}
             found = measure(workload, contenders, repeats=repeats, device=device)
         else:
             note = f"wrong by {error:.0e}"
@@ -107,58 +125,17 @@ def bench_model(
     return rows
 
 
-class _ModelPair:
-    """The two models, with inputs of the same numbers."""
-
-    def __init__(
-        self,
-        step: UniversalTransformerStep,
-        layout: EdgeLayout,
-        lengths: Tensor,
-        depth: Tensor,
-        feat: Tensor,
-        upstream: Tensor,
-    ) -> None:
-        self.step, self.layout, max_steps = step, layout, len(ACTIVE_FRACTIONS)
-        schedule = ScheduledHalting(depth, share=_SHARE)
-        self.adaptive = AdaptiveRecurrence(step, schedule, max_steps=max_steps, halted="copied")
-        self.padded = PaddedBatch.of(lengths)
-        # A padded model cannot know that all lengths are equal: it always has a mask.
-        mask = padded_mask(self.padded, self.padded, layout.in_edges()[:2])
-        self.dense = PaddedModel(step, mask, max_steps=max_steps, share=_SHARE)
-        self.positions = self.padded.index[:, 1] + 1
-        self.padded_feat = self.padded.pad(feat).requires_grad_()
-        self.feat, self.upstream = feat.requires_grad_(), upstream
-        self.padded_upstream = self.padded.pad(upstream)
-        self.padded_depth = self.padded.pad(depth)
-
-    def run_dense(self, backward: bool) -> list[Tensor]:
-        """Return the output and the gradients of features and weights, padded."""
-        with torch.set_grad_enabled(backward):
-            out = self.dense(self.padded_feat, self.padded_depth)
-        return self._results(out, self.padded_feat, self.padded_upstream)
-
-    def run_adaptive(self, backward: bool) -> tuple[list[Tensor], Ponder]:
-        """Return the output and the gradients of features and weights, and the ponder record."""
-        with torch.set_grad_enabled(backward):
-            out, ponder = self.adaptive(self.layout, self.feat, positions=self.positions)
-        return self._results(out, self.feat, self.upstream), ponder
-
-    def _results(self, out: Tensor, feat: Tensor, upstream: Tensor) -> list[Tensor]:
-        if not out.requires_grad:
-            return [out]
-        inputs = (feat, *self.step.parameters())
-        return [out.detach(), *torch.autograd.grad(out, inputs, upstream)]
-
-    def compare(self) -> tuple[float, float]:
-        """Return the largest error, and the adaptive model's share of the dense operations."""
-        found, ponder = self.run_adaptive(True)
-        out, to_feat, *others = self.run_dense(True)
-        expected = [self.padded.unpad(out), self.padded.unpad(to_feat), *others]
-        return largest_error(found, expected), int(ponder.flops) / self._dense_flops(ponder)
-
-    def _dense_flops(self, ponder: Ponder) -> int:
-        """Count the operations of the padded model, which scores all pairs of a sentence."""
-        rows, longest = self.padded.present.numel(), self.padded.present.shape[1]
-        by_node = ponder.node_flops + ponder.key_value_flops
-        return len(ACTIVE_FRACTIONS) * rows * (by_node + longest * ponder.edge_flops)
+def _run(
+    model: Callable[[Tensor], Tensor],
+    step: nn.Module,
+    feat: Tensor,
+    upstream: Tensor,
+    backward: bool,
+) -> list[Tensor]:
+    """Return the output and, with `backward`, the gradients of features and weights."""
+    leaf = feat.detach().requires_grad_(backward)
+    with torch.set_grad_enabled(backward):
+        out = model(leaf)
+    if not backward:
+        return [out]
+    return [out.detach(), *torch.autograd.grad(out, (leaf, *step.parameters()), upstream)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -12,31 +10,19 @@ from graphut.attention import EdgeLayout
 from graphut.nn import UniversalTransformerStep, coordinate_signal
 
 
-@dataclass(frozen=True, eq=False)
-class PaddedBatch:
-    """The positions of packed rows in a batch that is padded to its longest sentence."""
+def present_positions(counts: Tensor) -> Tensor:
+    """Return the positions that are not padding for sentence lengths, `(batch, longest)` bool.
 
-    present: Tensor  # (batch, longest) bool, false for padding
+    As an index, the result converts a padded batch to packed rows.
+    """
+    return torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
 
-    @classmethod
-    def of(cls, counts: Tensor) -> PaddedBatch:
-        """Return the batch of sentences with these numbers of rows."""
-        return cls(torch.arange(int(counts.max()), device=counts.device) < counts[:, None])
 
-    def pad(self, rows: Tensor) -> Tensor:
-        """Reshape `(N, ...)` to `(batch, longest, ...)`, padded with zeros."""
-        table = rows.new_zeros(*self.present.shape, *rows.shape[1:])
-        table[self.present] = rows
-        return table
-
-    def unpad(self, table: Tensor) -> Tensor:
-        """Return the rows of `(batch, longest, ...)` that are not padding, `(N, ...)`."""
-        return table[self.present]
-
-    @property
-    def index(self) -> Tensor:
-        """Sentence and column of each row, `(N, 2)`."""
-        return self.present.nonzero()
+def pad(rows: Tensor, present: Tensor) -> Tensor:
+    """Reshape `(N, ...)` to `(batch, longest, ...)`, padded with zeros."""
+    table = rows.new_zeros(*present.shape, *rows.shape[1:])
+    table[present] = rows
+    return table
 
 
 def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
@@ -48,15 +34,16 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
     return torch.bincount(sentence, minlength=lengths.numel())
 
 
-def padded_mask(rows: PaddedBatch, sources: PaddedBatch, in_edges: tuple[Tensor, Tensor]) -> Tensor:
+def padded_mask(rows: Tensor, sources: Tensor, in_edges: tuple[Tensor, Tensor]) -> Tensor:
     """Return the attention mask of `(row, source)` edges, `(batch, 1, rows, sources)` bool.
 
-    The mask has a single row if all rows of a sentence attend to the same sources. Padded rows
-    attend to all real sources, because a softmax over no source is undefined.
+    `rows` and `sources` come from `present_positions`. The mask has a single row if all rows of a
+    sentence attend to the same sources. Padded rows attend to all real sources, because a softmax
+    over no source is undefined.
     """
     row, source = in_edges
-    (sentence, line), column = rows.index[row].T, sources.index[source, 1]
-    mask = sources.present[:, None] & ~rows.present[..., None]
+    (sentence, line), column = rows.nonzero()[row].T, sources.nonzero()[source, 1]
+    mask = sources[:, None] & ~rows[..., None]
     mask[sentence, line, column] = True
     if bool((mask == mask[:, :1]).all()):
         mask = mask[:, :1]

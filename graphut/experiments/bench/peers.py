@@ -17,7 +17,7 @@ from graphut.experiments.bench.attention_workload import (
     UnavailableError,
     gradient_run,
 )
-from graphut.experiments.bench.padding import PaddedBatch, padded_mask, rows_by_sentence
+from graphut.experiments.bench.padding import pad, padded_mask, present_positions, rows_by_sentence
 from graphut.experiments.bench.peak_memory import free_bytes
 
 _GIB = 1 << 30
@@ -61,12 +61,12 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
     queries form a padded batch of their own.
     """
     layout = workload.layout
-    rows = PaddedBatch.of(rows_by_sentence(layout, workload.frontier))
-    sources = PaddedBatch.of(layout.src_lengths.to(layout.device))
+    rows = present_positions(rows_by_sentence(layout, workload.frontier))
+    sources = present_positions(layout.src_lengths.to(layout.device))
     query, key, value, upstream = workload.tensors
     # The boolean mask, and the numeric one that torch converts it to.
     entry = 2 + query.element_size()
-    check_memory(rows.present.numel() * sources.present.shape[1] * entry, workload.device)
+    check_memory(rows.numel() * sources.shape[1] * entry, workload.device)
     mask = padded_mask(rows, sources, workload.in_edges)
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -75,9 +75,9 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
 
     def unpad(found: Sequence[Tensor]) -> list[Tensor]:
         batches = (rows, rows, sources, sources)
-        return [batch.unpad(x) for batch, x in zip(batches, found, strict=True)]
+        return [x[present] for present, x in zip(batches, found, strict=True)]
 
-    tensors = (rows.pad(query), sources.pad(key), sources.pad(value), rows.pad(upstream))
+    tensors = (pad(query, rows), pad(key, sources), pad(value, sources), pad(upstream, rows))
     return Prepared(gradient_run(attend, *tensors), unpad)
 
 
@@ -88,8 +88,8 @@ def prepare_sentences(workload: AttentionWorkload) -> Prepared:
     active = rows_by_sentence(layout, workload.frontier)
     counts = active.tolist()
     check_memory(2 * len(sizes) * max(counts) * max(sizes), workload.device)
-    sources = PaddedBatch.of(layout.src_lengths.to(layout.device))
-    masks = padded_mask(PaddedBatch.of(active), sources, workload.in_edges)[:, 0]
+    sources = present_positions(layout.src_lengths.to(layout.device))
+    masks = padded_mask(present_positions(active), sources, workload.in_edges)[:, 0]
     mask_options = [
         _mask_options(mask[:count, :size].expand(count, size))
         for mask, count, size in zip(masks, counts, sizes, strict=True)

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from graphut.experiments.bench.padding import (
-    PaddedBatch,
     PaddedModel,
+    pad,
     padded_mask,
+    present_positions,
     rows_by_sentence,
 )
 from graphut.nn import (
@@ -26,7 +27,7 @@ LENGTHS = torch.tensor([2, 3])
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_padded_mask_is_the_topologys_in_each_sentence(spec: str) -> None:
-    padded = PaddedBatch.of(LENGTHS)
+    padded = present_positions(LENGTHS)
     mask = padded_mask(padded, padded, parse(spec).layout(LENGTHS).in_edges()[:2])
     mask = mask.expand(2, 1, 3, 3)[:, 0]
     for sentence, length in enumerate(LENGTHS.tolist()):
@@ -36,7 +37,7 @@ def test_padded_mask_is_the_topologys_in_each_sentence(spec: str) -> None:
 
 
 def test_padded_mask_has_one_row_where_all_rows_are_equal() -> None:
-    padded = PaddedBatch.of(LENGTHS)
+    padded = present_positions(LENGTHS)
     for topology, rows in ((Complete(), 1), (Causal(), 3)):
         edges = topology.layout(LENGTHS).in_edges()[:2]
         assert padded_mask(padded, padded, edges).shape == (2, 1, rows, 3)
@@ -56,11 +57,11 @@ def test_padded_model_equals_the_recurrence(spec: str) -> None:
         PositionwiseTransition(8, 16, activation=nn.GELU()),
     ).double()
     layer = AdaptiveRecurrence(step, ScheduledHalting(depth, share=0.1), max_steps=3)
-    feat, layout, padded = normal(8, 8), parse(spec).layout(lengths), PaddedBatch.of(lengths)
-    place = padded.index[:, 1] + 1
+    feat, layout, padded = normal(8, 8), parse(spec).layout(lengths), present_positions(lengths)
+    place = padded.nonzero()[:, 1] + 1
     expected, _ = layer(layout, feat, positions=place)
 
     mask = padded_mask(padded, padded, layout.in_edges()[:2])
     model = PaddedModel(step, mask, max_steps=3, share=0.1)
-    out = model(padded.pad(feat), padded.pad(depth))
-    assert_same([padded.unpad(out)], [expected])
+    out = model(pad(feat, padded), pad(depth, padded))
+    assert_same([out[padded]], [expected])

@@ -63,7 +63,7 @@ def test_prepare_padded_pads_before_the_timing(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(peers, "scaled_dot_product_attention", spy)
     run = prepare_padded(small_call()).run
-    monkeypatch.setattr(peers.PaddedBatch, "pad", None)
+    monkeypatch.setattr(peers, "pad", None)
     run()
     longest = int(sentence_lengths("3x2-7").max())
     assert seen == [(3, 2, longest, 4)]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp
+from itertools import chain
+from math import exp, nan
+from statistics import fmean
 from typing import Any, ClassVar
-
-import torch
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.agreement import PLURAL, SINGULAR, Agreement
 from graphut.experiments.tasks.lambada import Lambada
 from graphut.experiments.tasks.vocabulary import UNKNOWN
-from graphut.experiments.training.learners.texts import TextLearner, TextScores
+from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.outputs import LMOutput
 
 
@@ -42,17 +42,18 @@ class AgreementLearner(TextLearner):
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
         """Compare the logits of the two forms."""
         forms = self.candidates(vocabulary)
-        wanted = torch.tensor([forms.index(text.tokens[-1]) for text in scores.texts])
-        logits = scores.candidates.gather(1, torch.stack([wanted, 1 - wanted], 1))
-        correct = (logits[:, 0] > logits[:, 1]).double()  # a tie is wrong
-        by_form = [correct[wanted == form] for form in (0, 1)]
-        tokens = scores.metrics()
+        correct: dict[int, list[bool]] = {}
+        for score in scores:
+            form = forms.index(score.text.tokens[-1])
+            likelier = bool(score.candidates[form] > score.candidates[1 - form])  # a tie is wrong
+            correct.setdefault(form, []).append(likelier)
+        tokens = token_metrics(scores)
         return {
-            "accuracy": float(correct.mean()),
-            "balanced_accuracy": float(torch.stack([c.mean() for c in by_form if len(c)]).mean()),
+            "accuracy": fmean(chain.from_iterable(correct.values())),
+            "balanced_accuracy": fmean(map(fmean, correct.values())),
             "nats": tokens["nats"],
             "steps": tokens["steps"],
-            "verb_steps": float(scores.steps[scores.last].double().mean()),
+            "verb_steps": fmean(int(score.steps[-1]) for score in scores),
         }
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
@@ -95,17 +96,16 @@ class LambadaLearner(TextLearner):
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
         """Return the metrics of the last words and of all words."""
-        answers = torch.tensor([text.tokens[-1] for text in scores.texts])
-        unknown = vocabulary.encode([UNKNOWN])[0]
-        known = answers != unknown
-        last, tokens = scores.last, scores.metrics()
+        [unknown] = vocabulary.encode([UNKNOWN])
+        known = [score for score in scores if score.text.tokens[-1] != unknown]
+        tokens = token_metrics(scores)
         return {
-            "word_accuracy": float((scores.correct[last] & known).double().mean()),
-            "word_nats": float(scores.nats[last][known].mean()),
-            "known": float(known.double().mean()),
+            "word_accuracy": sum(bool(score.correct[-1]) for score in known) / len(scores),
+            "word_nats": fmean(float(score.nats[-1]) for score in known) if known else nan,
+            "known": len(known) / len(scores),
             "nats": tokens["nats"],
             "steps": tokens["steps"],
-            "word_steps": float(scores.steps[last].double().mean()),
+            "word_steps": fmean(int(score.steps[-1]) for score in scores),
         }
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:

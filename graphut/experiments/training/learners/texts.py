@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from math import exp, log
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
-from graphut.experiments.training.evaluation import Evaluation, score_batches
+from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
 from graphut.experiments.training.generation import (
     Answer,
     GenerationOptions,
@@ -30,48 +30,17 @@ _BINS = 10
 _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
 
-@dataclass(frozen=True, eq=False)
-class TextScores:
-    """The scores of a model on N tokens: all tokens of some texts except their context."""
+class TextScore(NamedTuple):
+    """The scores of a model on N tokens: all tokens of a text except its context."""
 
-    texts: list[Text]  # from the shortest to the longest
-    text: Tensor  # (N,) int64: index of the text of each token, in order
+    text: Text
     nats: Tensor  # (N,) float64: surprisal of each token
     correct: Tensor  # (N,) bool: whether the token was the likeliest
     steps: Tensor  # (N,) int64: steps of the node that predicted the token
-    candidates: Tensor  # (texts, C): logits of C chosen tokens as the last token of each text
+    candidates: Tensor  # (C,): logits of C chosen tokens as the last token
 
-    @property
-    def last(self) -> Tensor:
-        """Return the index of the last token of each text, `(texts,)`."""
-        return torch.bincount(self.text, minlength=len(self.texts)).cumsum(0) - 1
 
-    def metrics(self) -> dict[str, float]:
-        """Return the means over all tokens."""
-        return {
-            "nats": float(self.nats.mean()),
-            "accuracy": float(self.correct.double().mean()),
-            "steps": float(self.steps.double().mean()),
-        }
-
-    def by_group(self) -> dict[str, TextScores]:
-        """Return the scores of each group of texts; texts without a group are left out."""
-        names = [text.group for text in self.texts]
-        return {
-            name: self._select([own == name for own in names]) for name in sorted({*names} - {""})
-        }
-
-    def _select(self, chosen: list[bool]) -> TextScores:
-        mask = torch.tensor(chosen)
-        tokens = mask[self.text]
-        return TextScores(
-            texts=[text for text, stays in zip(self.texts, chosen, strict=True) if stays],
-            text=(mask.cumsum(0) - 1)[self.text[tokens]],
-            nats=self.nats[tokens],
-            correct=self.correct[tokens],
-            steps=self.steps[tokens],
-            candidates=self.candidates[mask],
-        )
+TextScores = Sequence[TextScore]
 
 
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
@@ -123,7 +92,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
         """Return the metrics of these scores."""
-        return scores.metrics()
+        return token_metrics(scores)
 
     def evaluate_in_detail(
         self,
@@ -135,16 +104,17 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         """Score all tokens; the details are steps by surprisal, and metrics by group."""
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
-        forms = TextLearner.derived(scores.metrics())
+        forms = TextLearner.derived(token_metrics(scores))
         groups = [
-            {"group": name, "examples": len(part.texts), **self.metrics(part, vocabulary)}
-            for name, part in scores.by_group().items()
+            {"group": name, "examples": len(part), **self.metrics(part, vocabulary)}
+            for name, part in grouped(scores, (score.text.group for score in scores)).items()
+            if name
         ]
         return self.evaluation(**self.metrics(scores, vocabulary)), {
-            "tokens": len(scores.nats),
+            "tokens": sum(len(score.nats) for score in scores),
             "perplexity": forms["perplexity"],
             "bits": forms["bits"],
-            "by_surprisal": by_surprisal(scores),
+            "by_surprisal": by_surprisal(joined(scores, "nats"), joined(scores, "steps")),
             **({"by_group": groups} if groups else {}),
         }
 
@@ -199,42 +169,47 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
 def score_texts(
     model: UniversalTransformerLM, texts: Sequence[Text], candidates: Sequence[int] = ()
-) -> TextScores:
-    """Score the tokens of texts with teacher forcing.
-
-    The logits of the candidates are kept at the position of each text's last token.
-    """
+) -> list[TextScore]:
+    """Score the tokens of texts with teacher forcing, from the shortest text to the longest."""
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
-    ordered = sorted(texts, key=lambda text: len(text.tokens))
 
-    def score(batch: list[int]) -> tuple[Tensor, ...]:
-        texts = [ordered[index] for index in batch]
-        output = model([text.tokens for text in texts], ends=False)
-        position = torch.cat([torch.arange(int(length)) for length in output.lengths])
-        text = torch.repeat_interleave(output.lengths)
-        counts = position >= torch.tensor([text.context for text in texts])[text]
+    def score(batch: list[Text]) -> list[TextScore]:
+        output = model([text.tokens for text in batch], ends=False)
         nats = cross_entropy(output.logits.float(), output.labels, reduction="none").double()
         correct = output.logits.argmax(-1) == output.labels
         last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)].float()
-        by_token = (batch[0] + text, nats.cpu(), correct.cpu(), output.steps.cpu())
-        return (*(column[counts] for column in by_token), last.cpu())
+        columns = (x.cpu().split(output.lengths.tolist()) for x in (nats, correct, output.steps))
+        return [  # copies, because each view would be sent with the whole batch
+            TextScore(text, *(column[text.context :].clone() for column in own), logits.clone())
+            for text, *own, logits in zip(batch, *columns, last.cpu(), strict=True)
+        ]
 
     with torch.no_grad(), model.evaluating():
-        parts = score_batches(score, range(len(ordered)), size, lambda index: index, "texts")
-    return TextScores(ordered, *(torch.cat(column) for column in zip(*parts, strict=True)))
+        parts = score_batches(score, texts, size, lambda text: len(text.tokens), "texts")
+    return [*chain.from_iterable(parts)]
 
 
-def by_surprisal(scores: TextScores) -> list[dict[str, Any]]:
+def joined(scores: TextScores, name: str) -> Tensor:
+    """Return a column of scores for the tokens of all texts."""
+    return torch.cat([getattr(score, name) for score in scores])
+
+
+def token_metrics(scores: TextScores) -> dict[str, float]:
+    """Return the means over all tokens."""
+    names = {"nats": "nats", "accuracy": "correct", "steps": "steps"}
+    return {metric: float(joined(scores, name).double().mean()) for metric, name in names.items()}
+
+
+def by_surprisal(nats: Tensor, steps: Tensor) -> list[dict[str, Any]]:
     """Return the mean steps for ten equal parts of the tokens, sorted by surprisal."""
-    order = scores.nats.argsort(stable=True)
     return [
         {
-            "from": float(scores.nats[part[0]]),
-            "to": float(scores.nats[part[-1]]),
+            "from": float(nats[part[0]]),
+            "to": float(nats[part[-1]]),
             "tokens": len(part),
-            "steps": float(scores.steps[part].double().mean()),
+            "steps": float(steps[part].double().mean()),
         }
-        for part in order.tensor_split(_BINS)
+        for part in nats.argsort(stable=True).tensor_split(_BINS)
         if len(part)
     ]

@@ -9,7 +9,7 @@ import torch
 
 from graphut.experiments.tasks import Text, Words
 from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
-from graphut.experiments.training.learners.texts import TextScores
+from graphut.experiments.training.learners.texts import TextScore
 from tests.experiments.training.learners.small_models import make_language_model
 
 AGREEMENT = AgreementLearner()
@@ -20,17 +20,18 @@ VERBS = Words(["<unk>", "the", "keys", "VBZ", "VBP"])
 VOCABULARIES = {"text": VERBS}
 
 
-def scores_of(rows: list[tuple[int, float, float]]) -> TextScores:
+def scores_of(rows: list[tuple[int, float, float]]) -> list[TextScore]:
     """Return scores of texts of two tokens, from verbs and the logits of the two forms."""
-    count = len(rows)
-    return TextScores(
-        texts=[Text([3, verb]) for verb, *_ in rows],
-        text=torch.arange(count).repeat_interleave(2),
-        nats=torch.ones(2 * count).double(),
-        correct=torch.zeros(2 * count, dtype=torch.bool),
-        steps=torch.arange(2 * count),
-        candidates=torch.tensor([logits for _, *logits in rows]),
-    )
+    return [
+        TextScore(
+            text=Text([3, verb]),
+            nats=torch.ones(2).double(),
+            correct=torch.zeros(2, dtype=torch.bool),
+            steps=torch.tensor([2 * number, 2 * number + 1]),
+            candidates=torch.tensor(logits),
+        )
+        for number, (verb, *logits) in enumerate(rows)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,14 +91,15 @@ def test_agreement_answers_are_the_likelier_forms() -> None:
 
 def test_lambada_metrics_of_last_words_and_of_all_words() -> None:
     texts = [Text([3, 4]), Text([3, 3, 5]), Text([4, 4, WORDS.unknown])]
-    scores = TextScores(
-        texts=texts,
-        text=torch.tensor([0, 0, 1, 1, 1, 2, 2, 2]),
-        nats=torch.tensor([9.0, 1.0, 9, 9, 3.0, 9, 9, 0.5]).double(),
-        correct=torch.tensor([0, 1, 0, 0, 0, 0, 0, 1]).bool(),
-        steps=torch.tensor([5, 1, 5, 5, 2, 5, 5, 6]),
-        candidates=torch.zeros(3, 0),
+    columns = (
+        ([9.0, 1.0], [False, True], [5, 1]),
+        ([9.0, 9.0, 3.0], [False] * 3, [5, 5, 2]),
+        ([9.0, 9.0, 0.5], [False, False, True], [5, 5, 6]),
     )
+    scores = [
+        TextScore(text, *map(torch.tensor, own), torch.zeros(0))
+        for text, own in zip(texts, columns, strict=True)
+    ]
     found = LAMBADA.metrics(scores, WORDS)
     assert found["word_accuracy"] == pytest.approx(1 / 3)  # an unknown word is not guessed
     assert found["word_nats"] == 2.0 and found["known"] == pytest.approx(2 / 3)

@@ -15,9 +15,10 @@ from graphut.experiments.training import GenerationOptions, Trainer, TrainingCon
 from graphut.experiments.training.learners import texts as module
 from graphut.experiments.training.learners.texts import (
     TextLearner,
-    TextScores,
     by_surprisal,
+    joined,
     score_texts,
+    token_metrics,
 )
 from graphut.models import UniversalTransformerLM
 from tests.experiments.training.learners.small_models import make_language_model, small_model
@@ -86,7 +87,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
 def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTransformerLM) -> None:
     evaluation, more = LEARNER.evaluate_in_detail(trained, TASK.vocabularies, TASK.test)
     scores = score_texts(trained, TASK.test)
-    assert evaluation.metrics == scores.metrics()
+    assert evaluation.metrics == token_metrics(scores)
     assert evaluation["accuracy"] == 1.0 and evaluation["nats"] < 0.3
     assert more["tokens"] == 20 * 7
     assert more["perplexity"] == pytest.approx(2 ** more["bits"])
@@ -153,47 +154,29 @@ def test_score_texts_equals_separate_runs(most: int, monkeypatch: pytest.MonkeyP
     scores = score_texts(model, TEXTS, [4, 7])
     assert model.training
     model.eval()
-    assert scores.texts == sorted(TEXTS, key=lambda text: len(text.tokens))
-    for number, text in enumerate(scores.texts):
-        own = scores.text == number
-        expected = naive(model, text)
-        assert scores.nats[own].tolist() == pytest.approx([row[0] for row in expected], abs=1e-5)
-        assert scores.correct[own].tolist() == [row[1] for row in expected]
-        assert scores.steps[own].tolist() == [row[2] for row in expected]
-        logits = model([text.tokens], ends=False).logits[-1]
-        assert scores.candidates[number].tolist() == pytest.approx(
-            logits[[4, 7]].tolist(), abs=1e-5
-        )
-    assert scores.nats[scores.last].tolist() == [
-        float(scores.nats[scores.text == number][-1]) for number in range(4)
-    ]
-    assert len(set(scores.steps.tolist())) > 1 and len(set(scores.correct.tolist())) == 2
-
-
-def test_text_scores_by_group_equal_scores_of_each_group_alone() -> None:
-    model = make_language_model()
-    groups = score_texts(model, TEXTS, [4]).by_group()
-    assert list(groups) == ["a", "b"]
-    for name, part in groups.items():
-        alone = score_texts(model, [text for text in TEXTS if text.group == name], [4])
-        assert part.texts == alone.texts
-        for column in ("text", "nats", "correct", "steps", "candidates"):
-            torch.testing.assert_close(getattr(part, column), getattr(alone, column))
+    assert [score.text for score in scores] == sorted(TEXTS, key=lambda text: len(text.tokens))
+    for score in scores:
+        expected = naive(model, score.text)
+        assert score.nats.tolist() == pytest.approx([row[0] for row in expected], abs=1e-5)
+        assert score.correct.tolist() == [row[1] for row in expected]
+        assert score.steps.tolist() == [row[2] for row in expected]
+        logits = model([score.text.tokens], ends=False).logits[-1, [4, 7]]
+        assert score.candidates.tolist() == pytest.approx(logits.tolist(), abs=1e-5)
+    for name, count in (("steps", 2), ("correct", 2)):
+        assert len(set(joined(scores, name).tolist())) >= count
 
 
 def test_by_surprisal_has_the_steps_of_ten_parts() -> None:
     torch.manual_seed(0)
     nats, steps = torch.rand(1003).double(), torch.randint(1, 9, (1003,))
-    whole = torch.zeros(1003, dtype=torch.int64)
-    rows = by_surprisal(TextScores([TEXTS[0]], whole, nats, nats > 0.5, steps, nats[:1, None]))
+    rows = by_surprisal(nats, steps)
     assert [row["tokens"] for row in rows] == [101] * 3 + [100] * 7
     for row in rows:
         inside = (nats >= row["from"]) & (nats <= row["to"])
         assert int(inside.sum()) == row["tokens"]
         assert row["steps"] == pytest.approx(float(steps[inside].double().mean()))
     assert all(a["to"] <= b["from"] for a, b in pairwise(rows))
-    few = by_surprisal(score_texts(make_language_model(), TEXTS[:1]))
-    assert [row["tokens"] for row in few] == [1] * 5
+    assert [row["tokens"] for row in by_surprisal(nats[:5], steps[:5])] == [1] * 5
 
 
 def test_evaluations_are_ranked_by_perplexity() -> None:
