@@ -19,11 +19,11 @@ from graphut.experiments.wording import pluralize
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.sentences import ENCODE
 
-_METRICS: dict[str, Callable[[float], str]] = {
-    "sequence_accuracy": "{:.2%}".format,
-    "token_accuracy": "{:.2%}".format,
-    "encoder_steps": "{:.2f}".format,
-    "decoder_steps": "{:.2f}".format,
+_METRICS = {
+    "sequence_accuracy": "{:.2%}",
+    "token_accuracy": "{:.2%}",
+    "encoder_steps": "{:.2f}",
+    "decoder_steps": "{:.2f}",
 }
 
 
@@ -78,20 +78,20 @@ class Comparison:
         }
         pairs = self.task.test[: self.training.batch_size]
         batch = tuple(zip(*pairs, strict=True))
-        graphs = {topology: own[0].sentence_graph(*batch) for topology, own in models.items()}
+        graphs = [own[0].sentence_graph(*batch) for own in models.values()]
         passes = {
-            topology: partial(self._pass, own[0], graphs[topology])
-            for topology, own in models.items()
+            topology: partial(self._pass, own[0], graph)
+            for (topology, own), graph in zip(models.items(), graphs, strict=True)
         }
         times = measure("a batch", passes, repeats=repeats, device=self.device)
         return [
             ComparisonRow(
                 topology,
-                graphs[topology].num_edges(ENCODE) / len(pairs),
+                graph.num_edges(ENCODE) / len(pairs),
                 time["ms"],
                 [evaluate(model, self.task, self.task.test) for model in own],
             )
-            for (topology, own), time in zip(models.items(), times, strict=True)
+            for (topology, own), graph, time in zip(models.items(), graphs, times, strict=True)
         ]
 
     def text(self, rows: Sequence[ComparisonRow]) -> str:
@@ -102,7 +102,7 @@ class Comparison:
         cells = [
             [row.topology, three_digits(row.edges), three_digits(row.ms)]
             + [
-                mean_and_deviation([found[metric] for found in row.evaluations], form)
+                mean_and_deviation([found[metric] for found in row.evaluations], form.format)
                 for metric, form in _METRICS.items()
             ]
             for row in rows
@@ -120,13 +120,11 @@ class Comparison:
         Run.create(folder, self.task, training, model)
         model.to(self.device)
         torch.manual_seed(seed)
-        Trainer(
-            model,
-            self.task,
-            training,
-            folder,
-            lambda line: report(f"{topology}, seed {seed}: {line}"),
-        ).fit()
+
+        def report_run(line: str) -> None:
+            report(f"{topology}, seed {seed}: {line}")
+
+        Trainer(model, self.task, training, folder, report_run).fit()
         return UniversalTransformer.from_pretrained(folder).to(self.device)
 
     def _pass(self, model: UniversalTransformer, graph: DGLGraph) -> None:

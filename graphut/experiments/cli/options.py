@@ -44,20 +44,20 @@ class Parser(ArgumentParser):
         parse = self.parse_known_args if has_commands else self.parse_known_intermixed_args
         found, unknown = parse(args, namespace)
         if unknown:
-            flags = [text for option in self.shown() for text in option.option_strings]
+            flags = [text for option in self.options() for text in option.option_strings]
             given = unknown[0].partition("=")[0]
             others = f"; other commands have {given}"
             advice = others if given in flags else did_you_mean(given, flags)
             self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
         return found
 
-    def shown(self) -> Iterator[Action]:
-        """Yield the options that the help shows, with those of subcommands."""
+    def options(self) -> Iterator[Action]:
+        """Yield the options, with those of subcommands."""
         for action in self._actions:
             if isinstance(action, _SubParsersAction):
                 for parser in action.choices.values():
-                    yield from parser.shown()
-            elif action.option_strings and action.help != SUPPRESS:
+                    yield from parser.options()
+            elif action.option_strings:
                 yield action
 
     def _check_value(self, action: Action, value: Any) -> None:
@@ -80,23 +80,19 @@ def add_options(
     skip: Collection[str] = (),
     *,
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    hidden: bool = False,
 ) -> None:
     """Add an option for each field of a dataclass, except fields that already have one.
 
     The metadata of a field contains its help. Options that are not given are absent from the
     result, because the dataclass has their defaults. The help shows the values of `presets`, with
-    the first preset as default. Options that are `hidden` from the help accept any text: they only
-    serve to recognise the options of other tasks.
+    the first preset as default.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
         if field.name not in skip and flag(field.name) not in group._option_string_actions:
-            help = SUPPRESS if hidden else _help(field, presets).replace("%", "%%")
-            reader = _reader(hints[field.name], any_text=hidden)
-            group.add_argument(
-                flag(field.name), dest=field.name, default=SUPPRESS, help=help, **reader
-            )
+            help = _help(field, presets).replace("%", "%%")
+            reader = _reader(hints[field.name])
+            group.add_argument(flag(field.name), default=SUPPRESS, help=help, **reader)
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
@@ -142,14 +138,12 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 
-def _reader(annotation: Any, any_text: bool) -> dict[str, Any]:
+def _reader(annotation: Any) -> dict[str, Any]:
     """Return the arguments of `add_argument` for a type annotation."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if annotation is bool:
         return {"action": BooleanOptionalAction}
-    if any_text:
-        return {}
     if get_origin(annotation) is Literal:
         return {"choices": get_args(annotation)}
     return {"type": annotation, "metavar": {int: "N", float: "X"}.get(annotation, "TEXT")}

@@ -15,10 +15,9 @@ import torch
 from graphut._files import is_path
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.interruption import Interruption
-from graphut.experiments.cli.options import build, check_options
+from graphut.experiments.cli.options import build
 from graphut.experiments.cli.run_options import pick_device
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.records.setup import option_fields
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.folder_lock import FolderLock
@@ -58,7 +57,6 @@ def _train(argv: Sequence[str]) -> int:
     if not folder or Path(folder).is_file():
         raise ValueError(f"--out must be a folder, new or existing; got {folder!r}")
     target = pick_device(device)
-    check_options(options, option_fields(name), f"the task {name}")
     if preset is not None or not resume:
         options = {**preset_of(name, preset), **options}
     prepare = _prepare_resumed if resume else _prepare_new
@@ -165,17 +163,13 @@ def _fit(
     except (BlockingIOError, FileExistsError):
         raise  # the run in the folder belongs to another process
     except BaseException as error:
-        if not resume and is_first() and (trainer is None or _has_learned_nothing(trainer, error)):
-            # The folder is then free for another attempt.
-            for name in (RUN, CHECKPOINT):
+        # A run that diverged would do so again; but what was saved before is never removed.
+        diverged = isinstance(error, FloatingPointError)
+        updates = trainer and (trainer.saved_update if diverged else trainer.progress.update)
+        if not resume and is_first() and not updates:
+            for name in (RUN, CHECKPOINT):  # the folder is then free for another attempt
                 (run.folder / name).unlink(missing_ok=True)
         raise
-
-
-def _has_learned_nothing(trainer: Trainer, error: BaseException) -> bool:
-    # A run that diverged would do so again; but what was saved before is never removed.
-    diverged = isinstance(error, FloatingPointError) and trainer.saved_update == 0
-    return trainer.progress.update == 0 or diverged
 
 
 def _check_same(folder: str, what: str, before: object, given: object) -> None:

@@ -12,7 +12,6 @@ from graphut.experiments.cli.options import Parser, add_device, add_options
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import TrainingConfig, learner_of
-from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 
@@ -22,9 +21,9 @@ def read_options(argv: Sequence[str]) -> dict[str, Any]:
 
     Raise `ValueError` if `--rule` is given for a model without halting.
     """
-    task = argv[0] if argv and argv[0] in TASKS else _parser(None).parse_known_args(argv)[0].task
+    task = next((word for word in argv if word in TASKS), None)
     options: dict[str, Any] = vars(_parser(task).parse_args(argv))
-    chosen = {**preset_of(task, options["preset"]), **options}
+    chosen = {**preset_of(options["task"], options["preset"]), **options}
     if "rule" in options and not chosen.get("adaptive", True):
         raise ValueError(
             f"--rule {options['rule']} has no effect: without halting all nodes take all steps; "
@@ -57,9 +56,6 @@ def _parser(task: str | None) -> Parser:
         from_task = learner.from_task
     for title, kind in kinds.items():
         add_options(parser.add_argument_group(title), kind, from_task, presets=presets)
-    # Options of other tasks are hidden: errors can then tell them from unknown options.
-    for kind in (*TASKS.values(), *(learner.config_kind for learner in LEARNERS.values())):
-        add_options(parser, kind, from_task, hidden=True)
     return parser
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphut.experiments.records.record import RunRecord, evaluated_set
+from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.setup import DATA
 from graphut.experiments.tables import NOT_MEASURED, markdown_table, three_digits
 from graphut.experiments.tasks import TASKS
@@ -44,12 +44,15 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
     record, model = RunRecord.of(run), run.model()
     machines = record.machines
     versions = {key: value for machine in machines for key, value in machine.items()}
-    packages = [key for key in versions if key not in ("cpu", "gpu", "threads")]
+    names = [key for key in versions if key not in ("cpu", "gpu", "threads") and versions[key]]
     needs_data = any(DATA in command for command in record.commands)
     about = _ABOUT.format(
         task=run.task_name,
         meaning=meaning_of(TASKS[run.task_name]),
-        results=_results(record),
+        results=markdown_table(
+            ["test set", "examples", *run.learner.metric_meanings],
+            [[NOT_MEASURED if x is None else str(x) for x in row] for row in record.results],
+        ),
         metrics="\n".join(
             f"- {metric}: {meaning}" for metric, meaning in run.learner.metric_meanings.items()
         ),
@@ -59,19 +62,6 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
         machine="; ".join(dict.fromkeys(m["gpu"] or m["cpu"] for m in machines)),
         commands="\n".join(record.commands),
         data=f"`{DATA}` is the folder of your copy of the data. " if needs_data else "",
-        versions=", ".join(f"{key} {versions[key]}" for key in packages if versions[key]),
+        versions=", ".join(f"{key} {versions[key]}" for key in names),
     )
     return model_card(name, model, model.config, about=about, license=license)
-
-
-def _results(record: RunRecord) -> str:
-    metrics = list(record.run.learner.metric_meanings)
-    rows = [
-        [
-            evaluated_set(name, found),
-            str(found["examples"]),
-            *(NOT_MEASURED if found[m] is None else str(found[m]) for m in metrics),
-        ]
-        for name, found in record.evaluations.items()
-    ]
-    return markdown_table(["test set", "examples", *metrics], rows)

@@ -10,11 +10,7 @@ from math import ceil
 from typing import Any
 
 from graphut._files import read_checked_json, reraise_for_file
-from graphut.experiments.records.setup import (
-    Setup,
-    option_words,
-    without_folders,
-)
+from graphut.experiments.records.setup import Setup, option_words, without_folders
 from graphut.experiments.training import Run, run_files
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.progress import Progress
@@ -89,6 +85,19 @@ class RunRecord:
         return found
 
     @property
+    def results(self) -> list[list[Any]]:
+        """The test set, the number of examples and the metrics of each evaluation."""
+        metrics = self.run.learner.metric_meanings
+        return [
+            [
+                shlex.join([name, *option_words(found["options"])]),
+                found["examples"],
+                *(found[metric] for metric in metrics),
+            ]
+            for name, found in self.evaluations.items()
+        ]
+
+    @property
     def commands(self) -> list[str]:
         """The command lines that train and evaluate the run again."""
         training, evaluating = self.setup.command(), self._eval_commands()
@@ -159,11 +168,6 @@ class RunRecord:
         return [_eval_command({"set": name, **options}) for name, options in by_set.items()]
 
 
-def evaluated_set(name: str, evaluation: Mapping[str, Any]) -> str:
-    """Return the name of a test set and the options of its evaluation."""
-    return shlex.join([name, *option_words(evaluation["options"])])
-
-
 def _eval_command(options: Mapping[str, Any]) -> str:
     return shlex.join(["graphut", "eval", "RUN", *option_words(options)])
 
@@ -175,8 +179,7 @@ def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, An
     """
     evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
     for name, kind in (("set", str), ("examples", int), ("options", dict)):
-        if not isinstance(evaluation.get(name), kind):
-            raise ValueError(
-                f"{name} must be of type {kind.__name__}, got {evaluation.get(name)!r:.50}"
-            )
+        value = evaluation.get(name)
+        if not isinstance(value, kind):
+            raise ValueError(f"{name} must be of type {kind.__name__}, got {value!r:.50}")
     return evaluation

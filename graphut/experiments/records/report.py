@@ -19,7 +19,7 @@ from torch import Tensor
 from graphut._files import reraise_for_file
 from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
-from graphut.experiments.records.record import RunRecord, evaluated_set
+from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.setup import DATA, option_fields, usual_options
 from graphut.experiments.tables import NOT_MEASURED, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
@@ -84,11 +84,7 @@ def run_report(run: Run, device: torch.device) -> str:
     model, task = run.trained_model(device), run.task()
     answered = min(_ANSWERED, len(task.test))
     examples, verdicts = _examples(run, task, model, answered)
-    metrics = [*run.learner.metric_meanings]
-    results = [
-        [evaluated_set(name, found), found["examples"], *(found[metric] for metric in metrics)]
-        for name, found in evaluations.items()
-    ]
+    results = ["test set", f"{run.learner.example}s", *run.learner.metric_meanings]
     groups = [
         _table(f"{name}, {key.replace('_', ' ')}", [*rows[0]], map(dict.values, rows))
         for name, found in evaluations.items()
@@ -109,7 +105,7 @@ def run_report(run: Run, device: torch.device) -> str:
         minutes=three_digits(record.seconds / 60),
         options=_options(record),
         curves=_curves(run),
-        results=_table("Metrics", ["test set", f"{run.learner.example}s", *metrics], results),
+        results=_table("Metrics", results, record.results),
         meanings=run.learner.metric_meanings,
         groups=groups,
         examples=examples,
@@ -147,10 +143,10 @@ def _curves(run: Run) -> _Picture:
     """Draw loss, accuracy and steps by epoch."""
     with reraise_for_file(run.folder / METRICS):
         figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
-    curves: list[tuple[str, Any]] = [
-        (axes.get_title(), axes.lines[0].get_ydata()) for axes in figure.axes
-    ]
-    ends = [f"{title} {three_digits(y[0])} and {three_digits(y[-1])}" for title, y in curves]
+    ends = []
+    for axes in figure.axes:
+        curve: Any = axes.lines[0].get_ydata()
+        ends.append(f"{axes.get_title()} {three_digits(curve[0])} and {three_digits(curve[-1])}")
     return _picture(figure, f"Curves; after the first and the last epoch: {', '.join(ends)}.")
 
 

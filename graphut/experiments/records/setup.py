@@ -35,9 +35,6 @@ class Setup:
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         defaults = usual_options(task, None)
-        for name in values:
-            if name not in defaults:
-                raise ValueError(f"{flag(name)} is no option of the task {task}")
         setups = []
         for preset in presets:
             usual = usual_options(task, preset)

@@ -43,8 +43,7 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     if trained.average is not None:
-        own = trained.average.state_dict()
-        tensors |= {f"average.{name}": value for name, value in own.items()}
+        tensors |= {f"average.{name}": x for name, x in trained.average.state_dict().items()}
     for index, state in optimizer["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
     tensors["random.cpu"] = torch.get_rng_state()
@@ -90,9 +89,11 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
             trained.average.load_state_dict(_under("average.", tensors))
         fused = trained.optimizer.param_groups[0]["fused"]  # depends on the device, not on the file
         groups = [{**group, "fused": fused} for group in header["optimizer"]]
-        trained.optimizer.load_state_dict(
-            {"state": _optimizer_state(tensors), "param_groups": groups}
-        )
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in _under("optimizer.", tensors).items():
+            index, _, key = name.partition(".")
+            state.setdefault(int(index), {})[key] = value.clone()  # it is a view of the file
+        trained.optimizer.load_state_dict({"state": state, "param_groups": groups})
         trained.scheduler.load_state_dict(header["scheduler"])
     with reraise_for_file(path):
         torch.set_rng_state(random["cpu"])
@@ -102,17 +103,5 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
-def _optimizer_state(tensors: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, value in _under("optimizer.", tensors).items():
-        index, _, key = name.partition(".")
-        # A copy, because the tensor is a view of the file.
-        state.setdefault(int(index), {})[key] = value.clone()
-    return state
+    start = len(prefix)
+    return {name[start:]: x for name, x in tensors.items() if name.startswith(prefix)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from shutil import get_terminal_size
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -129,12 +129,6 @@ class GenerationOptions:
     )
     seed: int = option(0, "seed for sampling")
 
-    def for_model(self) -> dict[str, Any]:
-        """Return the keyword arguments of `model.generate`."""
-        options = asdict(self)
-        generator = torch.Generator().manual_seed(options.pop("seed"))
-        return {**options, "generator": generator}
-
 
 def generate(
     model: UniversalTransformer | UniversalTransformerLM,
@@ -144,7 +138,9 @@ def generate(
     get_attention: bool = False,
 ) -> Iterator[tuple[list[int], Generation]]:
     """Yield each prompt with the generated output, batch by batch."""
-    arguments = {**options.for_model(), "get_attention": get_attention}
+    arguments = asdict(options)
+    generator = torch.Generator().manual_seed(arguments.pop("seed"))
+    arguments |= {"generator": generator, "get_attention": get_attention}
     for batch in in_batches(prompts, _BATCH):
         yield from zip(batch, model.generate(batch, **arguments), strict=True)
 
@@ -152,21 +148,14 @@ def generate(
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
     """Return tokens with their steps below them, in rows as wide as the terminal."""
     columns = list(zip(tokens, map(str, steps), strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for part in _rows(widths, get_terminal_size().columns - _LABEL_WIDTH):
-        for row, name in enumerate((label, "steps")):
-            cells = [f"{columns[i][row]:{widths[i]}}" for i in part]
-            lines.append(f"{name:{_LABEL_WIDTH}}{' '.join(cells)}".rstrip())
-    return "\n".join(lines)
-
-
-def _rows(widths: Sequence[int], available: int) -> Iterator[range]:
-    """Divide columns into ranges that fit into the available width."""
-    start = used = 0
-    for index, width in enumerate(widths):
-        if index > start and used + width > available:
-            yield range(start, index)
-            start, used = index, 0
+    available = get_terminal_size().columns - _LABEL_WIDTH
+    rows, used = [[label, "steps"]], 0
+    for column in columns:
+        width = max(map(len, column))
+        if used and used + width > available:
+            rows.append([label, "steps"])
+            used = 0
+        start = _LABEL_WIDTH + used
+        rows[-1] = [f"{line:{start}}{cell}" for line, cell in zip(rows[-1], column, strict=True)]
         used += width + 1
-    yield range(start, len(widths))
+    return "\n".join(line.rstrip() for lines in rows for line in lines)

@@ -68,14 +68,10 @@ class _PartLoss(nn.Module):
         self._config = config
 
     def forward(
-        self,
-        part: list[Any],
-        counts: Mapping[str, int] | None,
-        ponder_weight: float,
-        late_share: float = 1.0,
+        self, part: list[Any], counts: Mapping[str, int] | None, weight: float, late_share: float
     ) -> tuple[list[str], Tensor, Tensor]:
         device, config = self.model.device.type, self._config
         with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
             outcome = self._learner.outcome(self.model, part, config.label_smoothing)
-        loss = outcome.total_loss(ponder_weight, counts, late_share)
+        loss = outcome.total_loss(weight, counts, late_share)
         return [*outcome.ponders], loss, update_numbers(loss, outcome)

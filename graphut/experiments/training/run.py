@@ -34,10 +34,6 @@ from graphut.models.pretrained import read_config
 
 RUN = "run.json"
 
-# Options of older versions, with the only values that this version still supports.
-_RETIRED: dict[str, Any] = {"min_steps": 0}
-_UNKNOWN = object()
-
 
 @dataclass(frozen=True)
 class Run:
@@ -90,9 +86,8 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """Read the run in a folder.
 
-        Warn if `run.json` has no checksum because an older version of graphut wrote it. Raise
-        `FileNotFoundError` if the folder contains no run, and `ValueError` if `run.json` is damaged
-        or incompatible with this version.
+        Raise `FileNotFoundError` if there is none, and `ValueError` if `run.json` is damaged or
+        incompatible with this version. Warn if it is so old that it has no checksum.
         """
         if not is_run(folder):
             raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
@@ -162,11 +157,8 @@ class Run:
         Raise `FileNotFoundError` if a file is missing, and `ValueError` if the data has changed.
         """
         task = TASKS[self.task_name](**self.task_options)
-        if check_data:
-            self._check_data(task)
-        return task
-
-    def _check_data(self, task: Task) -> None:
+        if not check_data:
+            return task
         begun = f"since the run in {self.folder} began: restore the data, or begin another run"
         for option, path in asdict(task).items():
             if is_path(path) and not Path(path).exists():
@@ -188,6 +180,7 @@ class Run:
                 f"the vocabulary of the task {self.task_name} differs from the run in "
                 f"{self.folder}: the data or graphut has changed; begin another run"
             )
+        return task
 
     def model(self) -> AdaptiveModel:
         """Return the best model so far, on the CPU; before the first epoch, the initial model."""
@@ -220,7 +213,8 @@ def is_run(folder: str | Path) -> bool:
 
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: x for name, x in options.items() if _RETIRED.get(name, _UNKNOWN) != x}
+    """Drop options of older versions that have the only value that this version supports."""
+    return {name: x for name, x in options.items() if (name, x) != ("min_steps", 0)}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

@@ -240,7 +240,6 @@ def test_commands_refuse_mistakes_about_questions(
         (["--tasks", "21", "--data", stories], "tasks must be numbers from 1 to 20"),
         (["--data", str(tmp_path)], "qa1_train.txt; missing in the folder: en-valid/qa1_train"),
         (["--tasks", "1"], "--data is missing: folder of bAbI, from https"),
-        (["--data", stories, "--tie-output"], "--tie-output is no option of the task babi"),
     ):
         assert message in refusal("train", "babi", "--out", run, *arguments)
         assert not run.exists()

@@ -66,13 +66,6 @@ def test_generate_splits_words_into_characters(
     assert found == f"{one}\n\n{two}\n"
 
 
-def test_generate_says_that_an_output_has_no_end(finished_run: Path, output: Command) -> None:
-    found = output("generate", finished_run, "q d x a", "--max-length", "1")
-    written, _, notice = found.splitlines()[3:]
-    assert "<eos>" not in written
-    assert notice == "cut off at the max_length of 1"
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -42,11 +42,7 @@ def test_add_options_reads_values_as_their_types() -> None:
         "colour": "blue",
         "long_name": "x",
     }
-    assert parse("--no-hollow") == {"hollow": False}
-
-
-def test_add_options_leaves_no_trace_of_what_is_not_given() -> None:
-    assert parse() == {}
+    assert parse("--no-hollow") == {"hollow": False} and parse() == {}
 
 
 @pytest.mark.parametrize("argv", [["--size", "1.5"], ["--colour", "green"], ["--made-of", "x"]])
@@ -77,13 +73,6 @@ def test_add_options_help_has_the_presets() -> None:
     text = help_text(Shape, presets=presets)
     assert "of the outside (default: blue; large: red)" in text
     assert "edge, in cm (required; large, wide: 9)" in text
-
-
-def test_add_options_reads_hidden_options() -> None:
-    assert "--size" not in help_text(Shape, hidden=True)
-    argv = ["--size", "3", "--colour", "green", "--no-hollow"]
-    found = vars(parser(Shape, hidden=True).parse_args(argv))
-    assert found == {"size": "3", "colour": "green", "hollow": False}
 
 
 def test_build_takes_the_options_that_are_fields() -> None:

@@ -78,11 +78,6 @@ def test_setup_of_names_the_nearest_preset() -> None:
     assert (found.preset, found.options) == ("fixed", {"max_steps": 1})
 
 
-def test_setup_of_refuses_an_unknown_option() -> None:
-    with pytest.raises(ValueError, match=r"--wings is no option of the task algorithmic-copy"):
-        Setup.of("algorithmic-copy", {"seed": 0, "wings": 2})
-
-
 def test_without_folders_keeps_the_last_part(tmp_path: Path) -> None:
     found = without_folders({"data": str(tmp_path / "babi"), "split": "simple", "size": 3})
     assert found == {"data": "DATA/babi", "split": "simple", "size": 3}
