@@ -74,7 +74,6 @@ def bench_model(
     topology, lengths = parse(spec), sentence_lengths(shape)
     check_tokens_only(topology)
     text = f"{spec}, {shape}, {dim} features, {'schedule' if halting else 'no halting'}"
-    say(text)
     layout = topology.layout(lengths).to(device)
     nodes = layout.num_src
     depth = scheduled_depths(nodes) if halting else torch.full((nodes,), len(ACTIVE_FRACTIONS))
@@ -84,6 +83,7 @@ def bench_model(
         # Smooth, because a ReLU near zero may differ between two correct models.
         PositionwiseTransition(dim, 4 * dim, activation=nn.GELU()),
     ).to(device)
+    say(text)
     feat, upstream = torch.randn(2, nodes, dim).to(device)
     adaptive = AdaptiveRecurrence(
         step,

@@ -58,8 +58,3 @@ def test_share_uploads_what_a_run_needs(
             assert main(argv) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
-
-
-def test_share_of_what_is_no_run(tmp_path: Path, refusal: Callable[..., str]) -> None:
-    said = refusal("share", str(tmp_path), "ann/sort")
-    assert said.startswith(f"graphut: there is no run in {tmp_path}: ")

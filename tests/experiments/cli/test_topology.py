@@ -96,16 +96,8 @@ def test_compare_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "window:1|global:0, seed 0: epoch 2: loss" in err
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--epochs", "0"], "epochs must be at least 1"),
-    ],
-)
-def test_compare_refuses_bad_input(
-    argv: list[str], message: str, refusal: Callable[..., str]
-) -> None:
-    assert message in refusal(*ARGV, *argv)
+def test_compare_refuses_bad_input(refusal: Callable[..., str]) -> None:
+    assert "epochs must be at least 1" in refusal(*ARGV, "--epochs", "0")
 
 
 @pytest.mark.parametrize(

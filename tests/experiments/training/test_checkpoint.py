@@ -78,18 +78,6 @@ def test_load_checkpoint_leaves_it_to_the_device_whether_updates_are_fused(tmp_p
     assert again.optimizer.param_groups[0]["fused"] is None
 
 
-def test_load_checkpoint_without_a_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*none"):
-        load_checkpoint(tmp_path / "none", make())
-
-
-def test_load_checkpoint_refuses_a_foreign_file(tmp_path: Path) -> None:
-    path = tmp_path / "foreign"
-    save_file({"weight": torch.zeros(2)}, path)
-    with pytest.raises(ValueError, match="foreign is not a checkpoint of this version: None"):
-        load_checkpoint(path, make())
-
-
 def test_load_checkpoint_without_a_checksum(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     trained = make()
@@ -130,8 +118,13 @@ def test_load_checkpoint_refuses_a_foreign_state(
         load_checkpoint(path, make())
 
 
-def test_load_checkpoint_refuses_another_model(tmp_path: Path) -> None:
+def test_load_checkpoint_refuses_another_file_or_model(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
+    with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*checkpoint"):
+        load_checkpoint(path, make())
+    save_file({"weight": torch.zeros(2)}, path)
+    with pytest.raises(ValueError, match="checkpoint is not a checkpoint of this version: None"):
+        load_checkpoint(path, make())
     save_checkpoint(path, make(width=4), {})
     with pytest.raises(ValueError, match="belongs to another model"):
         load_checkpoint(path, make(width=3))

@@ -17,7 +17,7 @@ from graphut.experiments.training.learners.questions import (
     question_metrics,
 )
 from graphut.models.outputs import ClassifierPrediction
-from tests.experiments.training.learners.small_models import small_model
+from tests.experiments.training.learners.small_models import small_model, smoothed_loss
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
 LEARNER, TASK = QuestionLearner(), Whereabouts()
@@ -48,12 +48,10 @@ def summary(found: list[Answered]) -> Evaluation:
 def test_outcome_equals_the_formula(smoothing: float) -> None:
     model, batch = make_model(), TASK.test[:7]
     output = model([[*q.facts, q.question] for q in batch])
-    logs, answers = output.logits.log_softmax(-1), [q.answer for q in batch]
-    likely = logs[torch.arange(7), answers]
-    wanted = -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
+    answers = torch.tensor([q.answer for q in batch])
     found = LEARNER.outcome(model, batch, smoothing)
-    torch.testing.assert_close(found.loss, wanted)
-    assert (found.labels, found.right) == (7, (logs.argmax(-1) == torch.tensor(answers)).sum())
+    torch.testing.assert_close(found.loss, smoothed_loss(output.logits, answers, smoothing))
+    assert (found.labels, found.right) == (7, (output.logits.argmax(-1) == answers).sum())
     assert found.ponders["encoder"].cost == output.ponder.cost
 
 
