@@ -34,6 +34,7 @@ from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig
+from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -187,11 +188,16 @@ def _inference(layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor) -> t
 
 def training(plan: Plan) -> list[Row]:
     """Train a model to copy."""
+    torch.manual_seed(0)
+    task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
+    sizes = {"d_model": plan.dim, "num_heads": plan.heads, "d_hidden": 4 * plan.dim}
+    config = UniversalTransformerConfig(**PairLearner().sizes(task), **sizes)
+    model = UniversalTransformer(config).to(plan.device)
     with TemporaryDirectory() as folder:
-        trainer = _trainer(plan, folder)
-        _fit(trainer, 1)  # compiles
+        trainer = Trainer(model, task, TrainingConfig(epochs=1), folder, lambda line: None)
+        trainer.fit(lambda: trainer.progress.update >= 1)  # compiles
         start = time.perf_counter()
-        _fit(trainer, plan.updates)
+        trainer.fit(lambda: trainer.progress.update >= plan.updates)
         seconds = time.perf_counter() - start
         totals = trainer.progress.totals
     return [
@@ -204,24 +210,6 @@ def training(plan: Plan) -> list[Row]:
 
 def _value(name: str, value: float) -> Row:
     return {"contender": name, "value": float(value)}
-
-
-def _fit(trainer: Trainer, updates: int) -> None:
-    trainer.fit(lambda: trainer.progress.update >= updates)
-
-
-def _trainer(plan: Plan, folder: str) -> Trainer:
-    torch.manual_seed(0)
-    task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
-    config = UniversalTransformerConfig(
-        source_vocab=len(task.source_vocabulary),
-        target_vocab=len(task.target_vocabulary),
-        d_model=plan.dim,
-        num_heads=plan.heads,
-        d_hidden=4 * plan.dim,
-    )
-    model = UniversalTransformer(config).to(plan.device)
-    return Trainer(model, task, TrainingConfig(epochs=1), folder, report=lambda line: None)
 
 
 def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str], object]) -> bool:
@@ -253,9 +241,9 @@ def _sections_in(path: Path, machine: Mapping[str, Any]) -> set[str]:
     if not path.exists():
         return set()
     with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["bench"] == "gpu"]
-    return {
-        row["workload"]
-        for row in rows
-        if row["gpu"] == (machine["gpu"] or "") and row["contender"] != _FAILED
-    }
+        return {
+            row["workload"]
+            for row in csv.DictReader(file)
+            if (row["bench"], row["gpu"]) == ("gpu", machine["gpu"] or "")
+            and row["contender"] != _FAILED
+        }

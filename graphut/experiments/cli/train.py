@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ _RUN_OPTIONS = (
     "task", "out", "resume", "device", "minutes", "preset", "accumulate", "results", "curves"
 )  # fmt: skip
 
-Opener = Callable[[FolderLock | None], Run]
+Opener = Callable[[FolderLock], Run]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,10 +62,7 @@ def _train(argv: Sequence[str]) -> int:
     task, open_run = (prepare if is_first() else _follow)(folder, name, options)
     deadline = time.monotonic() + 60 * minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
-    with (
-        Interruption() as interruption,
-        FolderLock(folder) if is_first() else nullcontext() as lock,
-    ):
+    with Interruption() as interruption, FolderLock(folder) as lock:
         run = open_run(lock)
         if is_first():
             barrier()  # the others wait in `_follow`
@@ -140,7 +136,7 @@ def _fit(
     run: Run,
     task: Task,
     device: torch.device,
-    lock: FolderLock | None,
+    lock: FolderLock,
     accumulate: int,
     should_stop: Callable[[], bool],
     *,

@@ -98,7 +98,7 @@ def run_report(run: Run, device: torch.device) -> str:
     ]
     keys = dict.fromkeys(key for machine in record.machines for key in machine)
     machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
-    names = [f"machine {number}" for number in range(1, len(record.machines) + 1)]
+    names = [f"machine {number}" for number, _ in enumerate(record.machines, 1)]
     return _TEMPLATES.get_template("report.html").render(
         record=record,
         meaning=meaning_of(type(task)),

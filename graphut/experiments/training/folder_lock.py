@@ -8,12 +8,15 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from graphut._files import explain_write_errors
+from graphut.experiments.training.processes import is_first
 
 LOCK = "lock"
 
 
 class FolderLock:
     """A reentrant lock on the folder of a run, which is created if it does not exist.
+
+    In a process group only the first process locks the folder.
 
     The operating system releases the lock when the process ends. Entering raises `BlockingIOError`
     if another process holds the lock, `ValueError` if the lock file is not a plain file, and
@@ -27,6 +30,8 @@ class FolderLock:
 
     def __enter__(self) -> FolderLock:
         """Lock the folder."""
+        if not is_first():
+            return self
         with explain_write_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         # Some versions of filelock follow a symbolic link and empty the file that it points to.

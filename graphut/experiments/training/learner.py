@@ -219,7 +219,7 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
 
     @torch.no_grad()
     def _answer(
-        self, model: ModelT, reading: Reading, vocabularies: Vocabularies, correct: str = ""
+        self, model: ModelT, vocabularies: Vocabularies, reading: Reading, correct: str = ""
     ) -> Answer:
         with model.evaluating():
             output = model([reading.tokens], get_attention=True)
@@ -236,15 +236,12 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     ) -> Iterator[Answer]:
         """Yield the answer to each text."""
         for text in texts:
-            yield self._answer(model, self.parse(text, vocabularies), vocabularies)
+            yield self._answer(model, vocabularies, self.parse(text, vocabularies))
 
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
         """Return the answers to examples."""
-        readings = [self.reading(example, task) for example in examples]
-        return [
-            self._answer(model, reading, task.vocabularies, correct)
-            for reading, correct in readings
-        ]
+        readings = (self.reading(example, task) for example in examples)
+        return [self._answer(model, task.vocabularies, *reading) for reading in readings]
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

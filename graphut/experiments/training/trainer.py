@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from textwrap import fill
@@ -22,7 +22,7 @@ from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.evaluation import Evaluation, progress_bar
+from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
@@ -151,7 +151,7 @@ class Trainer:
         FloatingPointError
             If the gradient is not finite or a weight has diverged.
         """
-        with self._writing():
+        with self._lock:
             if is_first():
                 if not self._owns_folder and (self.folder / CHECKPOINT).exists():
                     raise FileExistsError(
@@ -185,7 +185,7 @@ class Trainer:
         if not self.folder.is_dir():  # the lock would create the folder
             raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
         path = self.folder / CHECKPOINT
-        with self._writing():  # another process may be writing these files
+        with self._lock:  # another process may be writing these files
             state = load_checkpoint(path, self._state)
             with reraise_for_file(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
@@ -206,9 +206,6 @@ class Trainer:
         if lines != self.progress.epoch:
             self.report(f"{METRICS} has only {lines} of {epochs}")
 
-    def _writing(self) -> AbstractContextManager[object]:
-        return self._lock if is_first() else nullcontext()
-
     def _save(self) -> None:
         """Save a checkpoint, unless the weights have diverged."""
         if not is_first():
@@ -224,16 +221,15 @@ class Trainer:
         self._check_weights("training has diverged")
 
     def _check_weights(self, problem: str) -> None:
-        weights = torch.stack([weight.detach().abs().max() for weight in self.model.parameters()])
-        if not weights.max().item() < _DIVERGED:  # also if it is NaN
+        largest = [weight.detach().abs().max() for weight in self.model.parameters()]
+        if not torch.stack(largest).max().item() < _DIVERGED:  # also if it is NaN
             self._stop_diverged(f"{problem} after update {self.progress.update}")
 
     def _stop_diverged(self, problem: str) -> NoReturn:
-        saved = f" (update {self.saved_update} is saved in {self.folder})"
-        raise FloatingPointError(
-            f"{problem}: try a lower learning_rate or clip_norm, or a longer warmup"
-            + saved * (self.saved_update > 0)
-        )
+        advice = "try a lower learning_rate or clip_norm, or a longer warmup"
+        if self.saved_update:
+            advice += f" (update {self.saved_update} is saved in {self.folder})"
+        raise FloatingPointError(f"{problem}: {advice}")
 
     @contextmanager
     def _reraise_divergence(self) -> Iterator[None]:
@@ -329,20 +325,16 @@ class Trainer:
         assert isinstance(kept, AdaptiveModel)
         with self._reraise_divergence():
             evaluation = evaluate(kept, self.task, self.task.validation)
-        if is_first():
-            self._check_before_saving()
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
         is_best = progress.update_best(evaluation, self.config)
-        if is_first():
-            if is_best:
-                kept.save_pretrained(self.folder)
-            self._log(totals, evaluation)
-
-    def _log(self, totals: Totals, evaluation: Evaluation) -> None:
+        if not is_first():
+            return
+        self._check_before_saving()
+        if is_best:
+            kept.save_pretrained(self.folder)
         self._count_seconds()
-        progress = self.progress
         metrics = {
             "epoch": progress.epoch,
             "update": progress.update,
@@ -364,18 +356,17 @@ class Trainer:
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
     """Return a warning if the mean steps of a part have collapsed to 1 or stay at the cap."""
-    if max_steps == 1:
-        return None
+    advice = None
     if steps <= _COLLAPSED and accuracy < _LEARNED:
-        return (
-            f"The {part} takes {steps:.2f} of {max_steps} steps: it halts at once. Use a lower "
-            "ponder_weight, a longer ponder_warmup, a more negative halting_bias, or halting_gain "
-            "0."
+        advice = (
+            "it halts at once. Use a lower ponder_weight, a longer ponder_warmup, a more negative "
+            "halting_bias, or halting_gain 0."
         )
-    if steps > max_steps - _AT_CAP:
-        return (
-            f"The {part} takes {steps:.2f} of {max_steps} steps: it never halts before the cap. "
-            "Use a higher ponder_weight, halting_bias or max_steps, or a rule with a lower "
-            "threshold."
+    elif steps > max_steps - _AT_CAP:
+        advice = (
+            "it never halts before the cap. Use a higher ponder_weight, halting_bias or max_steps, "
+            "or a rule with a lower threshold."
         )
-    return None
+    if max_steps == 1 or advice is None:
+        return None
+    return f"The {part} takes {steps:.2f} of {max_steps} steps: {advice}"
