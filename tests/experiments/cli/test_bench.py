@@ -53,12 +53,6 @@ def test_bench_attention_prints_a_table_and_appends_rows(
     assert all(row["threads"] and row["vectors"] and row["cpu"] for row in rows)
 
 
-def test_bench_attention_of_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["bench", "attention", "--nodes", "5", *SIZES, "--cold", *TORCH]
-    assert main(argv) == 0
-    assert capsys.readouterr().out.startswith("complete, 1x5, 8 features, cold caches\n")
-
-
 def test_bench_model_measures_every_combination(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,16 +136,6 @@ def test_eval_of_other_pairs_needs_no_data_of_the_task(
     assert sorted(finished_run.iterdir()) == before
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_eval_names_a_line_that_is_too_long(
-    finished_run: Path, tmp_path: Path, side: str, refusal: Command
-) -> None:
-    path, long = tmp_path / "other.tsv", "a " * 100_000
-    path.write_text(f"b a\ta b\n{long}\tc\n" if side == "source" else f"b a\ta b\nc\t{long}\n")
-    said = refusal("eval", finished_run, "--data", path, "--device", "cpu")
-    assert said.startswith(f"graphut: {path}:2: the {side} has 100000 tokens, but the model takes")
-
-
 def test_eval_by_beam_search_records_its_options(
     finished_run: Path, tmp_path: Path, output: Command, refusal: Command
 ) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,15 +55,6 @@ def test_topology_show_draws_a_picture(tmp_path: Path) -> None:
     out = tmp_path / "topology.png"
     assert main(["topology", "show", "bigbird:1,1,2@7", "--nodes", "9", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
-
-
-def test_topology_show_needs_matplotlib_for_a_picture_only(
-    monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["topology", "show", "causal"]) == 0
-    said = refusal("topology", "show", "causal", "--out", "topology.png")
-    assert 'pip install "graphut[plot]"' in said
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -178,3 +179,11 @@ def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_pat
     write_json(folder / "run.json", with_checksum(state))
     text = " ".join(report_of(folder)[1].text.split())
     assert "was stopped before its end, 9 epochs" in text and "--epochs 9 " in text
+
+
+def test_run_report_needs_matplotlib_before_the_model_answers(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r'pip install "graphut\[plot\]"'):
+        run_report(Run.open(runs["small"]), CPU)

@@ -10,9 +10,7 @@ from torch import Tensor
 from graphut.experiments.tasks import Passage, Question, Text
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training import TrainingConfig
-from graphut.experiments.training.gradient import (
-    BatchGradient,
-)
+from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.pairs import PairLearner

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from graphut.experiments.tasks import Passage, PassageTask, Question, QuestionTask, Vocabulary
 
 NAMES, PLACES = ["john", "mary"], ["garden", "hall", "kitchen"]
 
 
+class Drawn:
+    """A task whose sets are drawn at random."""
+
+    def train(self, seed: int, epoch: int) -> list[Any]:
+        return self._draw(Random(seed * 1000 + epoch + 1), 64)
+
+    @property
+    def validation(self) -> list[Any]:
+        return self._draw(Random(-1), 40)
+
+    @property
+    def test(self) -> list[Any]:
+        return self._draw(Random(-2), 40)
+
+    def _draw(self, random: Random, count: int) -> list[Any]:
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Whereabouts(QuestionTask):
+class Whereabouts(Drawn, QuestionTask):
     """Questions about where one of two people went; the person is the group."""
 
     name = "whereabouts-of-tests"
     vocabulary = Vocabulary(["?", "is", "went", "where", *NAMES, *PLACES])  # type: ignore[assignment]
     answers = Vocabulary(PLACES)  # type: ignore[assignment]
-
-    def train(self, seed: int, epoch: int) -> list[Question]:
-        return self._draw(Random(seed * 1000 + epoch + 1), 64)
-
-    @property
-    def validation(self) -> list[Question]:
-        return self._draw(Random(-1), 40)
-
-    @property
-    def test(self) -> list[Question]:
-        return self._draw(Random(-2), 40)
 
     def _draw(self, random: Random, count: int) -> list[Question]:
         found = []
@@ -48,22 +56,15 @@ class Whereabouts(QuestionTask):
 
 
 @dataclass(frozen=True)
-class Repeated(PassageTask):
+class Repeated(Drawn, PassageTask):
     """Find the letter that occurs twice; a quarter of the test passages has none."""
 
     name = "repeated-of-tests"
     vocabulary = Vocabulary("abcdefgh")  # type: ignore[assignment]
 
-    def train(self, seed: int, epoch: int) -> list[Passage]:
-        return self._draw(Random(seed * 1000 + epoch + 1), 64)
-
-    @property
-    def validation(self) -> list[Passage]:
-        return self.test
-
     @property
     def test(self) -> list[Passage]:
-        every = self._draw(Random(-1), 40)
+        every = super().test
         without = [Passage([t for t in p.context if t != p.answer], p.answer) for p in every[:10]]
         return without + every[10:]
 

@@ -26,28 +26,18 @@ from tests.experiments.training.learners.small_models import (
     small_model,
     smoothed_loss,
 )
+from tests.experiments.training.learners.small_tasks import Drawn
 
 LEARNER = TextLearner()
 
 
 @dataclass(frozen=True)
-class Counting(TextTask):
+class Counting(Drawn, TextTask):
     """Digits that go up by one."""
 
     name = "counting-of-tests"
     vocabulary = Characters.of("0123456789 ")  # type: ignore[assignment]
     vocabulary_kind = Characters
-
-    def train(self, seed: int, epoch: int) -> list[Text]:
-        return self._draw(Random(seed * 1000 + epoch + 1), 64)
-
-    @property
-    def validation(self) -> list[Text]:
-        return self._draw(Random(-1), 20)
-
-    @property
-    def test(self) -> list[Text]:
-        return self._draw(Random(-2), 20)
 
     def _draw(self, random: Random, count: int) -> list[Text]:
         starts = [random.randrange(10) for _ in range(count)]
@@ -91,9 +81,9 @@ def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTrans
     scores = score_texts(trained, TASK.test)
     assert evaluation.metrics == token_metrics(scores)
     assert evaluation["accuracy"] == 1.0 and evaluation["nats"] < 0.3
-    assert more["tokens"] == 20 * 7
+    assert more["tokens"] == 40 * 7
     assert more["perplexity"] == pytest.approx(2 ** more["bits"])
-    assert sum(row["tokens"] for row in more["by_surprisal"]) == 20 * 7
+    assert sum(row["tokens"] for row in more["by_surprisal"]) == 40 * 7
     for row in more["by_group"]:
         texts = [text for text in TASK.test if text.group == row["group"]]
         assert row["examples"] == len(texts)
