@@ -9,13 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from graphut._files import with_checksum, write_json
+from graphut._version import __version__
 from graphut.experiments.cli.options import Parser, check_options
 from graphut.experiments.cli.run_options import add_generation_options, pick_device, run_parser
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.setup import DATA
 from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.training import Run
-from graphut.experiments.training.evaluation import save_evaluation
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
 from graphut.experiments.wording import pluralize
@@ -101,8 +102,9 @@ def evaluate_set(
     if digest is None:
         name = f"{DATA}{Path(name).name}"
     else:
-        known = {"options": options, "model": digest, **details}
-        save_evaluation(run.folder, name, len(examples), evaluation, known)
+        head = {"graphut": __version__, "set": name, "examples": len(examples)}
+        known = {**head, **evaluation.metrics, "options": options, "model": digest, **details}
+        write_json(run.folder / f"evaluation-{name}.json", with_checksum(known))
     if any(files):
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}

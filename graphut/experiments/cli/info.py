@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from graphut._files import reraise_for_file
 from graphut.experiments.cli.options import Parser
+from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.setup import Setup, without_folders
 from graphut.experiments.training import Run
-from graphut.experiments.training.progress import Progress
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import pluralize
 
@@ -39,13 +38,11 @@ def _listing(values: Mapping[str, Any]) -> str:
 
 
 def _progress(run: Run) -> str:
-    metrics = read_metrics(run.folder / METRICS)
-    if not metrics:
+    if not read_metrics(run.folder / METRICS):
         return "no epoch is complete yet"
-    with reraise_for_file(run.folder / METRICS):
-        found = Progress.replayed(metrics, run.training, run.learner.evaluation)
-        return (
-            f"{pluralize(found.epoch, 'epoch')}, {pluralize(found.update, 'update')}, "
-            f"{metrics[-1]['seconds']} seconds; best on the validation set: {found.best}, after "
-            f"{pluralize(found.best_epoch, 'epoch')}"
-        )
+    found = RunRecord.of(run)
+    return (
+        f"{pluralize(found.epochs, 'epoch')}, {pluralize(found.updates, 'update')}, "
+        f"{found.seconds} seconds; best on the validation set: {found.validation}, after "
+        f"{pluralize(found.best_epoch, 'epoch')}"
+    )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from graphut._files import with_checksum, write_json
-from graphut._version import __version__
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.processes import all_gather, is_first, shard
 
@@ -101,12 +98,3 @@ def progress_bar(**options: Any) -> tqdm[Any]:
     """Return a progress bar of at most 80 columns, which process 0 draws if it has a terminal."""
     columns = min(get_terminal_size().columns, 80)
     return tqdm(**options, ncols=columns, leave=False, disable=None if is_first() else True)
-
-
-def save_evaluation(
-    folder: str | Path, name: str, count: int, evaluation: Evaluation, details: Mapping[str, Any]
-) -> None:
-    """Write metrics, details and a checksum to `evaluation-<name>.json` in the folder of a run."""
-    head = {"graphut": __version__, "set": name, "examples": count}
-    record = {**head, **evaluation.metrics, **details}
-    write_json(Path(folder, f"evaluation-{name}.json"), with_checksum(record))
