@@ -52,7 +52,7 @@ def bench_attention(
         for name in (backend_names() if backends is None else backends)
     }
     prepare |= {name: PEERS[name] for name in (PEERS if others is None else others)}
-    text = f"{workload}, cold caches" if cold else str(workload)
+    text = str(workload) + ", cold caches" * cold
     expected = workload.reference()
     contenders: dict[str, Contender] = {}
     rows: dict[str, Row] = {}

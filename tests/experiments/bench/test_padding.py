@@ -9,7 +9,6 @@ from graphut.experiments.bench.padding import (
     pad,
     padded_mask,
     present_positions,
-    rows_by_sentence,
 )
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -41,12 +40,6 @@ def test_padded_mask_has_one_row_where_all_rows_are_equal() -> None:
     for topology, rows in ((Complete(), 1), (Causal(), 3)):
         edges = topology.layout(LENGTHS).in_edges()[:2]
         assert padded_mask(padded, padded, edges).shape == (2, 1, rows, 3)
-
-
-def test_rows_by_sentence_counts_a_frontier() -> None:
-    layout = Causal().layout([2, 3, 1])
-    assert rows_by_sentence(layout, None).tolist() == [2, 3, 1]
-    assert rows_by_sentence(layout, torch.tensor([0, 2, 4])).tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize("spec", SPECS)

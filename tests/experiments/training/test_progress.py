@@ -50,17 +50,6 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
     assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20 (encoder/decoder)"
 
 
-def test_totals_count_active_nodes_of_updates_with_other_caps() -> None:
-    totals = Totals()
-    for cap, steps in ((1, [1, 1]), (3, [1, 3])):
-        part = ponder(steps)
-        part.frontier_sizes = part.frontier_sizes[:cap]
-        counted = Outcome(loss=torch.tensor(1.0), right=torch.tensor(1), labels=1,
-                          ponders={"encoder": part})  # fmt: skip
-        totals.add(["encoder"], update_numbers(torch.tensor(1.0), counted).tolist())
-    assert totals.means()["active"] == {"encoder": [1.0, 0.25, 0.25]}
-
-
 def test_progress_from_dict_restores_to_dict() -> None:
     progress = Progress(epoch=2, batch=3, update=9, best=PairLearner.evaluation(0.1, 0.2, 3.0, 4.0))
     add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])

@@ -237,13 +237,6 @@ def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     assert trainer.fit() and trainer.progress.epoch == 3
 
 
-def test_trainer_refuses_to_choose_by_a_metric_that_the_task_does_not_have(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"choose_by must be 'task' or 'last' for copy, .* sequence_acc"
-    ):
-        make(tmp_path, TrainingConfig(choose_by="log_probability"))
-
-
 def test_trainer_validates_and_keeps_the_average_of_the_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -413,10 +406,13 @@ def test_trainer_writes_nothing_more_without_its_lock(tmp_path: Path, updates: i
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_trainer_refuses_a_model_that_learns_other_tasks(tmp_path: Path) -> None:
+def test_trainer_refuses_a_model_or_a_metric_of_other_tasks(tmp_path: Path) -> None:
     model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=28))
     with pytest.raises(TypeError, match=r"the task copy needs a .*Transformer, got a .*LM"):
         Trainer(model, TASK, CONFIG, tmp_path)
+    message = r"choose_by must be 'task' or 'last' for copy, .* sequence_acc"
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, TrainingConfig(choose_by="log_probability"))
 
 
 def test_trainer_resume_needs_a_folder_and_a_checkpoint(tmp_path: Path) -> None:
