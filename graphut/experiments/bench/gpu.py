@@ -190,8 +190,10 @@ def training(plan: Plan) -> list[Row]:
     """Train a model to copy."""
     torch.manual_seed(0)
     task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
-    sizes = {"d_model": plan.dim, "num_heads": plan.heads, "d_hidden": 4 * plan.dim}
-    config = UniversalTransformerConfig(**PairLearner().sizes(task), **sizes)
+    sizes: dict[str, Any] = PairLearner().sizes(task)
+    config = UniversalTransformerConfig(
+        d_model=plan.dim, num_heads=plan.heads, d_hidden=4 * plan.dim, **sizes
+    )
     model = UniversalTransformer(config).to(plan.device)
     with TemporaryDirectory() as folder:
         trainer = Trainer(model, task, TrainingConfig(epochs=1), folder, lambda line: None)

@@ -181,7 +181,9 @@ def score_texts(
         last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)].float()
         columns = (x.cpu().split(output.lengths.tolist()) for x in (nats, correct, output.steps))
         return [  # copies, because each view would be sent with the whole batch
-            TextScore(text, *(column[text.context :].clone() for column in own), logits.clone())
+            TextScore._make(
+                [text, *(column[text.context :].clone() for column in own), logits.clone()]
+            )
             for text, *own, logits in zip(batch, *columns, last.cpu(), strict=True)
         ]
 
