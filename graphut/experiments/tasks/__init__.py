@@ -1,4 +1,4 @@
-"""Tasks: sequences or graphs to learn from, and the answers to them."""
+"""Tasks: data sets and their presets."""
 
 from graphut.experiments.tasks.agreement import Agreement
 from graphut.experiments.tasks.algorithmic import (

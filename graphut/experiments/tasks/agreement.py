@@ -1,11 +1,10 @@
-"""Subject-verb agreement: from the words before a verb to its number."""
+"""Subject-verb agreement: predict the number of a verb from the words before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -19,7 +18,6 @@ from graphut.models.checked_config import option
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
-_TESTS = {attractors: f"numpred.test.{attractors}" for attractors in range(6)}
 _CHECKSUMS = published_checksums("agreement")
 _SENTENCES = DataSet(
     "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
@@ -29,8 +27,7 @@ _ORIGIN = (
     "from http://tallinzen.net/media/rnn_agreement/rnn_agr_simple.tar.gz: unpack it, and name "
     "the folder rnn_agr_simple"
 )
-# The words from which on an equal beginning means the same sentence; "this" and "it" are fewer.
-_SAME_SENTENCE = 6
+_SAME_SENTENCE = 6  # equal prefixes of at least this many words come from the same sentence
 _FORMAT = 4
 _SMALL = (
     LANGUAGE_MODEL
@@ -40,14 +37,14 @@ _SMALL = (
 
 
 class Prefix(NamedTuple):
-    """The words of a sentence before its verb, and the verb's number."""
+    """The words of a sentence before its verb, and the number of the verb."""
 
     words: tuple[str, ...]
     number: str
 
     @classmethod
     def parse(cls, line: str) -> Prefix:
-        r"""Read a line of the published files.
+        r"""Parse a line of the published files.
 
         Examples
         --------
@@ -62,44 +59,42 @@ class Prefix(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement(TextTask):
-    """Subject-verb agreement: language modelling, and which form of a verb is likelier.
+    """Subject-verb agreement: language modelling, evaluated on the number of a verb.
 
-    The task of Linzen, Dupoux and Goldberg (arXiv 1611.01368) as a language model learns it
-    (arXiv 1807.03819, section 3.2). In the corpus, words beyond the 10,000 most frequent are
-    replaced by their part of speech, so that `VBZ` is a rare verb in the singular and `VBP` one in
-    the plural. The files keep of a sentence the words before a verb in the present tense, and
-    which of the two it is; that makes the text, and is what is ranked at its end. (The paper ranks
-    the verb's own two forms, which these files do not have.)
+    The task of Linzen, Dupoux and Goldberg (arXiv 1611.01368) for a language model (arXiv
+    1807.03819, section 3.2). The corpus replaces words beyond the 10,000 most frequent by their
+    part of speech: `VBZ` is a rare verb in the singular and `VBP` one in the plural. The files
+    contain, for each sentence, the words before a verb in the present tense and one of these two
+    tokens. Together they are the text; the model ranks the two tokens at its end. (The paper ranks
+    the two forms of the verb itself, which the files do not contain.)
 
-    In the split "published", `numpred.train` (9% of the corpus) is trained on and `numpred.val`
-    (1%) validated on, as the publishers have it; the test is 0 to 5 attractors, nouns of the
-    opposite number between subject and verb. The split "small" is for those who have not all
-    files: `numpred.val` is trained on but for `held_out` texts, and the test is 1 to 5 attractors.
-    Its figures are not to be compared with published ones. Texts to train on
-    that are also validated on or tested are left out, and so are those to validate on that a test
-    set has.
+    The split "published" uses the published training set `numpred.train` (9% of the corpus) and
+    validation set `numpred.val` (1%), and tests on 0 to 5 attractors: nouns of the opposite number
+    between subject and verb. The split "small" needs fewer files: it holds out `held_out` texts of
+    `numpred.val` for validation, trains on the rest, and tests on 1 to 5 attractors. Its results
+    are not comparable with published ones. Texts of a test set are removed from training and
+    validation, and texts of the validation set from training.
 
-    `sentences`, as they come, with and without attractors, are a test set of their own. What is
-    trained or validated on is left out of them, if it is six words or more. Of `numpred.train` and
-    `numpred.test.0` no checksum is known.
+    `sentences` adds a test set of unselected sentences. Prefixes of six or more words that occur
+    in training or validation are removed from it. The checksums of `numpred.train` and
+    `numpred.test.0` are unknown.
     """
 
     name = "agreement"
-    # Most weights are those of words: of the same width, two layers are as large as one step.
+    # Most weights are in the embeddings; two layers have as many other weights as one step.
     presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
     vocabulary_kind = Words
 
     data: str | Path = option(MISSING, f"folder of the prefixes, {_ORIGIN}")
     split: Literal["published", "small"] = option(
-        "published", "what is trained on: numpred.train, or most of numpred.val"
+        "published", "training set: numpred.train, or most of numpred.val"
     )
-    sentences: str | Path | None = option(None, "folder with wiki-test.txt, for one more test set")
-    held_out: int = option(1500, "texts to validate on in the small split, at least", least=1)
-    least: int = option(2, "how often a word must come to be in the vocabulary", least=1)
+    sentences: str | Path | None = option(None, "folder with wiki-test.txt, another test set")
+    held_out: int = option(1500, "minimum validation texts in the small split", least=1)
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The words of training."""
+        """The words that occur at least twice in training."""
         return Words(cache.unpack_json(self._parsed["words"]))
 
     def load(self, part: str) -> list[Text]:
@@ -110,7 +105,7 @@ class Agreement(TextTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[Text]]:
-        """`test`, and `sentences` where their folder is named."""
+        """`test`, and `sentences` if their folder is given."""
         return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:
@@ -119,55 +114,51 @@ class Agreement(TextTask):
     @cached_property
     def _parsed(self) -> cache.Arrays:
         """The words of the vocabulary, and the token ids of each set."""
-        settings = (self.name, _FORMAT, self.split, self.held_out, self.least)
+        settings = (self.name, _FORMAT, self.split, self.held_out)
         return cache.cached(self._parse, *settings, texts=self._files.values())
 
     def _parse(self) -> cache.Arrays:
-        train, validation = self._parts
-        sets = {"train": train, "validation": validation, **self._tests}
-        if self.sentences is not None:
-            sets[_ROWS] = self._new_sentences()
-        words = Words.learn(([*p.words, p.number] for p in train), least=self.least)
+        sets = self._prefixes()
+        words = Words.learn(([*p.words, p.number] for p in sets["train"]), least=2)
         tokens = {
             name: cache.pack_lists([words.encode([*p.words, p.number]) for p in prefixes])
             for name, prefixes in sets.items()
         }
         return {"words": cache.pack_json(words.symbols), **tokens}
 
-    def _new_sentences(self) -> list[Prefix]:
-        seen = {p.words for p in chain(self._read(_VALIDATION), self._parts[0])}
-        found = map(_prefix_of_row, lines_of(self._files[_ROWS])[1:])
-        return [p for p in found if len(p.words) < _SAME_SENTENCE or p.words not in seen]
-
-    @cached_property
-    def _parts(self) -> tuple[list[Prefix], list[Prefix]]:
-        """The prefixes to train on, and those to validate on."""
-        tested = {prefix.words for part in self._tests.values() for prefix in part}
-        known = [p for p in self._read(_VALIDATION) if p.words not in tested]
+    def _prefixes(self) -> dict[str, list[Prefix]]:
+        """Return the prefixes of each set."""
+        tests = {name: self._read(name) for name in self._groups}
+        tested = {prefix.words for part in tests.values() for prefix in part}
+        published = self._read(_VALIDATION)
+        known = [p for p in published if p.words not in tested]
         if self.split == "published":
-            left_out = tested | {prefix.words for prefix in known}
-            return [p for p in self._read(_TRAIN) if p.words not in left_out], known
-        _, held_out = hold_out(known, self.held_out, lambda p: " ".join(p.words).encode())
-        chosen = {p.words for p in held_out}
-        train = [p for p in known if p.words not in chosen]
-        return train, [p for p in known if p.words in chosen]
-
-    @cached_property
-    def _tests(self) -> dict[str, list[Prefix]]:
-        return {name: self._read(name) for name in self._groups}
+            validation, candidates = known, self._read(_TRAIN)
+        else:
+            _, held_out = hold_out(known, self.held_out, lambda p: " ".join(p.words).encode())
+            chosen = {p.words for p in held_out}
+            validation, candidates = [p for p in known if p.words in chosen], known
+        left_out = tested | {prefix.words for prefix in validation}
+        train = [p for p in candidates if p.words not in left_out]
+        sets = {"train": train, "validation": validation, **tests}
+        if self.sentences is not None:
+            seen = {p.words for p in [*published, *train]}
+            rows = map(_prefix_of_row, lines_of(self._files[_ROWS])[1:])
+            sets[_ROWS] = [p for p in rows if len(p.words) < _SAME_SENTENCE or p.words not in seen]
+        return sets
 
     @property
     def _groups(self) -> dict[str, str]:
-        """The files to test on, each with the group that it is reported as."""
+        """The test files, and the name of the group of each."""
         least = 0 if self.split == "published" else 1
-        return {name: f"{n} attractors" for n, name in _TESTS.items() if n >= least}
+        return {f"numpred.test.{n}": f"{n} attractors" for n in range(least, 6)}
 
     def _read(self, name: str) -> list[Prefix]:
         return [Prefix.parse(line) for line in lines_of(self._files[name])]
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The files that are read and have no known checksum."""
+        """The files without a known checksum."""
         return self._data_set.unchecked(self.data)
 
     @property

@@ -1,4 +1,4 @@
-"""Copy, reverse and addition over decimal symbols, tested on ten times the training length."""
+"""Copy, reverse and addition of decimal digits, tested on ten times the training length."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _SUMS = Vocabulary([*digits, "+"])
 _PLUS = 10
 _LONG = ("up-to", "exactly")  # test sets
 
-# For lengths beyond training, positions have random gaps, the source stands between `<bos>` and
-# `<eos>`, and scores grow with the in-degree. Two wide heads tell all positions apart, and offsets
-# go beyond 400, since the largest ones are seldom seen. Epochs are long: a validation set of short
-# sequences is all right long before the long ones are.
+# To generalise to longer sequences, positions have random gaps, the source is enclosed in `<bos>`
+# and `<eos>`, and attention scores grow with the in-degree. Two wide heads distinguish all
+# positions, and offsets exceed 400 because the largest ones are rare. Epochs are long, because
+# the accuracy on short validation sequences reaches 1 long before the one on long sequences.
 _COPY = (
     COPY
     | {"num_heads": 2, "max_offset": 460, "scale_by_degree": True}
     | {"spread_positions": True, "add_bos_eos": True}
     | {"epoch_size": 120_000, "epochs": 4}
 )
-# The answer begins with the last token, which positions from the end find. With post-norm, six
-# steps for every token reverse no sequence of 400 digits.
+# The answer begins with the last token, which is at the first position counted from the end. With
+# post-norm, a fixed number of six steps reverses no sequence of 400 digits.
 _REVERSE = _COPY | {"source_positions": "both", "norm": "pre"}
-# Positions start again after the plus: digits of the same place have the same one. A carry comes
-# from the place before, so that a token of any number needs to see only its neighbours in it.
+# Positions restart after the plus sign, so that digits of the same place share a position. A carry
+# comes from the neighbouring place, so a window of two neighbours is enough.
 _ADDITION = (
     _COPY
     | {"ponder_weight": 1e-3, "epochs": 6, "restart_after": _SUMS.encode("+")[0]}
@@ -47,21 +47,20 @@ _ADDITION = (
 
 @dataclass(frozen=True)
 class AlgorithmicTask(DrawnTask, PairTask):
-    """Random digits, and an answer that is computed from them.
+    """Random digits, and an answer computed from them.
 
-    The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the
-    generators of tensor2tensor: training sequences have up to 40 symbols, and the model
-    is judged on lengths up to 400. The paper does not say whether its 400 is a limit or
-    the length of every test sequence, so there is a test set for each: `up-to-400` and
-    `exactly-400`; `test` has the lengths of training. Here every epoch has new sequences,
-    where tensor2tensor has 100,000 once and for all. No curriculum. The pairs of validation and
-    test depend on the options alone, so that runs of different seeds are judged by the same pairs.
+    The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the generators of
+    tensor2tensor: training sequences have up to 40 symbols, and test sequences up to 400. The
+    paper does not say whether 400 is the maximum or the exact length, so there are two test sets,
+    `up-to-400` and `exactly-400`; `test` has the training lengths. Each epoch has new sequences,
+    whereas tensor2tensor draws 100,000 once. The validation and test sets are the same for all
+    seeds.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
-    train_length: int = option(40, "longest source in training, in symbols", least=3)
-    test_length: int = option(400, "longest source in the long test sets, in symbols", least=3)
+    train_length: int = option(40, "maximum source length in training, in symbols", least=3)
+    test_length: int = option(400, "maximum source length in the long test sets", least=3)
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
 
@@ -72,12 +71,12 @@ class AlgorithmicTask(DrawnTask, PairTask):
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test`, with the lengths of training; `up-to-400`; `exactly-400`."""
+        """`test`, `up-to-400` and `exactly-400`."""
         long = {f"{part}-{self.test_length}": self.load(part) for part in _LONG}
         return {"test": self.test, **long}
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw pairs of a part, or of the long sequences "up-to" or "exactly" `test_length`."""
+        """Draw pairs of a part, or of the long test sets "up-to" and "exactly"."""
         random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
         longest = self.test_length if part in _LONG else self.train_length
         sources = [self._source(random, longest, part == "exactly") for _ in range(count)]
@@ -88,7 +87,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
 
 
 class AlgorithmicCopy(AlgorithmicTask):
-    """Digits as they came, tested on ten times the length."""
+    """Copy a sequence of digits; tested on ten times the training length."""
 
     name: ClassVar[str] = "algorithmic-copy"
     presets = with_baselines(_COPY, NARROW_LAYERS)
@@ -96,7 +95,7 @@ class AlgorithmicCopy(AlgorithmicTask):
 
 
 class AlgorithmicReverse(AlgorithmicTask):
-    """Digits from last to first, tested on ten times the length."""
+    """Reverse a sequence of digits; tested on ten times the training length."""
 
     name: ClassVar[str] = "algorithmic-reverse"
     presets = with_baselines(_REVERSE, NARROW_LAYERS)
@@ -104,11 +103,10 @@ class AlgorithmicReverse(AlgorithmicTask):
 
 
 class AlgorithmicAddition(AlgorithmicTask):
-    """The sum of two numbers, lowest digit first, tested on ten times the length.
+    """Add two numbers, lowest digit first; tested on ten times the training length.
 
-    As in tensor2tensor, the first number has at most half of the symbols; the second has any
-    length that fits, or, at an exact length, what is left. No number begins with zeros (on
-    paper: their last digit is not 0).
+    As in tensor2tensor, the first number has at most half of the symbols, and the second has any
+    length that fits; at an exact length, it fills the rest. The highest digit is not zero.
 
     Examples
     --------
@@ -142,7 +140,7 @@ def _digits(random: np.random.Generator, count: int) -> list[int]:
 
 
 def _number(random: np.random.Generator, length: int) -> list[int]:
-    """Draw a number's digits, lowest first; 0 is the only one whose highest digit is 0."""
+    """Draw the digits of a number, lowest first; the highest is not 0 unless it is the only one."""
     if length == 1:
         return _digits(random, 1)
     return [*_digits(random, length - 1), int(random.integers(1, 10))]

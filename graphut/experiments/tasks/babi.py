@@ -2,49 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from graphut.experiments.tasks import cache
 from graphut.experiments.tasks.base import Question, QuestionTask
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
-from graphut.experiments.tasks.stories import parse_stories, words
+from graphut.experiments.tasks.stories import StoryQuestion, parse_stories, words
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
 NUM_TASKS = 20
 _FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
 _PARTS = {"train": "train", "validation": "valid", "test": "test"}
-_FORMAT = 3
-_CHECKSUMS = published_checksums("babi")  # that of `qa3_train.txt` of 10k is not known
+_CHECKSUMS = published_checksums("babi")  # the one of `qa3_train.txt` of 10k is unknown
 _ORIGIN = (
     "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
     "name the folder tasks_1-20_v1-2"
 )
 
-# Sentences are counted back from the question: the last ones are what matters most, and what "he"
-# or "after that" speaks of is in the sentence before. A thousand stories are soon known by heart:
-# dropout, offsets, decay and small batches are against that.
+# Positions count back from the question, because the last sentences matter most, and "he" or
+# "after that" refers to the previous sentence. Dropout, offsets, weight decay and small batches
+# reduce overfitting to the thousand stories.
 _SMALL = (
     DEEP
     | model_size(64, 256, 6)
     | {"positions": "end", "max_offset": 20, "dropout": 0.1, "weight_decay": 0.1}
     | {"batch_size": 32, "warmup": 500, "epochs": 150, "patience": 150, "target_accuracy": 0.999}
 )
-# As many weights with the few words of one task, and with those of all.
+# The number of weights is close to `small` with the vocabulary of one task, and of all tasks.
 _LAYERS = model_size(40, 80, 4)
-# tensor2tensor's adaptive_universal_transformer_tiny, with the model of the authors' own recipe for
-# bAbI (github.com/MostafaDehghani/bAbI-T2T): one node a sentence, halting as in that code, masks of
-# ones, and the mean over nodes. It fills stories up to the longest one, so that the question is
-# always at the same position; here nothing is filled up. Its cap is 4; the steps that the paper
-# reports (3.8 +- 2.2 with three facts) need more, and 8 is what the same recipe takes without
-# halting. Not known are the sizes, batches, learning rates and updates behind the paper's figures;
-# ten runs were made, and the best taken. Facts and questions had masks of their own, not so here.
+# tensor2tensor's adaptive_universal_transformer_tiny, with the model of the authors' recipe for
+# bAbI (github.com/MostafaDehghani/bAbI-T2T): one node for each sentence, the halting rule of
+# tensor2tensor, masks initialised to ones, and the mean over nodes as readout. There, stories are
+# padded to the longest one, so that the question always has the same position; here `positions`
+# has the same effect. The maximum number of steps there is 4, but the paper reports 3.8 +- 2.2
+# steps with three facts; we use 8, as in the recipe without halting. The paper does not give the
+# sizes, batch sizes, learning rates and numbers of updates behind its results; it reports the best
+# of ten runs. Facts and questions had separate masks there.
 _PAPER = (
     model_size(128, 512, 8)
     | {"num_heads": 4, "norm": "pre", "norm_eps": 1e-6, "attention_bias": False}
@@ -58,7 +57,7 @@ _PAPER = (
 
 
 def parse_tasks(text: str) -> list[int]:
-    """Return the numbers of tasks in a text: numbers and ranges between commas, or "all"."""
+    """Parse a list of task numbers and ranges, such as "1,2,18-20", or "all"."""
     found: set[int] = set()
     for part in (f"1-{NUM_TASKS}" if text == "all" else text).split(","):
         first, dash, last = part.strip().partition("-")
@@ -77,14 +76,14 @@ def parse_tasks(text: str) -> list[int]:
 class Babi(QuestionTask):
     """bAbI: questions such as "Where is Mary?" about a story, with one answer out of a few.
 
-    The tasks of arXiv 1502.05698 in English, with the publishers' own validation split. Words
-    are in small letters without full stops; lists of answers, such as "apple,milk", are answers
-    of their own. Vocabularies are those of all files of the chosen tasks. Several tasks are
-    learned jointly, and each is reported by itself.
+    The English tasks of arXiv 1502.05698, with the published validation split. Words are in lower
+    case without full stops. A list of answers, such as "apple,milk", is one class. The vocabularies
+    come from all files of the chosen tasks. With several tasks, one model learns them jointly, and
+    results are reported for each task.
 
-    A task has about 900 training and 100 validation questions in the size "1k", and 9000 and 1000
-    in "10k". Without a `longest_story` a story has up to 228 facts, in task 3. The paper's code
-    keeps 70, and 130 in task 3.
+    Each task has about 900 training and 100 validation questions in the size "1k", and 9000 and
+    1000 in the size "10k". A story has up to 228 facts (in task 3), unless `longest_story` is set;
+    the code of the paper keeps 70 facts, and 130 in task 3.
     """
 
     name = "babi"
@@ -92,9 +91,9 @@ class Babi(QuestionTask):
 
     data: str | Path = option(MISSING, f"folder of bAbI, {_ORIGIN}")
     tasks: str = option("1", 'which of the 20 tasks, as in "1,2,18-20", or "all"')
-    size: Literal["1k", "10k"] = option("1k", "questions to train and validate on, for each task")
+    size: Literal["1k", "10k"] = option("1k", "training and validation questions of each task")
     longest_story: int | None = option(
-        None, "facts that are kept of a story, the last ones", least=1
+        None, "number of facts kept of each story, the last ones (default: all)", least=1
     )
 
     def __post_init__(self) -> None:
@@ -104,74 +103,54 @@ class Babi(QuestionTask):
 
     @property
     def groups(self) -> list[str]:
-        """Names of the chosen tasks."""
+        """The names of the chosen tasks."""
         return [f"qa{number}" for number in parse_tasks(self.tasks)]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The words of all files of the chosen tasks."""
-        return Vocabulary(cache.unpack_json(self._parsed["words"]))
+        """The words in all files of the chosen tasks."""
+        asked = chain.from_iterable(self._stories.values())
+        sentences = set(chain.from_iterable([*each.facts, each.question] for each in asked))
+        return Vocabulary(sorted(set(chain.from_iterable(map(words, sentences)))))
 
     @cached_property
     def answers(self) -> Vocabulary:
         """The answers in all files of the chosen tasks."""
-        return Vocabulary(cache.unpack_json(self._parsed["answers"]))
+        asked = chain.from_iterable(self._stories.values())
+        return Vocabulary(sorted({each.answer for each in asked}))
 
-    @cache.no_garbage_collection()
     def load(self, part: str) -> list[Question]:
-        """Return the questions of a part, of all chosen tasks."""
-        names = ("sentences", f"{part}.facts", f"{part}.supporting", f"{part}.asked")
-        sentences, *columns = (cache.unpack_lists(self._parsed[name]) for name in names)
-        groups = self.groups
+        """Return the questions of a part, for all chosen tasks."""
+
+        @cache  # most sentences occur many times
+        def encode(sentence: str) -> list[int]:
+            return self.vocabulary.encode(words(sentence))
+
         return [
-            Question([sentences[f] for f in facts], sentences[asked], answer, tuple(by), groups[n])
-            for facts, by, (asked, answer, n) in zip(*columns, strict=True)
+            asked.encode(encode, self.answers, group)
+            for group in self.groups
+            for asked in self._stories[group, part]
         ]
 
     @property
     def test_sets(self) -> Mapping[str, list[Question]]:
-        """`test`, and each of the tasks, if there are several."""
+        """`test`, and the test set of each task if there are several."""
         sets = {group: [q for q in self.test if q.group == group] for group in self.groups}
         return {"test": self.test, **(sets if len(sets) > 1 else {})}
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The file `qa3_train.txt` of 10k, if it is read: its checksum is not known."""
+        """The file `qa3_train.txt` of 10k, if it is used: its checksum is unknown."""
         return self._data_set.unchecked(self.data)
 
     @cached_property
-    def _parsed(self) -> cache.Arrays:
-        """Words, answers, distinct sentences as token ids, and the questions of each part."""
-        read = self._data_set.read
-        texts = {which: read(self.data, name) for which, name in self._names.items()}
-        settings = (self.name, _FORMAT, self.groups, self.longest_story)
-        return cache.cached(lambda: self._parse(texts), *settings, texts=texts.values())
-
-    def _parse(self, texts: Mapping[tuple[str, str], str]) -> cache.Arrays:
-        found = {
-            which: [asked.with_last_facts(self.longest_story) for asked in parse_stories(text)]
-            for which, text in texts.items()
-        }
-        every = [asked for part in found.values() for asked in part]
-        # Few sentences, since most come again and again: questions refer to them by number.
-        texts_of = chain.from_iterable([*asked.facts, asked.question] for asked in every)
-        sentences = {text: number for number, text in enumerate(dict.fromkeys(texts_of))}
-        vocabulary = Vocabulary(sorted({*chain.from_iterable(map(words, sentences))}))
-        answers = sorted({asked.answer for asked in every})
-        lists: dict[str, Sequence[Sequence[int]]] = {
-            "sentences": [vocabulary.encode(words(sentence)) for sentence in sentences]
-        }
-        for part in _PARTS:
-            asked = [(a, n) for n, group in enumerate(self.groups) for a in found[group, part]]
-            lists[f"{part}.facts"] = [[sentences[fact] for fact in a.facts] for a, _ in asked]
-            lists[f"{part}.supporting"] = [a.supporting for a, _ in asked]
-            lists[f"{part}.asked"] = [
-                (sentences[a.question], answers.index(a.answer), n) for a, n in asked
-            ]
+    def _stories(self) -> dict[tuple[str, str], list[StoryQuestion]]:
+        """The questions by group and part."""
+        texts = {key: self._data_set.read(self.data, name) for key, name in self._names.items()}
+        longest = self.longest_story
         return {
-            "words": cache.pack_json(vocabulary.symbols),
-            "answers": cache.pack_json(answers),
-            **{name: cache.pack_lists(found) for name, found in lists.items()},
+            key: [asked.with_last_facts(longest) for asked in parse_stories(text)]
+            for key, text in texts.items()
         }
 
     @property

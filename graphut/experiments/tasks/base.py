@@ -1,4 +1,4 @@
-"""The base classes of tasks, and the examples that each kind of task hands out."""
+"""Base classes of tasks, and the types of their examples."""
 
 from __future__ import annotations
 
@@ -19,78 +19,80 @@ T = TypeVar("T")
 PARTS = ("train", "validation", "test")
 
 Vocabularies = Mapping[str, Vocabulary]
-"""Vocabularies by the sequences that they are for, such as "source" and "target"."""
+"""Vocabularies by the sequences that they encode, such as "source" and "target"."""
 
 Pair = tuple[list[int], list[int]]
 """Source and target, as token ids without `<bos>` and `<eos>`."""
 
 
 class Text(NamedTuple):
-    """A text whose tokens are to be predicted, each from those before it."""
+    """A text for a language model."""
 
-    tokens: list[int]  # ids; the last one is `<eos>` if the text ends there: a window has none
-    context: int = 0  # tokens at the start that are given: they do not count in an evaluation
-    group: str = ""  # the part of its set that it is reported with, such as "3 attractors"
+    tokens: list[int]  # token ids; they end with `<eos>` if the text ends there
+    context: int = 0  # number of tokens at the start that an evaluation does not score
+    group: str = ""  # results are also reported for each group, such as "3 attractors"
 
 
 class Question(NamedTuple):
     """A question about facts."""
 
-    facts: list[list[int]]  # the token ids of each sentence, in order
+    facts: list[list[int]]  # token ids of each sentence
     question: list[int]  # token ids
-    answer: int  # a class: an index into the symbols of `QuestionTask.answers`
-    supporting: tuple[int, ...] = ()  # indices of the facts that the answer follows from
-    group: str = ""  # the part of its set that it is reported with, such as "qa3"
+    answer: int  # class: an index into the symbols of `QuestionTask.answers`
+    supporting: tuple[int, ...] = ()  # indices of the facts that imply the answer
+    group: str = ""  # results are also reported for each group, such as "qa3"
 
 
 class Passage(NamedTuple):
-    """A passage whose next word is asked for."""
+    """A passage and the word that follows it."""
 
     context: list[int]  # token ids
-    answer: int  # a token id, which need not be in the context
+    answer: int  # token id; it may be missing from the context
 
 
 class LabelledGraph(NamedTuple):
-    """A graph with right answers at its nodes, at its edges, or for the whole."""
+    """A graph with labels of its nodes, of its edges, or of the whole graph."""
 
-    # (2, E), sources, and under them destinations. News goes from a source to a destination.
-    edges: NDArray[np.int64]
-    # (N,) int64, the kind of each node: an index into the symbols of `GraphTask.node_kinds`. Or
-    # (N, F) float32, features.
+    edges: NDArray[np.int64]  # (2, E), sources and destinations; messages go to the destination
+    # (N,) int64 indices into the symbols of `GraphTask.node_kinds`, or (N, F) float32 features
     nodes: NDArray[Any]
-    # At nodes (N,): a class each, an index into the symbols of `GraphTask.answers`, or -1 for a
-    # node that is not asked. For the graph (1,): a class. At edges (E,): 1 for each in-edge of a
-    # node that is a right answer of this node, and else 0.
+    # Of nodes: (N,) classes, indices into the symbols of `GraphTask.answers`; -1 if unlabelled.
+    # Of the graph: (1,) class. Of edges: (E,), 1 if the edge is a correct answer of its
+    # destination, else 0.
     labels: NDArray[np.int64]
-    # (N,), over how many edges the news must come that each node needs to be sure of its answer
-    # (of a sudoku: after how many rounds of deduction it follows); -1 where that is not known.
+    # (N,) distance, in edges, from which a node needs information to know its answer (in a sudoku:
+    # the round of deduction in which the answer follows); -1 if unknown
     depth: NDArray[np.int64] | None = None
-    positions: NDArray[np.int64] | None = None  # (N, k), coordinates of each node
-    group: str = ""  # the part of its set that it is reported with, such as "near"
+    positions: NDArray[np.int64] | None = None  # (N, k) coordinates
+    group: str = ""  # results are also reported for each group, such as "near"
 
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """Examples to learn from, and to be judged by.
+    """Examples for training and evaluation.
 
-    A task is a frozen dataclass; its fields are its options. The examples are a function of those
-    and of the arguments alone, never of global random state. The kind of a task says what an
-    example is: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`, `GraphTask`. A task overrides
-    `load`, and also `train` if each epoch has other examples.
+    A task is a frozen dataclass; its fields are its options. Its examples depend only on the
+    options and on the arguments of the methods, never on global random state. Subclasses define
+    the type of an example: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`, `GraphTask`. A
+    task overrides `load`, and also `train` if the training examples differ between epochs.
 
-    Options that are paths become absolute, so that a run can be resumed from anywhere. Raise
-    `ValueError` if an option is smaller than its `least`, or is not one of the values of its
-    `Literal`; and, when examples are asked for, `ValueError` or `FileNotFoundError` if a file is
-    not there, or not as it was published.
+    Paths in options become absolute, so that a run can be resumed from any folder.
+
+    Raises
+    ------
+    ValueError
+        If an option is below its `least`, or not one of the values of its `Literal`.
+    ValueError, FileNotFoundError
+        When examples are requested, if a file is missing or differs from the published one.
     """
 
     name: ClassVar[str]  # on the command line
-    # Other defaults for the options of the task, of `TrainingConfig` and of the model, by the name
-    # of the preset. The preset `small` is used where none is named.
+    # Default values for the options of the task, of the training and of the model, by the name of
+    # the preset. The default preset is `small`.
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    # The properties with the vocabularies that models of its kind of task need, by their names.
+    # The name of the property that holds each vocabulary, by the name of the vocabulary.
     vocabulary_names: ClassVar[Mapping[str, str]] = {}
-    own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user's own
+    own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user
 
     def __post_init__(self) -> None:
         """Check the options, and make paths absolute."""
@@ -109,22 +111,22 @@ class Task(ABC):
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
-        """The class of its vocabularies."""
+        """The class of the vocabularies."""
         return Vocabulary
 
     @property
     def vocabularies(self) -> Vocabularies:
-        """The vocabularies of the token ids, by the sequences that they are for."""
+        """The vocabularies, by name."""
         return {name: getattr(self, own) for name, own in self.vocabulary_names.items()}
 
     def load(self, part: str) -> list[Any]:
-        """Return the examples of "train", "validation" or "test"; each part is loaded once."""
+        """Return the examples of "train", "validation" or "test"; called once for each part."""
         raise NotImplementedError(f"{type(self).__name__} has no examples: override its `load`")
 
     def train(self, seed: int, epoch: int) -> list[Any]:
-        """Return the training examples of an epoch; every epoch has equally many.
+        """Return the training examples of an epoch; their number is the same in all epochs.
 
-        Unless a task overrides this method, they are the same whatever the seed and the epoch.
+        By default the examples are the same for all seeds and epochs.
         """
         return self._train
 
@@ -134,40 +136,36 @@ class Task(ABC):
 
     @cached_property
     def validation(self) -> list[Any]:
-        """Examples to choose a model by."""
+        """The validation set, which selects the best model of a run."""
         return self.load("validation")
 
     @cached_property
     def test(self) -> list[Any]:
-        """Examples to judge the chosen model by."""
+        """The test set."""
         return self.load("test")
 
     @property
     def test_sets(self) -> Mapping[str, list[Any]]:
-        """All sets to judge the chosen model by, each by its name: `test`, and harder ones."""
+        """All test sets by name: `test`, and for some tasks harder ones."""
         return {"test": self.test}
 
     def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
-        """Raise `ValueError`, with file and line, if a line of the user's is too long for a model.
-
-        Tasks with such lines override it.
-        """
+        """Raise `ValueError`, with file and line, if a line is too long for the model."""
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """Files without a known checksum.
+        """The files without a known checksum, by option, or by option and file: `data/train.txt`.
 
-        A key is the option that names the file or, for a file of a data set, the option and the
-        file's name: `data/train.txt`.
+        A run stores their checksums when it begins.
         """
         paths = {name: getattr(self, name) for name in self.own_files}
         return {name: Path(path) for name, path in paths.items() if path is not None}
 
 
 class DrawnTask(Task):
-    """Random examples: in each epoch other ones to train on, and always the same to judge by.
+    """A task with random examples: new ones in each epoch, and fixed validation and test sets.
 
-    Tasks that derive from it have options of these two names.
+    Subclasses have the two options below.
     """
 
     epoch_size: int
@@ -175,7 +173,7 @@ class DrawnTask(Task):
 
     @abstractmethod
     def draw(self, count: int, part: str, *stream: int) -> list[Any]:
-        """Draw examples of a part: a function of the options and of the arguments."""
+        """Draw examples of a part; they depend only on the options and the arguments."""
 
     def train(self, seed: int, epoch: int) -> list[Any]:
         """Draw the training examples of an epoch."""
@@ -188,7 +186,7 @@ class DrawnTask(Task):
 
 @dataclass(frozen=True)
 class PairTask(Task):
-    """Pairs of sequences, the second of which answers the first: each a `Pair`."""
+    """Sequence to sequence: each example is a `Pair`."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {
         "source": "source_vocabulary",
@@ -198,85 +196,82 @@ class PairTask(Task):
     @property
     @abstractmethod
     def source_vocabulary(self) -> Vocabulary:
-        """Symbols of the sources."""
+        """The vocabulary of the sources."""
 
     @property
     def target_vocabulary(self) -> Vocabulary:
-        """Symbols of the targets; those of the sources, unless a task overrides it."""
+        """The vocabulary of the targets; by default the source vocabulary."""
         return self.source_vocabulary
 
 
 @dataclass(frozen=True)
 class VocabularyTask(Task):
-    """Examples whose sequences have one vocabulary; the base of the kinds below."""
+    """A task with a single vocabulary for all sequences."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
 
     @property
     @abstractmethod
     def vocabulary(self) -> Vocabulary:
-        """Symbols of all sequences."""
+        """The vocabulary of all sequences."""
 
 
 @dataclass(frozen=True)
 class TextTask(VocabularyTask):
-    """Texts whose next token is to be predicted: each a `Text`."""
+    """Language modelling, the prediction of the next token: each example is a `Text`."""
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Return the texts in a user's file, to evaluate a model on.
-
-        Raise `ValueError` if they cannot be read.
-        """
+        """Return the texts in a file of the user, to evaluate a model on."""
         raise ValueError(f"{path}: texts of the task {self.name} cannot be read from a file")
 
 
 @dataclass(frozen=True)
 class PassageTask(VocabularyTask):
-    """Passages, in which a word answers: each a `Passage`."""
+    """Prediction of the next word by pointing to a word of the passage: each is a `Passage`."""
 
 
 @dataclass(frozen=True)
 class QuestionTask(VocabularyTask):
-    """Questions about facts, whose answer is a class: each a `Question`."""
+    """Questions about facts, with a class as the answer: each example is a `Question`."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
-        """The classes, each a symbol."""
+        """The classes."""
 
     @property
     def longest_story(self) -> int | None:
-        """The number of facts, the last ones of a story, that are kept; None if all are."""
+        """The number of facts kept of each story, the last ones; None for all."""
         return None
 
 
 @dataclass(frozen=True)
 class GraphTask(Task):
-    """Graphs with answers at nodes, at edges or for the whole: each a `LabelledGraph`."""
+    """Classification of nodes, edges or graphs: each example is a `LabelledGraph`."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """The place of the answers; at edges, the answer of a node is one of its in-edges."""
+        """What has labels; with "edge", the answer of a node is one of its in-edges."""
         return "node"
 
     @property
     def num_feats(self) -> int:
-        """The number of features of a node; 0 where nodes have kinds."""
+        """The number of features of a node; 0 if nodes have kinds."""
         return 0
 
     @property
     @abstractmethod
     def node_kinds(self) -> Vocabulary:
-        """The kinds of nodes, each a symbol; none where nodes have features."""
+        """The kinds of nodes; empty if nodes have features."""
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
-        """The classes, each a symbol; none where edges are the answers."""
+        """The classes; empty if edges have labels."""
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

@@ -1,4 +1,4 @@
-"""A language model of characters, from any file of text."""
+"""A language model of characters, for any text file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from graphut.experiments.tasks.vocabulary import Characters, Vocabulary
 from graphut.models.checked_config import option
 
 _ORIGIN = (
-    "tiny-shakespeare is to be had from https://github.com/karpathy/char-rnn, "
-    "data/tinyshakespeare/input.txt"
+    "get tiny-shakespeare from https://github.com/karpathy/char-rnn, data/tinyshakespeare/input.txt"
 )
 _SMALL = (
     LANGUAGE_MODEL
@@ -36,13 +35,12 @@ _SMALL = (
 
 @dataclass(frozen=True)
 class CharLM(TextTask):
-    """A text, character by character.
+    """Language modelling of a text file, character by character.
 
-    The first nine tenths of the file are trained on, the next twentieth is validated on, and the
-    last is the test. An epoch is windows at random places. In validation and test each character
-    counts once, and is predicted from half a window of those before it at least, or from all that
-    its part of the file has before it. A file that cannot be read, is no text in UTF-8 or is too
-    short raises `ValueError` or `OSError` when texts are asked for.
+    The first nine tenths of the file are the training set, the next twentieth is the validation
+    set, and the rest is the test set. An epoch consists of random windows. In validation and test,
+    each character is scored once, with at least half a window of context if there is as much text
+    before it.
     """
 
     name = "char-lm"
@@ -50,8 +48,8 @@ class CharLM(TextTask):
     vocabulary_kind = Characters
     own_files = ("data",)
 
-    data: str | Path = option(MISSING, f"file of text; {_ORIGIN}")
-    window: int = option(128, "characters of a window", least=2)
+    data: str | Path = option(MISSING, f"text file; {_ORIGIN}")
+    window: int = option(128, "characters in a window", least=2)
     epoch_size: int = option(2000, "windows in an epoch", least=1)
 
     @cached_property
@@ -60,16 +58,16 @@ class CharLM(TextTask):
         return Characters.of(self._text)
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Draw windows at random places of the first nine tenths."""
+        """Draw windows of the training set."""
         tokens, count = self._tokens["train"], self.epoch_size
         return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        """Return windows over all of a part, in which each character counts once."""
+        """Return overlapping windows of a part; each character is scored once."""
         return strided_windows(self._tokens[part], self.window)
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Return windows over all of a text, in which each character counts once."""
+        """Return overlapping windows of a file; each character is scored once."""
         text = read_text(path)
         with reraise_for_file(path, ""):
             return strided_windows(np.array(vocabulary.read(text), dtype=np.int32), self.window)
@@ -86,6 +84,6 @@ class CharLM(TextTask):
         if len(text) < 20 * self.window:
             raise ValueError(
                 f"{self.data} has {len(text)} characters: too few for windows of {self.window}; "
-                f"give {20 * self.window} at least, or a smaller window"
+                f"give at least {20 * self.window}, or a smaller window"
             )
         return text

@@ -1,4 +1,4 @@
-"""Files of published data sets, in a folder that the user names."""
+"""Files of published data sets, and text files of the user."""
 
 from __future__ import annotations
 
@@ -15,41 +15,39 @@ _NO_TEXT = "is not a text file in UTF-8"
 
 @dataclass(frozen=True)
 class DataSet:
-    """The files that are expected of a data set."""
+    """The files of a published data set, with their checksums."""
 
-    origin: str  # where to get it, and which folder to name; for messages
-    # SHA-256, in hexadecimal, of each file, by its path inside the folder. None where it is not
-    # known: the file is taken as it is.
-    checksums: Mapping[str, str | None]
+    origin: str  # for messages: the source of the data, and the folder to name
+    checksums: Mapping[str, str | None]  # SHA-256 by path inside the folder; None if unknown
 
     def unchecked(self, folder: str | Path) -> dict[str, Path]:
-        """Return the files in a folder without a known checksum, for `Task.unchecked_files`."""
+        """Return the files without a known checksum, for `Task.unchecked_files`."""
         names = (name for name, checksum in self.checksums.items() if checksum is None)
         return {f"data/{name}": Path(folder, name) for name in names}
 
     def read(self, folder: str | Path, name: str) -> str:
-        """Return the text of a file, which must be UTF-8 and have the published checksum."""
+        """Return the text of a file, and verify its checksum."""
         path = Path(folder, name)
         if not path.is_file():
             missing = [name for name in self.checksums if not Path(folder, name).is_file()]
             more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
             raise FileNotFoundError(
-                f"there is no {path}; missing in the folder: {', '.join(missing[:_NAMED])}{more}; "
-                f"to be had {self.origin}"
+                f"there is no {path}; the folder lacks {', '.join(missing[:_NAMED])}{more}; "
+                f"get the data {self.origin}"
             )
         data = path.read_bytes()
         expected, found = self.checksums[name], sha256(data).hexdigest()
         if expected not in (None, found):
             raise ValueError(
                 f"{path} is damaged: its SHA-256 is {found}, and should be "
-                f"{expected}; to be had {self.origin}"
+                f"{expected}; get the data {self.origin}"
             )
         with reraise_for_file(path, _NO_TEXT):
             return data.decode()
 
 
 def published_checksums(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a data set, from `name.sha256` beside this file."""
+    """Return the SHA-256 of each file of a data set, from `NAME.sha256` in this package."""
     lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
 
@@ -63,12 +61,12 @@ def digest_of(path: str | Path) -> str:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """Return a file alone, or all `.txt` files in a folder and the folders in it."""
+    """Return a file, or all `.txt` files in a folder and its subfolders."""
     return sorted(Path(path).rglob("*.txt")) if Path(path).is_dir() else [Path(path)]
 
 
 def lines_of(text: str) -> list[str]:
-    r"""Return the lines of a file, as its publishers count them: only `\n` ends one.
+    r"""Split a text at `\n` only, unlike `str.splitlines`.
 
     Examples
     --------
@@ -79,12 +77,12 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_text(path: str | Path, origin: str = "") -> str:
-    """Return the text of a user's own file without a byte order mark.
+    """Return the text of a file of the user, without a byte order mark.
 
-    Errors name the file, and `origin` says in them where one could come from.
+    Errors name the file; `origin` says where such a file can be found.
     """
     if Path(path).is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a file of text in it")
+        raise IsADirectoryError(f"{path} is a folder: name a text file in it")
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
     with reraise_for_file(path, _NO_TEXT):

@@ -1,4 +1,4 @@
-"""One's own labelled graphs, from files."""
+"""Labelled graphs from files of the user."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPH
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
-_FEWEST = 10  # graphs, of which a tenth can be split off
+_FEWEST = 10  # with fewer graphs, nodes are split instead
 
 
 @dataclass(frozen=True)
 class Graphs(GraphTask):
-    """One's own graphs, with labels at nodes or for each graph, from files.
+    """Classification of nodes or graphs, from files of the user.
 
-    The files and the attributes in them are those of `read_graphs`. Without masks, a tenth of the
-    graphs is split off at random for validation, and another for the test; of fewer than ten
-    graphs, tenths of the labelled nodes.
+    `read_graphs` describes the files. Without masks, a random tenth of the graphs is held out for
+    validation and another tenth for the test. With fewer than ten graphs, the labelled nodes are
+    split in the same way.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """The place of the labels: "node" or "graph"."""
+        """What has labels: "node" or "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property
@@ -63,17 +63,16 @@ class Graphs(GraphTask):
 
     @cached_property
     def node_kinds(self) -> Vocabulary:
-        """The kinds of nodes."""
-        if not self._files[0].has_kinds:
+        """The kinds of nodes; empty if nodes have features."""
+        if self.num_feats:
             return Vocabulary([])
-        kinds = (graph.kinds for graph in self._files if graph.has_kinds)
-        return Vocabulary(sorted(set(chain.from_iterable(kinds))))
+        return Vocabulary(sorted({kind for graph in self._files for kind in graph.kinds or ()}))
 
     @cached_property
     def answers(self) -> Vocabulary:
         """The classes."""
         labels = chain.from_iterable(graph.labels or [graph.label] for graph in self._files)
-        with reraise_for_file(self.data, "has a label that cannot be a class"):
+        with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
             return Vocabulary(sorted({label for label in labels if label is not None}))
 
     @property
@@ -82,7 +81,7 @@ class Graphs(GraphTask):
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the graphs in which something is asked in a part."""
+        """Return the graphs that have labels in a part."""
         return [graph for graph in self._parts[part] if (graph.labels >= 0).any()]
 
     @cached_property
@@ -113,10 +112,11 @@ class Graphs(GraphTask):
 
 
 def _tenths(items: NDArray[np.int64], data: str | Path) -> dict[str, NDArray[np.int64]]:
-    """Split items at random: a tenth for validation, one for the test, the others to train on."""
+    """Split items at random: a tenth each for validation and test, the rest for training."""
     if len(items) < 3:
         raise ValueError(
-            f"{data} has {len(items)} labelled nodes or graphs: too few to train, validate and test"
+            f"{data} has {len(items)} labelled nodes or graphs: too few to split into training, "
+            "validation and test"
         )
     order, tenth = np.random.default_rng(0).permutation(items), max(1, len(items) // 10)
     parts = np.split(order, [len(items) - 2 * tenth, len(items) - tenth])

@@ -1,4 +1,4 @@
-"""LAMBADA, for a language model and as reading comprehension: guess the last word of a passage."""
+"""LAMBADA: predict the last word of a passage, by a language model or by pointing."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ LAMBADA = files.DataSet(
     files.published_checksums("lambada"),
 )
 _FOLDER = f"folder of the passages, {LAMBADA.origin}"
-_NOVELS = f"the publishers' train-novels are to be had {LAMBADA.origin}"
-_OWN_PASSAGES = f"passages may be cut out of novels: {_NOVELS}"
+_NOVELS = f"get the published train-novels {LAMBADA.origin}"
 _FORMAT = 2
 Passages = list[list[str]]
 
-# Most weights are those of words: of the same width, two layers are as large as one step.
+# Most weights are in the embeddings; two layers have as many other weights as one step.
 _LANGUAGE_MODEL = (
     LANGUAGE_MODEL
     | model_size(128, 512, 6)
     | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
 )
-# Few passages and many words: most weights are embeddings, which need dropout.
+# With few passages and many words, the embeddings need dropout.
 _READING = model_size(64, 256, 4) | {
     "positions": "end",
     "dropout": 0.2,
@@ -44,10 +43,10 @@ _READING = model_size(64, 256, 4) | {
 
 
 def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
-    """Return the passages of each part as words, the last of which is the answer.
+    """Return the passages of each part as words; the last word is the answer.
 
-    There are 4869 development passages, and 5153 of other novels to test on. If `held_out` is
-    given, this many development passages are validated on, and the others are trained on.
+    There are 4869 development passages, and 5153 test passages from other novels. With `held_out`,
+    that many development passages are the validation set, and the others the training set.
     """
     texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
     validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
@@ -59,17 +58,17 @@ def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passag
 
 @dataclass(frozen=True)
 class Lambada(TextTask):
-    """LAMBADA: passages of novels, whose last word can be guessed from the whole alone.
+    """LAMBADA: language modelling, evaluated on the last word of passages from novels.
 
-    The task of arXiv 1606.06031 for a language model (arXiv 1807.03819, section 3.3). The
-    protocol: train on 2662 novels, validate on the development passages, and judge on the test
-    passages, from other novels. `novels` are the user's own files, not checked against checksums:
-    a file of text, or a folder of `.txt` files in folders, with words between white space like
-    those of the passages. An epoch is windows at random places of them. The vocabulary is the
-    most frequent words of training, which come twice at least.
+    The task of arXiv 1606.06031 for a language model (arXiv 1807.03819, section 3.3). The published
+    protocol trains on 2662 novels, validates on the development passages, and tests on passages
+    from other novels. `novels` is a text file or a folder of `.txt` files; words are separated by
+    white space and tokenised like the passages. The files have no checksums. An epoch consists of
+    random windows. The vocabulary holds the most frequent words that occur at least twice in
+    training.
 
-    Without novels a model trains on the development passages, but for those that are held out to
-    validate on. That is not the paper's protocol, and its figures are not to be compared.
+    Without novels, the model trains on the development passages that are not held out for
+    validation. The results are then not comparable with published ones.
     """
 
     name = "lambada"
@@ -80,13 +79,13 @@ class Lambada(TextTask):
     data: str | Path = option(MISSING, _FOLDER)
     novels: str | Path | None = option(
         None,
-        "file or folder of text to train on, such as the publishers' train-novels, "
-        "instead of development passages (which is not the paper's protocol)",
+        "file or folder of training texts, such as the published train-novels (default: train on "
+        "development passages, which is not the published protocol)",
     )
     window: int = option(128, "words of a window of the novels", least=2)
     epoch_size: int = option(10_000, "windows of novels in an epoch", least=1)
-    held_out: int = option(400, "passages to validate on, where there are no novels", least=1)
-    words: int = option(60_000, "words in the vocabulary, at most", least=1)
+    held_out: int = option(400, "validation passages, without novels", least=1)
+    words: int = option(60_000, "maximum number of words in the vocabulary", least=1)
 
     @cached_property
     def vocabulary(self) -> Words:
@@ -96,7 +95,7 @@ class Lambada(TextTask):
         return Words(unpack_json(self._novels["words"]))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Draw windows at random places of the novels, or return the training passages."""
+        """Draw windows of the novels, or return the training passages."""
         if self.novels is None:
             return super().train(seed, epoch)
         tokens, count = self._novels["tokens"], self.epoch_size
@@ -108,8 +107,8 @@ class Lambada(TextTask):
         unknown = self.vocabulary.unknown
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):
             raise ValueError(
-                "no last word of the passages is among those that are trained on: they are "
-                "tokenized and in lower case"
+                "no last word of the passages occurs in training: the passages are tokenised and "
+                "in lower case, and the novels must be too"
             )
         return texts
 
@@ -119,12 +118,12 @@ class Lambada(TextTask):
 
     @cached_property
     def _novels(self) -> Arrays:
-        """The vocabulary of the novels, and all of their token ids."""
+        """The vocabulary of the novels, and their token ids."""
         settings = (self.name, _FORMAT, self.words)
         return cached(self._parse_novels, *settings, texts=self._novel_texts())
 
     def _parse_novels(self) -> Arrays:
-        # One novel at a time: as words, all of them would fill the memory.
+        # One novel at a time, because the words of all novels do not fit into memory.
         texts = (text.split() for text in self._novel_texts())
         words = Words.learn(texts, least=2, most=self.words)
         parts = [np.array(words.encode(text.split()), np.int32) for text in self._novel_texts()]
@@ -141,19 +140,18 @@ class Lambada(TextTask):
 
 @dataclass(frozen=True)
 class LambadaReading(PassageTask):
-    """LAMBADA as reading comprehension: point at the word that is to come.
+    """LAMBADA as reading comprehension: point to the word that comes next.
 
-    The passages of arXiv 1606.06031, in the setting of arXiv 1610.08431: what comes next is one
-    of the words before it. A passage that does not have it cannot be answered: it is not trained
-    on, and counts as wrong (892 of the 5153 test passages).
+    The passages of arXiv 1606.06031 in the setting of arXiv 1610.08431: the answer is one of the
+    words of the passage. A passage without its answer is left out of training, and counts as wrong
+    in an evaluation (892 of the 5153 test passages).
 
-    The protocol: train on passages cut out of novels (1.8 million of them), validate on the
-    development passages, and judge on the test passages. `passages` is a file of the user's, with
-    words between white space. Without it a model trains on most of the development passages, which
-    is not the paper's protocol, as in `Lambada`.
+    The published protocol trains on 1.8 million passages cut out of novels, validates on the
+    development passages, and tests on the test passages. `passages` is a file of such training
+    passages. Without it, the model trains on most of the development passages, as in `Lambada`.
 
-    The vocabulary has all words of the passages that a model is judged by, so that each can be
-    pointed at: those that training does not have keep the embeddings that they were drawn with.
+    The vocabulary contains all words of the validation and test passages, so that the model can
+    point to each of them. Words that do not occur in training keep their initial embeddings.
     """
 
     name = "lambada-reading"
@@ -164,11 +162,11 @@ class LambadaReading(PassageTask):
     data: str | Path = option(MISSING, _FOLDER)
     passages: str | Path | None = option(
         None,
-        "file of passages to train on, one a line, the last word the answer; instead "
-        "of development passages (which is not the paper's protocol)",
+        "file of training passages, one a line, the last word being the answer (default: train on "
+        "development passages, which is not the published protocol)",
     )
-    held_out: int = option(400, "passages to validate on, where there is no such file", least=1)
-    words: int = option(60_000, "words of training in the vocabulary, at most", least=1)
+    held_out: int = option(400, "validation passages, without such a file", least=1)
+    words: int = option(60_000, "maximum number of training words in the vocabulary", least=1)
 
     @cached_property
     def vocabulary(self) -> Words:
@@ -179,7 +177,7 @@ class LambadaReading(PassageTask):
         return Words([*frequent.symbols, *sorted(others)])
 
     def load(self, part: str) -> list[Passage]:
-        """Return the passages of a part; of training, those that have their answer."""
+        """Return the passages of a part; in training, only those that contain their answer."""
         tokens = map(self.vocabulary.encode, self._parts[part])
         passages = [Passage(context, answer) for *context, answer in tokens]
         return [p for p in passages if part != "train" or p.answer in p.context]
@@ -192,10 +190,10 @@ class LambadaReading(PassageTask):
 
 
 def _read_own_passages(path: str | Path) -> Passages:
-    passages = [line.split() for line in files.lines_of(files.read_text(path, _OWN_PASSAGES))]
+    passages = [line.split() for line in files.lines_of(files.read_text(path, _NOVELS))]
     for number, passage in enumerate(passages, 1):
         if len(passage) < 2:
-            raise ValueError(f"{path}, line {number}: a passage has two words at least")
+            raise ValueError(f"{path}, line {number}: a passage needs at least two words")
     if not any(answer in context for *context, answer in passages):
-        raise ValueError(f"{path} has no passage with its last word in it before")
+        raise ValueError(f"{path} has no passage that contains its last word earlier")
     return passages

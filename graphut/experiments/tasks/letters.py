@@ -1,4 +1,4 @@
-"""Copy, reverse and sort, over letters: the tasks of DGL's tutorial."""
+"""Copy, reverse and sort letters: the tasks of DGL's tutorial."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from graphut.models.checked_config import option
 from graphut.sentences import EOS
 
 _LETTERS = Vocabulary(ascii_lowercase)
-# Without offsets the few sequences that are much longer than the mean go wrong.
+# Without offsets, the model fails on the few sequences that are much longer than the mean.
 _COPY = COPY | {"max_offset": 10}
-# With post-norm, six steps for every letter do not learn to reverse.
+# With post-norm, a fixed number of six steps does not learn to reverse.
 _REVERSE = _COPY | {"norm": "pre"}
 _SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
 
 
 @dataclass(frozen=True)
 class LetterTask(DrawnTask, PairTask):
-    """Random letters, and an answer that is computed from them.
+    """Random letters, and an answer computed from them.
 
-    The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network",
-    but for `fixed` (there, every epoch has the same 9000 pairs) and `short_share`. Lengths are
-    drawn from a normal, rounded, and at least 1: next to none are as short as what people try
-    first, which is why training sets have a share of short ones. Validation and test have no such
-    share, and depend on the options alone: runs of different seeds are judged by the same pairs.
+    The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network", except that
+    each epoch has new pairs, and for `short_share`: lengths have a normal distribution, so that
+    very short sequences would be missing from training. The validation and test sets have no such
+    share, and are the same for all seeds.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _LETTERS
@@ -42,9 +41,8 @@ class LetterTask(DrawnTask, PairTask):
     epoch_size: int = option(9000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in the test set", least=1)
     short_share: float = option(
-        0.1, "share of training sequences drawn evenly from length 1 to the mean"
+        0.1, "share of training sequences with a length drawn uniformly from 1 to the mean"
     )
-    fixed: bool = option(False, "the same training sequences every epoch, none of them short")
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -61,14 +59,10 @@ class LetterTask(DrawnTask, PairTask):
     def answer(source: list[int], /) -> list[int]:
         """Return the target of a source."""
 
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """Draw the training pairs of an epoch."""
-        return super().train(seed, 0 if self.fixed else epoch)
-
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
         """Draw pairs; in training, the first of them are short."""
         random = np.random.default_rng([PARTS.index(part), *stream])
-        short = 0 if self.fixed or part != "train" else round(self.short_share * count)
+        short = round(self.short_share * count) if part == "train" else 0
         lengths = random.normal(self.mean_length, self.length_deviation, count).round()
         lengths[:short] = random.integers(1, max(2, round(self.mean_length) + 1), short)
         ends = np.maximum(lengths.astype(np.int64), 1).cumsum()
@@ -78,7 +72,7 @@ class LetterTask(DrawnTask, PairTask):
 
 
 class Copy(LetterTask):
-    """The letters as they came."""
+    """Copy a sequence of letters."""
 
     name: ClassVar[str] = "copy"
     presets = with_baselines(_COPY, NARROW_LAYERS)
@@ -86,7 +80,7 @@ class Copy(LetterTask):
 
 
 class Reverse(LetterTask):
-    """The letters from last to first."""
+    """Reverse a sequence of letters."""
 
     name: ClassVar[str] = "reverse"
     presets = with_baselines(_REVERSE, NARROW_LAYERS)
@@ -94,7 +88,7 @@ class Reverse(LetterTask):
 
 
 class Sort(LetterTask):
-    """The letters in the order of the alphabet."""
+    """Sort a sequence of letters alphabetically."""
 
     name: ClassVar[str] = "sort"
     presets = with_baselines(_SORT, NARROW_LAYERS)

@@ -1,4 +1,4 @@
-"""ListOps: nested lists of digits, and their values."""
+"""ListOps: evaluate nested lists of digits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPERATORS: dict[str, Callable[[list[int]], int]] = {
 
 
 class Brackets(Vocabulary):
-    """A vocabulary in whose texts a closing bracket need not stand by itself.
+    """A vocabulary with brackets; a text needs no space before a closing bracket.
 
     Examples
     --------
@@ -49,13 +49,13 @@ class Brackets(Vocabulary):
     """
 
     def nesting(self, tokens: Sequence[int]) -> int:
-        """Return how deep the deepest list is nested; a list without another in it counts 1."""
+        """Return the nesting depth of lists; it is 1 for a list of digits."""
         symbols = self.decode(tokens)
         changes = (s.startswith("[") - (s == "]") for s in symbols)
         return max(accumulate(changes), default=0)
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of symbols between white space, or before a closing bracket."""
+        """Return the token ids of a text."""
         return super().read(text.replace("]", " ]"))
 
 
@@ -67,12 +67,11 @@ _OFFICIAL = DataSet(
     published_checksums("listops"),
 )
 _FORMAT = 3  # of the cache
-_LIST_SHARE = 0.25
-_LARGEST_MEAN = 10_000  # symbols of an expression
-_TRIES = 100  # expressions drawn for one that is wanted, at most
-# Nine tenths of all expressions have at most 100 symbols. A small set is soon known by heart. A
-# tenth of these expressions is nested deeper than 6. Steps cost nothing until the model stops
-# learning: at a price from the start, it settles at two.
+_MAX_DEPTH, _MAX_VALUES, _LIST_SHARE = 20, 5, 0.25  # of the published expressions
+_TRIES = 100  # expressions drawn for each one needed, at most
+# Nine tenths of all expressions have at most 100 symbols, and a tenth of these has a nesting depth
+# above 6. Small training sets lead to overfitting. The ponder cost starts when the loss stops
+# improving; from the start it would lead to two steps for every node.
 _SMALL = (
     PAIRS
     | DEEP
@@ -81,25 +80,25 @@ _SMALL = (
 )
 
 
-def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[list[str], int]:
-    """Draw a list, and return its symbols and its value (arXiv 1804.06028, and its generator).
+def draw_expression(random: Random, max_depth: int = _MAX_DEPTH) -> tuple[list[str], int]:
+    """Draw a list and return its symbols and its value (arXiv 1804.06028, and its generator).
 
-    A list has 2 to `max_values` values, each a list with probability 1/4 and else a digit;
-    at depth `max_depth` there are digits only. The generator's rare expressions of one digit
-    and no list are left out.
+    A list has 2 to 5 elements; each is a list with probability 1/4, and otherwise a digit. Elements
+    at the maximum depth are digits. Unlike the generator, this function draws no expression that
+    is a single digit.
 
     Examples
     --------
-    >>> symbols, value = draw_expression(Random(2), max_depth=3, max_values=3)
+    >>> symbols, value = draw_expression(Random(15), max_depth=3)
     >>> print(*symbols, "=", value)
-    [MIN [MED 4 9 ] [MAX 6 6 ] ] = 6
+    [MIN 0 [MIN 0 2 5 ] [SM 5 4 6 4 ] ] = 0
     """
-    count = random.randint(2, max_values)
+    count = random.randint(2, _MAX_VALUES)
     operator = random.choice(list(_OPERATORS))
     symbols, values = [operator], []
     for _ in range(count):
         if max_depth > 2 and random.random() < _LIST_SHARE:
-            part, value = draw_expression(random, max_depth - 1, max_values)
+            part, value = draw_expression(random, max_depth - 1)
         else:
             value = random.randrange(10)
             part = [str(value)]
@@ -108,29 +107,10 @@ def draw_expression(random: Random, max_depth: int, max_values: int) -> tuple[li
     return [*symbols, "]"], _OPERATORS[operator](values)
 
 
-def mean_symbols(max_depth: int, max_values: int) -> float:
-    """Return how many symbols the expressions of `draw_expression` have on average.
-
-    It ends the count beyond `_LARGEST_MEAN`.
-
-    Examples
-    --------
-    >>> mean_symbols(2, 4)  # an operator, three digits and a bracket
-    5.0
-    """
-    values = (2 + max_values) / 2
-    symbols = values + 2
-    for _ in range(max_depth - 2):
-        if symbols > _LARGEST_MEAN:
-            break
-        symbols = 2 + values * (1 - _LIST_SHARE + _LIST_SHARE * symbols)
-    return symbols
-
-
 def parse(line: str) -> Pair:
     r"""Return the token ids of a line of the official files.
 
-    Their parentheses are left out: they show a binary tree that the brackets say already.
+    The parentheses of their binary trees are redundant, and are ignored.
 
     Examples
     --------
@@ -148,48 +128,34 @@ def parse(line: str) -> Pair:
 class ListExpressions(Task):
     """Nested lists of digits, and their values.
 
-    The task of arXiv 1804.06028. Operators are minimum, maximum, median (rounded
-    down) and sum modulo 10. Expressions are generated as the published ones were: all
-    distinct, then split at random, whatever the seed, so that no expression is in two parts.
-    Longer ones than `longest` are thrown away; if too few are left, `ValueError` is raised when
-    pairs are asked for, and at once where expressions grow beyond all bounds, as from about nine
-    values in a list on. The paper has the default depth, values and training size.
+    The task of arXiv 1804.06028, with the operators minimum, maximum, median (rounded down) and sum
+    modulo 10. Expressions are generated like the published ones: all different, then split at
+    random in the same way for all seeds. Expressions longer than `longest` are rejected; if too few
+    remain, loading raises `ValueError`.
 
-    The official test files become the test sets `official-d20s` (the paper's) and `official-d20a`
-    (without sums), and no expression in them is trained on. They have up to 1016 symbols each,
-    whatever `longest` is.
+    The official test files become the test sets `official-d20s` (the one of the paper) and
+    `official-d20a` (without sums). Training excludes their expressions. They have up to 1016
+    symbols, whatever `longest` is.
     """
 
     data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
-    max_depth: int = option(20, "depth of the deepest digit", least=2)
-    max_values: int = option(5, "values in a list, at most", least=2)
-    longest: int = option(1000, "symbols in an expression, at most", least=4)
+    longest: int = option(1000, "maximum length of an expression, in symbols", least=4)
     train_size: int = option(90_000, "training expressions", least=1)
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
-    def __post_init__(self) -> None:
-        """Check the options."""
-        super().__post_init__()
-        if mean_symbols(self.max_depth, self.max_values) > _LARGEST_MEAN:
-            raise ValueError(
-                f"expressions of depth {self.max_depth} with up to {self.max_values} values in a "
-                f"list have more than {_LARGEST_MEAN} symbols on average: make max_depth or "
-                "max_values smaller"
-            )
-
     def load(self, part: str) -> list[Any]:
-        """Return the expressions of a part, each with its value."""
+        """Return the pairs of expressions and values of a part."""
         held_out = self.held_out
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
         return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
 
     @cached_property
     def official(self) -> dict[str, list[Pair]]:
-        """The expressions of the official test sets, if their folder is named."""
+        """The official test sets, if `data` is given."""
         return {
-            name.replace("test_", "official-").removesuffix(".tsv"): list(
-                map(parse, text.splitlines())
-            )
+            name.replace("test_", "official-").removesuffix(".tsv"): [
+                *map(parse, text.splitlines())
+            ]
             for name, text in self._texts.items()
         }
 
@@ -200,7 +166,7 @@ class ListExpressions(Task):
 
     @cached_property
     def _pairs(self) -> list[Pair]:
-        sizes = (self.max_depth, self.max_values, self.longest, self.train_size, self.held_out)
+        sizes = (self.longest, self.train_size, self.held_out)
         arrays = cached(self._draw, "listops", _FORMAT, *sizes, texts=self._texts.values())
         sides = (unpack_lists(arrays[name]) for name in ("sources", "targets"))
         return list(zip(*sides, strict=True))
@@ -211,7 +177,7 @@ class ListExpressions(Task):
         wanted = 2 * self.held_out + self.train_size
         pairs: list[Pair] = []
         for _ in range(_TRIES * wanted):
-            symbols, value = draw_expression(random, self.max_depth, self.max_values)
+            symbols, value = draw_expression(random)
             source = _SYMBOLS.encode(symbols)
             if len(source) <= self.longest and tuple(source) not in taken:
                 taken.add(tuple(source))
@@ -221,14 +187,14 @@ class ListExpressions(Task):
                 sources, targets = zip(*pairs, strict=True)
                 return {"sources": pack_lists(sources), "targets": pack_lists(targets)}
         raise ValueError(
-            f"there are not {wanted} expressions of depth {self.max_depth}, {self.max_values} "
-            f"values and {self.longest} symbols: allow larger ones, or take fewer"
+            f"there are fewer than {wanted} expressions of up to {self.longest} symbols: increase "
+            "longest, or decrease train_size or held_out"
         )
 
 
 @dataclass(frozen=True)
 class ListOps(ListExpressions, PairTask):
-    """ListOps: the values of nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`."""
+    """ListOps: evaluate nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`."""
 
     name = "listops"
     presets = with_baselines(_SMALL, NARROW_LAYERS)
@@ -238,18 +204,18 @@ class ListOps(ListExpressions, PairTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test`, and the official ones, if their folder is named."""
+        """`test`, and the official test sets if `data` is given."""
         return {"test": self.test, **self.official}
 
 
 @dataclass(frozen=True)
 class ListOpsTree(ListExpressions, GraphTask):
-    """ListOps with the brackets' tree as graph: news goes from a list's values to the list.
+    """ListOps as a graph: the tree of the brackets, with edges from elements to their list.
 
-    A node is a digit or an operator, and sees itself and its values. In validation and test the
-    outermost list alone is asked; with `inner`, all nodes are asked in training, so that they
-    learn when to halt. The depth of a list is how deep lists are nested in it, digits included.
-    See `ListExpressions` for its other options and errors.
+    A node is a digit or an operator, and has a self-loop. In training, all nodes are labelled with
+    their values, so that they learn when to halt; in validation and test only the outermost list
+    is. The depth of a list is its nesting depth, and of a digit 0. `ListExpressions` describes the
+    options.
 
     Examples
     --------
@@ -263,28 +229,25 @@ class ListOpsTree(ListExpressions, GraphTask):
     node_kinds: ClassVar[Vocabulary] = _KINDS
     answers: ClassVar[Vocabulary] = Vocabulary(digits)
 
-    inner: bool = option(True, "train on the values of inner lists and of digits too")
-
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the trees of a part."""
-        inner = self.inner and part == "train"
-        return [tree_of(source, inner=inner) for source, _ in super().load(part)]
+        return [tree_of(source, label_all=part == "train") for source, _ in super().load(part)]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """`test`, and the official ones, if their folder is named."""
+        """`test`, and the official test sets if `data` is given."""
         official = {
             name: [tree_of(source) for source, _ in pairs] for name, pairs in self.official.items()
         }
         return {"test": self.test, **official}
 
 
-def tree_of(source: list[int], *, inner: bool = False) -> LabelledGraph:
-    """Return the tree of an expression; with `inner` the values of all nodes are asked."""
+def tree_of(source: list[int], *, label_all: bool = False) -> LabelledGraph:
+    """Return the tree of an expression; label all nodes, or only the outermost list."""
     kinds: list[int] = []
     parents: list[int] = []
     depth: list[int] = []
-    values: list[list[int]] = []  # of the parts of each node; digits are their own part
+    values: list[list[int]] = []  # of the elements of each list; for a digit, its own value
     open_lists = [0]  # the outermost list is its own parent
     for symbol in _SYMBOLS.decode(source):
         if symbol == "]":
@@ -306,5 +269,5 @@ def tree_of(source: list[int], *, inner: bool = False) -> LabelledGraph:
     labels = np.array(values)[:, 0]
     loops = np.stack([nodes, nodes])
     edges = np.concatenate([np.stack([nodes, parents])[:, 1:], loops], 1)
-    asked = labels if inner else np.where(nodes == 0, labels, -1)
-    return LabelledGraph(edges, np.array(kinds), asked, np.array(depth))
+    labels = labels if label_all else np.where(nodes == 0, labels, -1)
+    return LabelledGraph(edges, np.array(kinds), labels, np.array(depth))

@@ -1,4 +1,4 @@
-"""Learning to Execute: read a program or digits, character by character, and write the output."""
+"""Learning to Execute: write the output of a program, and copy or reverse digits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from random import Random
 from string import digits
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 from zlib import crc32
 
 from graphut.experiments.tasks import presets
@@ -23,18 +23,17 @@ _DIGITS = Vocabulary(digits)
 VARIABLES = "abcdefghij"
 _LETTERS = sorted({*VARIABLES, *"printifelseforxrange"})
 _OTHERS = [*map(symbol_of, "+-*=<>(): \n"), *_LETTERS]
-_TRIES = 100  # examples drawn for one that is wanted, at most
+_TRIES = 100  # examples drawn for each one needed, at most
 _SIZE = presets.model_size(128, 512, 6)
 _PROGRAM = presets.PAIRS | presets.DEEP | _SIZE | {"batch_size": 32, "epochs": 30}
 _PROGRAM_PRESETS = presets.with_baselines(_PROGRAM, presets.WIDE_LAYERS)
 _MEMORY_PRESETS = presets.with_baselines(presets.COPY | {"max_offset": 0}, presets.NARROW_LAYERS)
-_SIGNS = {1: "+", -1: "-"}
 
 
 class PlacedDigits(Characters):
-    """Characters, but a digit also tells its place in its number: 0 for units, 1 for tens.
+    """Characters, with a symbol for each digit and place in its number: 0 for units, 1 for tens.
 
-    A digit whose place the vocabulary does not know is a character as any other.
+    A number with places that are not in the vocabulary is read as plain characters.
 
     Examples
     --------
@@ -54,7 +53,7 @@ class PlacedDigits(Characters):
         return self.encode(symbols)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids, without the places."""
+        """Return the text of token ids."""
         symbols = self.decode([token for token in tokens if token not in (BOS, EOS)])
         return "".join(s[0] if s[0] in digits else character_of(s) for s in symbols)
 
@@ -62,186 +61,183 @@ class PlacedDigits(Characters):
 _CHARACTERS = Characters([*digits, *_OTHERS])
 
 
-class Expression(NamedTuple):
-    """Python, and its value."""
-
-    text: str
-    value: int
-
-
 class Draft:
-    """A program that is being written: `lines` so far, and `nested`, an expression still to use.
+    """An unfinished program: its lines, and an expression that the next operation must use.
 
-    Operands are drawn evenly between 1 and `10**length`, factors and numbers of rounds between 1
-    and `4 * length`.
+    Operands are drawn uniformly from 1 to `10**length`; factors and numbers of iterations from 1 to
+    `4 * length`.
     """
 
     def __init__(self, random: Random, length: int) -> None:
         self.random = random
         self.length = length
         self.lines: list[str] = []
-        self.nested: Expression | None = None
+        self.expression: str | None = None
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
-    def operands(self, count: int) -> list[Expression]:
-        """Draw new numbers, one of which is replaced by `nested` if there is one."""
-        numbers = [self.random.randint(1, 10**self.length) for _ in range(count)]
-        chosen = [Expression(str(number), number) for number in numbers]
-        if self.nested is not None:
-            chosen[self.random.randrange(count)] = self.nested
+    def operands(self, count: int) -> list[str]:
+        """Draw numbers; the unused expression, if any, replaces one of them."""
+        chosen = [str(self.random.randint(1, 10**self.length)) for _ in range(count)]
+        if self.expression is not None:
+            chosen[self.random.randrange(count)] = self.expression
         return chosen
 
     def small(self) -> int:
-        """Draw a factor, or a number of rounds."""
+        """Draw a factor or a number of iterations."""
         return self.random.randint(1, 4 * self.length)
 
-    def sign(self) -> int:
-        """Draw 1 or -1."""
-        return self.random.choice((1, -1))
+    def sign(self, signs: str = "+-") -> str:
+        """Draw one of two signs."""
+        return self.random.choice(signs)
 
-    def assign(self, value: Expression) -> str:
-        """Add a line that assigns the value to a new variable, and return the variable's name."""
+    def assign(self, value: str) -> str:
+        """Add a line that assigns a value to a new variable, and return the variable."""
         name = self._unused.pop()
-        self.lines.append(f"{name}={value.text}")
+        self.lines.append(f"{name}={value}")
         return name
 
 
-Operation = Callable[[Draft], Expression]
+Operation = Callable[[Draft], str]
 
 
-def add(draft: Draft) -> Expression:
+def add(draft: Draft) -> str:
     """Write `(a+b)`."""
     a, b = draft.operands(2)
-    return Expression(f"({a.text}+{b.text})", a.value + b.value)
+    return f"({a}+{b})"
 
 
-def add_or_subtract(draft: Draft) -> Expression:
+def add_or_subtract(draft: Draft) -> str:
     """Write `(a+b)` or `(a-b)`."""
     a, b = draft.operands(2)
-    sign = draft.sign()
-    return Expression(f"({a.text}{_SIGNS[sign]}{b.text})", a.value + sign * b.value)
+    return f"({a}{draft.sign()}{b})"
 
 
-def multiply(draft: Draft) -> Expression:
+def multiply(draft: Draft) -> str:
     """Write `(a*3)` or `(3*a)`."""
     [a] = draft.operands(1)
-    factor = draft.small()
-    texts = draft.random.sample([a.text, str(factor)], 2)
-    return Expression(f"({texts[0]}*{texts[1]})", a.value * factor)
+    return "({}*{})".format(*draft.random.sample([a, str(draft.small())], 2))
 
 
-def use_variable(draft: Draft) -> Expression:
+def use_variable(draft: Draft) -> str:
     """Write `v=a`, then `(v+b)` or `(v-b)`."""
     a, b = draft.operands(2)
     sign = draft.sign()
-    name = draft.assign(a)
-    return Expression(f"({name}{_SIGNS[sign]}{b.text})", a.value + sign * b.value)
+    return f"({draft.assign(a)}{sign}{b})"
 
 
-def loop(draft: Draft) -> Expression:
+def loop(draft: Draft) -> str:
     """Write `v=a`, then `for x in range(3):v+=b` or `v-=b`."""
     a, b = draft.operands(2)
     rounds, sign = draft.small(), draft.sign()
     name = draft.assign(a)
-    draft.lines.append(f"for x in range({rounds}):{name}{_SIGNS[sign]}={b.text}")
-    return Expression(name, a.value + sign * rounds * b.value)
+    draft.lines.append(f"for x in range({rounds}):{name}{sign}={b}")
+    return name
 
 
-def choose(draft: Draft) -> Expression:
+def choose(draft: Draft) -> str:
     """Write `(a if c<d else b)`, or with `>`."""
     a, b, c, d = draft.operands(4)
-    less = draft.sign() == 1
-    holds = c.value < d.value if less else c.value > d.value
-    text = f"({a.text} if {c.text}{'<' if less else '>'}{d.text} else {b.text})"
-    return Expression(text, a.value if holds else b.value)
+    return f"({a} if {c}{draft.sign('<>')}{d} else {b})"
 
 
 def write_program(
     random: Random, operations: Sequence[Operation], length: int, nesting: int
-) -> tuple[str, str]:
-    """Draw a program, and return it with what it prints (arXiv 1410.4615, section 3).
+) -> str:
+    """Draw a program that prints a number (arXiv 1410.4615, section 3).
 
-    Each of its `nesting` operations takes the one before as an operand; for `length` see `Draft`.
-    The language and the distribution are those of the paper and of its code, where a line with a
-    variable ends in a semicolon too, and one operation does nothing.
+    Each of the `nesting` operations uses the previous one as an operand; `Draft` explains `length`.
+    The language and the distribution follow the paper and its code, without the semicolons there
+    and without the operation that does nothing.
 
     Examples
     --------
-    >>> program, output = write_program(Random(9), [loop, choose], length=2, nesting=2)
+    >>> program = write_program(Random(9), [loop, choose], length=2, nesting=2)
     >>> print(program)
     j=91
     for x in range(3):j+=(71 if 90>6 else 79)
     print(j)
-    >>> output
+    >>> run_program(program)
     '304'
     """
     draft = Draft(random, length)
     for _ in range(nesting):
-        draft.nested = random.choice(operations)(draft)
-    if draft.nested is None:
-        raise ValueError(f"nesting must be at least 1, got {nesting}")
-    return "\n".join([*draft.lines, f"print({draft.nested.text})"]), str(draft.nested.value)
+        draft.expression = random.choice(operations)(draft)
+    return "\n".join([*draft.lines, f"print({draft.expression})"])
+
+
+def run_program(program: str) -> str:
+    """Return the output of a program from `write_program`."""
+    *lines, last = program.split("\n")
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    return str(eval(last.removeprefix("print"), names))
 
 
 @dataclass(frozen=True)
 class LearningToExecute(DrawnTask, PairTask):
-    """Random sources, and the outputs that are computed from them, symbol by symbol.
+    """Random sources, and outputs computed from them.
 
-    Tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6);
-    programs and the mix strategy of Learning to Execute (arXiv 1410.4615):
-    each example has a length and a nesting of its own, even between 1 and the largest. No
-    curriculum, and every epoch has new examples. `test` is drawn by the mix strategy too;
-    `hardest` has the largest length and nesting only, as the test set of 1410.4615.
+    The tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6),
+    with the programs and the mix strategy of Learning to Execute (arXiv 1410.4615): the length and
+    the nesting of each example are drawn uniformly from 1 to the maximum. Each epoch has new
+    examples, and there is no curriculum. `test` also follows the mix strategy; `hardest` has only
+    the maximum length and nesting, like the test set of 1410.4615.
 
-    As in the code of 1410.4615, a hash of the source says whether an example may be trained
-    on, validated or tested, so that no part ever sees a source of another. If too few sources of
-    the length belong to a part, its pairs cannot be drawn.
+    As in the code of 1410.4615, a hash of the source assigns an example to training, validation or
+    test, so that no source occurs in two parts. If a part has too few sources of the length,
+    loading it raises `ValueError`.
     """
 
-    length: int = option(5, "the largest length: numbers are up to 10 to this power", least=1)
+    length: int = option(5, "maximum length: numbers are up to 10 to this power", least=1)
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
 
     @abstractmethod
-    def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
-        """Draw source and target, as text; `hardest` for the largest length and nesting."""
+    def source(self, random: Random, *, hardest: bool = False) -> str:
+        """Draw a source; with `hardest`, of the maximum length and nesting."""
+
+    @staticmethod
+    @abstractmethod
+    def answer(source: str, /) -> str:
+        """Return the target of a source."""
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test`, of mixed sizes, and `hardest`."""
+        """`test` and `hardest`."""
         return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
 
     def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
-        """Draw pairs whose sources belong to a part."""
+        """Draw pairs of a part."""
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
-        drawn = (self.example(random, hardest=hardest) for _ in range(_TRIES * count))
-        mine = (texts for texts in drawn if crc32(texts[0].encode()) % 3 == number)
+        drawn = (self.source(random, hardest=hardest) for _ in range(_TRIES * count))
+        own = (source for source in drawn if crc32(source.encode()) % 3 == number)
         read_source, read_target = self.source_vocabulary.read, self.target_vocabulary.read
-        pairs = [(read_source(s), read_target(t)) for s, t in islice(mine, count)]
+        pairs = [(read_source(s), read_target(self.answer(s))) for s in islice(own, count)]
         if len(pairs) < count:
             raise ValueError(
-                f"there are too few sources of length {self.length}: take a larger one"
+                f"there are too few sources of length {self.length}: choose a larger length"
             )
         return pairs
 
 
 @dataclass(frozen=True)
 class ProgramTask(LearningToExecute):
-    """Programs of some operations, each with the one before as an operand, and their outputs."""
+    """Programs, and their outputs."""
 
     operations: ClassVar[Sequence[Operation]]
+    answer = staticmethod(run_program)
 
-    nesting: int = option(2, "operations in a program, at most", least=1)
+    nesting: int = option(2, "maximum number of operations in a program", least=1)
     digit_places: bool = option(
         False,
-        "give a digit of a program another symbol at each place of its number, counted from the "
-        "right; with --no-share-embeddings",
+        "use separate symbols for digits at different places of a number, counted from the right; "
+        "needs --no-share-embeddings",
     )
 
     @property
     def vocabulary_kind(self) -> type[Characters]:
-        """The class of its vocabularies."""
+        """The class of the vocabularies."""
         return PlacedDigits if self.digit_places else Characters
 
     @property
@@ -255,7 +251,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def target_vocabulary(self) -> Characters:
-        """The characters of programs; digits of outputs do not tell their places."""
+        """The characters of programs, without places."""
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def __post_init__(self) -> None:
@@ -267,8 +263,8 @@ class ProgramTask(LearningToExecute):
                 f"got {self.nesting}"
             )
 
-    def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
-        """Draw a program and what it prints."""
+    def source(self, random: Random, *, hardest: bool = False) -> str:
+        """Draw a program."""
         length, nesting = self.length, self.nesting
         if not hardest:
             length, nesting = random.randint(1, length), random.randint(1, nesting)
@@ -276,7 +272,7 @@ class ProgramTask(LearningToExecute):
 
 
 class LteProgram(ProgramTask):
-    """The output of a program that adds, subtracts, multiplies, assigns, loops and chooses.
+    """Write the output of a program with arithmetic, variables, loops and conditions.
 
     Examples
     --------
@@ -294,7 +290,7 @@ class LteProgram(ProgramTask):
 
 
 class LteControl(ProgramTask):
-    """The output of a program that loops and chooses."""
+    """Write the output of a program with loops and conditions."""
 
     name = "lte-control"
     presets = _PROGRAM_PRESETS
@@ -302,7 +298,7 @@ class LteControl(ProgramTask):
 
 
 class LteAddition(ProgramTask):
-    """The output of a program that adds."""
+    """Write the output of a program that adds numbers."""
 
     name = "lte-addition"
     presets = _PROGRAM_PRESETS
@@ -311,26 +307,20 @@ class LteAddition(ProgramTask):
 
 @dataclass(frozen=True)
 class MemoryTask(LearningToExecute):
-    """Random digits, to be written down."""
+    """Random digits, and an answer computed from them."""
 
     source_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
-    length: int = option(55, "digits in the longest source", least=1)
+    length: int = option(55, "maximum length of a source, in digits", least=1)
 
-    @staticmethod
-    @abstractmethod
-    def answer(source: str, /) -> str:
-        """Return the target of a source."""
-
-    def example(self, random: Random, *, hardest: bool = False) -> tuple[str, str]:
-        """Draw digits and the answer to them."""
+    def source(self, random: Random, *, hardest: bool = False) -> str:
+        """Draw digits."""
         length = self.length if hardest else random.randint(1, self.length)
-        source = "".join(random.choices(digits, k=length))
-        return source, self.answer(source)
+        return "".join(random.choices(digits, k=length))
 
 
 class LteCopy(MemoryTask):
-    """Digits, written once."""
+    """Copy digits."""
 
     name = "lte-copy"
     presets = _MEMORY_PRESETS
@@ -338,7 +328,7 @@ class LteCopy(MemoryTask):
 
 
 class LteDouble(MemoryTask):
-    """Digits, written twice."""
+    """Write digits twice."""
 
     name = "lte-double"
     presets = _MEMORY_PRESETS
@@ -346,7 +336,7 @@ class LteDouble(MemoryTask):
 
 
 class LteReverse(MemoryTask):
-    """Digits, written backwards."""
+    """Reverse digits."""
 
     name = "lte-reverse"
     presets = _MEMORY_PRESETS

@@ -1,8 +1,7 @@
-"""One's own pairs of sequences, from a file."""
+"""Pairs of sequences from a file of the user."""
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass
@@ -19,12 +18,14 @@ from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
 
+Symbols = tuple[str, ...]
+
 
 class _Line(NamedTuple):
-    """The symbols of one pair, and where it stands."""
+    """The symbols of a pair, and its file and line."""
 
-    source: tuple[str, ...]
-    target: tuple[str, ...]
+    source: Symbols
+    target: Symbols
     place: str
 
 
@@ -36,8 +37,8 @@ def read_pairs(
 ) -> list[Pair]:
     """Return the pairs of a file as token ids, for the vocabularies of a model.
 
-    Raise `ValueError`, which names file and line, if a line is not a pair, a symbol is not in its
-    vocabulary, or a sequence is longer than a model of the configuration takes.
+    Raise `ValueError`, with file and line, if a line is not a pair, a symbol is unknown, or a
+    sequence is too long for a model of the configuration.
     """
     pairs = []
     for source_text, target_text, place in _rows(path):
@@ -50,26 +51,24 @@ def read_pairs(
 
 
 def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
-    """Return token ids; white space counts only where it is a symbol."""
-    exact = isinstance(vocabulary, Characters)
-    return vocabulary.read(text if exact else " ".join(text.split()))
+    is_exact = isinstance(vocabulary, Characters)  # white space consists of symbols
+    return vocabulary.read(text if is_exact else " ".join(text.split()))
 
 
 @dataclass(frozen=True)
 class Pairs(PairTask):
-    r"""Pairs of one's own, from a text file.
+    r"""Sequence to sequence, from a file of pairs.
 
-    A line holds a source, a tab and a target, each of symbols between spaces, or of characters if
-    `characters` is set. An empty line is passed over; a target may be empty.
+    Each line holds a source, a tab and a target. Symbols are separated by spaces; with `characters`
+    each character is a symbol. Empty lines are skipped. A target may be empty.
 
-    The vocabularies are those of the training pairs. Without files for them, the validation and
-    the test pairs are split off: `held_out` distinct sources for each, but at most a tenth, and at
-    least one. Which ones, depends on a hash of the source, so that equal sources stay together and
-    the split is the same every time. A pair with a symbol that no training pair has is not split
-    off.
+    The vocabularies contain the symbols of the training pairs. Without separate files, `held_out`
+    distinct sources are held out for validation and as many for the test, but at most a tenth of
+    all sources. A hash of the source selects them, so that equal sources stay in one part. A pair
+    with a symbol that occurs in no other training pair is not held out.
 
-    Raise `ValueError`, which names file and line, if a line is not a pair, or a symbol of a
-    separate file is not in the training pairs.
+    Raise `ValueError`, with file and line, if a line is not a pair, or if a symbol in a separate
+    file does not occur in the training pairs.
 
     Examples
     --------
@@ -86,18 +85,18 @@ class Pairs(PairTask):
     own_files = ("data", "validation_data", "test_data")
 
     data: str | Path = option(
-        MISSING, "file of pairs: source, tab, target, which may be empty; symbols between spaces"
+        MISSING, "file of pairs: source, tab, target; symbols separated by spaces"
     )
     validation_data: str | Path | None = option(
-        None, "file of validation pairs, instead of splitting some off"
+        None, "file of validation pairs (default: hold out a part of the pairs)"
     )
-    test_data: str | Path | None = option(None, "file of test pairs, instead of splitting some off")
+    test_data: str | Path | None = option(
+        None, "file of test pairs (default: hold out a part of the pairs)"
+    )
     held_out: int = option(
-        1000, "pairs to split off for validation, and for test; at most a tenth each", least=1
+        1000, "pairs held out for validation, and for the test; at most a tenth each", least=1
     )
-    characters: bool = option(
-        False, "take each character as a symbol, white space too, in place of words between spaces"
-    )
+    characters: bool = option(False, "use each character as a symbol, including white space")
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
@@ -115,8 +114,8 @@ class Pairs(PairTask):
         return self._vocabulary(line.target for line in self._lines["train"])
 
     def check_lengths(self, config: ModelConfig) -> None:
-        """Raise `ValueError`, with file and line, if a model takes no sequence as long."""
-        assert isinstance(config, UniversalTransformerConfig)  # models of no other kind learn pairs
+        """Raise `ValueError`, with file and line, if a line is too long for the model."""
+        assert isinstance(config, UniversalTransformerConfig)  # the only model for pairs
         for line in chain.from_iterable(self._lines.values()):
             _check_lengths(line.place, (line.source, line.target), config)
 
@@ -131,7 +130,6 @@ class Pairs(PairTask):
     @cached_property
     def _lines(self) -> dict[str, list[_Line]]:
         parts = {"train": self._read(self.data)}
-        _warn_of_words(parts["train"], self.data)
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
                 parts["train"], parts[part] = _split(parts["train"], self.held_out)
@@ -140,57 +138,43 @@ class Pairs(PairTask):
         return parts
 
     def _read(self, path: str | Path) -> list[_Line]:
-        def split(text: str) -> tuple[str, ...]:
+        def split(text: str) -> Symbols:
             return tuple(map(symbol_of, text) if self.characters else text.split())
 
         return [_Line(split(source), split(target), place) for source, target, place in _rows(path)]
 
-    def _vocabulary(self, sequences: Iterable[tuple[str, ...]]) -> Vocabulary:
-        symbols = {symbol for sequence in sequences for symbol in sequence}
-        return self.vocabulary_kind(sorted(symbols))
+    def _vocabulary(self, sequences: Iterable[Symbols]) -> Vocabulary:
+        return self.vocabulary_kind(sorted(set(chain.from_iterable(sequences))))
 
 
 def _rows(path: str | Path) -> list[tuple[str, str, str]]:
-    """Return source and target of each pair as texts, and where it stands."""
-    lines = enumerate(read_text(path).split("\n"), start=1)
-    rows = [_parse(line, f"{path}:{number}") for number, line in lines if line.strip()]
+    """Return the source, the target, and the file and line of each pair."""
+    rows = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        place, columns = f"{path}:{number}", line.split("\t")
+        if len(columns) != 2:
+            raise ValueError(
+                f"{place}: expected two columns, source and target, separated by a tab; "
+                f"got {len(columns)} in {line!r}"
+            )
+        if not columns[0].strip():
+            raise ValueError(f"{place}: the source is empty")
+        rows.append((columns[0], columns[1], place))
     if not rows:
         raise ValueError(f"{path} holds no pairs")
     return rows
 
 
-def _parse(line: str, place: str) -> tuple[str, str, str]:
-    columns = line.split("\t")
-    if len(columns) != 2:
-        raise ValueError(
-            f"{place}: expected two columns, source and target, with a tab between them; "
-            f"got {len(columns)} in {line!r}"
-        )
-    if not columns[0].strip():
-        raise ValueError(f"{place}: the source is empty")
-    return columns[0], columns[1], place
-
-
-def _warn_of_words(lines: Sequence[_Line], path: str | Path) -> None:
-    """Warn if whole words may have been taken for symbols: most of them come only once."""
-    count = Counter(symbol for line in lines for symbol in line.source)
-    once = [symbol for symbol in count if count[symbol] == 1 and len(symbol) > 1]
-    if 2 * len(once) > count.total():
-        warnings.warn(
-            f"most symbols of the sources in {path} come only once, such as {once[0]!r}: put "
-            "spaces between symbols, or let --characters take each character as one",
-            stacklevel=2,
-        )
-
-
 def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
-    """Split off pairs, by the hash of their source, whose symbols the others have too."""
-    groups: dict[tuple[str, ...], list[_Line]] = {}
+    """Hold out pairs by the hash of their source; keep each symbol in the remaining pairs."""
+    groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
         groups.setdefault(line.source, []).append(line)
     remaining = _count(lines)
     wanted = min(limit, max(1, len(groups) // 10))
-    taken: set[tuple[str, ...]] = set()
+    taken: set[Symbols] = set()
     for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
         if len(taken) < wanted and all(remaining[symbol] > used[symbol] for symbol in used):
@@ -198,15 +182,16 @@ def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
             remaining -= used
     if not taken:
         raise ValueError(
-            f"no pair of {lines[0].place.rpartition(':')[0]} can be split off so that the others "
-            "have all its symbols: give more pairs, or validation and test pairs in files of "
-            "their own"
+            f"no pair of {lines[0].place.rpartition(':')[0]} can be held out, because the other "
+            "pairs would not contain all symbols: give more pairs, or separate files of validation "
+            "and test pairs"
         )
     rest = [line for line in lines if line.source not in taken]
     return rest, [line for line in lines if line.source in taken]
 
 
 def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
+    """Count the symbols of sources and of targets."""
     return Counter(
         (side, symbol)
         for line in lines

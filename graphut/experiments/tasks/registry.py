@@ -1,4 +1,4 @@
-"""The tasks that the command line knows, by name, and their presets."""
+"""The registered tasks and their presets, by name."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from graphut.experiments.tasks.base import Task
 from graphut.experiments.tasks.presets import SMALL
 
 TASKS: dict[str, type[Task]] = {}
-"""Every registered task by its name."""
+"""All registered tasks by name."""
 
 TASK_PRESETS: dict[str, dict[str, dict[str, Any]]] = {}
-"""The fields of each preset, by the name of a task and the name of the preset."""
+"""The values of each preset, by the names of the task and of the preset."""
 
 TaskT = TypeVar("TaskT", bound=type[Task])
 
 
 def register_task(task: TaskT) -> TaskT:
-    """Add a task, under its `name` and with its `presets`, to what the command line knows.
+    """Register a task and its presets; can be used as a decorator of the class.
 
-    The class is also returned: the function can be used as a decorator. Raise `ValueError` if
-    another task has the name.
+    Raise `ValueError` if another task has the same name.
     """
     known = TASKS.setdefault(task.name, task)
     if known is not task:
@@ -33,33 +32,27 @@ def register_task(task: TaskT) -> TaskT:
 
 
 def load_task_plugins() -> None:
-    """Register the tasks of other packages: the entry points of the group `graphut.tasks`.
+    """Register the tasks of other packages, from the entry points of the group `graphut.tasks`.
 
-    Such a package has in its `setup.cfg`, for a class `ParityTask` with the name "parity"::
-
-        [options.entry_points]
-        graphut.tasks =
-            parity = my_package.parity:ParityTask
-
-    Raise `ImportError` if an entry point cannot be loaded, and `ValueError` if it is no task, has
-    another name than its task, or has the name of a task that is there already.
+    Raise `ImportError` if an entry point cannot be loaded, and `ValueError` if it is not a task, or
+    its name differs from the name of its task or is taken.
     """
     for plugin in entry_points(group="graphut.tasks"):
         package = plugin.dist.name if plugin.dist else "an unknown package"
         where = f"the task {plugin.name} = {plugin.value} of {package}"
         try:
             task = plugin.load()
-        except Exception as error:  # the message has to name the package
+        except Exception as error:  # so that the message names the package
             raise ImportError(f"{where} cannot be loaded: {error!r}") from error
         if not (isinstance(task, type) and issubclass(task, Task)):
-            raise ValueError(f"{where} is no subclass of graphut.experiments.tasks.Task")
+            raise ValueError(f"{where} is not a subclass of graphut.experiments.tasks.Task")
         if (name := getattr(task, "name", None)) != plugin.name:
-            raise ValueError(f"{where} has another name: {name!r}")
+            raise ValueError(f"{where} has a task with another name: {name!r}")
         register_task(task)
 
 
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
-    """Return the fields of a task's preset; of `small`, or none at all, if no preset is named.
+    """Return the values of a preset of a task; by default, of the preset `small` if there is one.
 
     Raise `ValueError` if the task has no preset of that name.
     """

@@ -1,4 +1,4 @@
-"""SCAN: from commands to actions."""
+"""SCAN: translate commands to actions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,10 @@ from graphut.models.checked_config import option
 _WORDS = "after and around jump left look opposite right run thrice turn twice walk"
 _COMMANDS = Vocabulary(_WORDS.split())
 _ACTIONS = Vocabulary(["I_JUMP", "I_LOOK", "I_RUN", "I_TURN_LEFT", "I_TURN_RIGHT", "I_WALK"])
-_SPLITS = {  # files of training and of test
-    "simple": ("simple_split/tasks_train_simple.txt", "simple_split/tasks_test_simple.txt"),
-    "length": ("length_split/tasks_train_length.txt", "length_split/tasks_test_length.txt"),
-    "jump": (
-        "add_prim_split/tasks_train_addprim_jump.txt",
-        "add_prim_split/tasks_test_addprim_jump.txt",
-    ),
+_FILES = {  # by split, with the part for {}
+    "simple": "simple_split/tasks_{}_simple.txt",
+    "length": "length_split/tasks_{}_length.txt",
+    "jump": "add_prim_split/tasks_{}_addprim_jump.txt",
 }
 _DATA = DataSet(
     "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
@@ -50,14 +47,15 @@ def parse(line: str) -> Pair:
 
 @dataclass(frozen=True)
 class Scan(PairTask):
-    """SCAN: commands such as "walk twice", into actions.
+    """SCAN: translation of commands, such as "walk twice", to actions.
 
-    The task of arXiv 1711.00350, section 4. Training, validation and test have no source in
-    common. The publishers have no validation set: it is split off from the training pairs, by a
-    hash of the source. The splits are "simple" (experiment 1: 16,728 training and 4182 test pairs,
-    at random), "length" (experiment 2: 16,990 and 3920; up to 22 actions in training, 24 to 48 in
-    test) and "jump" (experiment 3: 14,670 and 7706; "jump" is trained on alone and tested in
-    company).
+    The task of arXiv 1711.00350, section 4. The splits are "simple" (experiment 1: random, 16,728
+    training and 4182 test pairs), "length" (experiment 2: 16,990 and 3920 pairs; up to 22 actions
+    in training, 24 to 48 in the test) and "jump" (experiment 3: 14,670 and 7706 pairs; "jump"
+    occurs in training only alone, and in the test only in longer commands).
+
+    There is no published validation set: training pairs are held out by a hash of the source. The
+    three parts have no source in common.
     """
 
     name = "scan"
@@ -66,25 +64,26 @@ class Scan(PairTask):
     target_vocabulary: ClassVar[Vocabulary] = _ACTIONS
 
     data: str | Path = option(MISSING, f"folder of SCAN, {_DATA.origin}")
-    split: Literal["simple", "length", "jump"] = option("simple", "which of the published splits")
-    held_out: int = option(1000, "training pairs to validate on instead", least=1)
+    split: Literal["simple", "length", "jump"] = option("simple", "one of the published splits")
+    held_out: int = option(1000, "validation pairs, taken from the training pairs", least=1)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part; those of training are not validated on."""
-        return self._read(1) if part == "test" else self._split[part]
+        """Return the pairs of a part."""
+        if part == "test":
+            return self._read("test")
+        is_train = part == "train"
+        return [
+            pair for pair in self._read("train") if (tuple(pair[0]) in self._chosen) != is_train
+        ]
 
     @cached_property
-    def _split(self) -> dict[str, list[Pair]]:
-        pairs = self._read(0)
-        count = Counter(tuple(source) for source, _ in pairs)
-        # A command that comes many times ("jump", in the split of that name) stays in training.
+    def _chosen(self) -> set[tuple[int, ...]]:
+        """The sources of the validation set."""
+        count = Counter(tuple(source) for source, _ in self._read("train"))
+        # A command that occurs many times, such as "jump" in the split "jump", stays in training.
         once = (source for source in count if count[source] == 1)
-        chosen = {*hold_out(once, self.held_out, bytes)[1]}
-        return {
-            "train": [pair for pair in pairs if tuple(pair[0]) not in chosen],
-            "validation": [pair for pair in pairs if tuple(pair[0]) in chosen],
-        }
+        return {*hold_out(once, self.held_out, bytes)[1]}
 
-    def _read(self, part: int) -> list[Pair]:
-        text = _DATA.read(self.data, _SPLITS[self.split][part])
+    def _read(self, part: str) -> list[Pair]:
+        text = _DATA.read(self.data, _FILES[self.split].format(part))
         return [parse(line) for line in text.splitlines()]

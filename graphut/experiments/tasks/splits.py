@@ -1,4 +1,4 @@
-"""Splits of examples into parts, and windows of one long text."""
+"""Splits into parts, and windows of a long text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 def hold_out(
     items: Iterable[T], held_out: int, text: Callable[[T], bytes]
 ) -> tuple[list[T], list[T]]:
-    """Split off `held_out` items, by a hash of the text of each: the same ones every time.
+    """Split off `held_out` items; the hash of `text(item)` decides, so that splits are repeatable.
 
     Examples
     --------
@@ -33,9 +33,9 @@ def hold_out(
 def random_windows(
     tokens: NDArray[Any], length: int, count: int, *, seed: int, epoch: int
 ) -> list[Text]:
-    """Draw windows of `length` tokens at random places of a text, to train on.
+    """Draw windows of a text at random places, for training.
 
-    A text that is shorter is drawn as a whole. The places are a function of seed and epoch.
+    A text shorter than `length` is returned whole.
 
     Examples
     --------
@@ -48,11 +48,10 @@ def random_windows(
 
 
 def strided_windows(tokens: NDArray[Any], length: int) -> list[Text]:
-    """Return windows over all of a text, to judge on: each token counts in exactly one of them.
+    """Return overlapping windows for evaluation; each token is scored in exactly one window.
 
-    A window begins half a window after the one before it, and counts what that one has not
-    reached. So every token that counts is predicted from half a window of tokens at least, or
-    from all that there are before it.
+    The stride is half a window, and the tokens shared with the previous window are context. So
+    each scored token has at least half a window of context, or the whole text before it.
 
     Examples
     --------

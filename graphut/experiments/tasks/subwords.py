@@ -1,4 +1,4 @@
-"""Subwords: pieces of words, learned from text."""
+"""Subwords: byte-pair encodings learned from text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BYTES = 256
 
 
 def translation_package(name: str, need: str) -> ModuleType:
-    """Return a package of the extra `translation`, or say in an `ImportError` how to install it."""
+    """Import a package of the extra `translation`; an `ImportError` says how to install it."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -35,16 +35,24 @@ tokenizers_package = partial(translation_package, "tokenizers", "subwords need")
 
 @dataclass(frozen=True, repr=False)
 class Subwords(Vocabulary):
-    """Pieces of words: a byte-pair encoding (arXiv 1508.07909, section 3.2) on bytes.
+    """A byte-pair encoding (arXiv 1508.07909, section 3.2) on bytes.
 
-    Any text can be read, since every byte is a piece, and `write` gives it back but for two
-    things: white space, of which any amount becomes one space and none at the ends, and
-    characters, which come in Unicode's normal form C.
+    The symbols are the 256 bytes and the results of the merges, so that any text can be encoded.
+    `write` restores the text in Unicode's normal form C, with single spaces.
 
-    A merge is two pieces that become one; what is joined first comes first. All bytes and what
-    the merges make are the pieces. Raise `ImportError` if there is no package `tokenizers`, and
-    `ValueError` if a merge joins what is no piece. `tokenized` says that spaces in the texts are
-    between tokens: words, and punctuation apart from them.
+    Parameters
+    ----------
+    merges : iterable of pairs of str
+        The two symbols joined by each merge; earlier merges are applied first.
+    tokenized : bool
+        Whether the texts are tokenised, with spaces between words and punctuation.
+
+    Raises
+    ------
+    ImportError
+        If the package `tokenizers` is not installed.
+    ValueError
+        If a merge joins an unknown symbol.
 
     Examples
     --------
@@ -61,14 +69,13 @@ class Subwords(Vocabulary):
     def __init__(self, merges: Iterable[tuple[str, str]], tokenized: bool = False) -> None:
         object.__setattr__(self, "merges", tuple(merges))
         object.__setattr__(self, "tokenized", tokenized)
-        super().__init__(_pieces(self.merges))
+        super().__init__(_symbols(self.merges))
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
-        """Join the most frequent pair of pieces in the texts, until there are `size` pieces.
+        """Merge the most frequent pair of symbols until there are `size` symbols.
 
-        The 256 bytes are among them; there are fewer when no pair comes twice any more. Raise
-        `ValueError` if the size leaves no room for a merge.
+        Stop earlier if no pair occurs twice. Raise `ValueError` if the size allows no merge.
         """
         if size <= BYTES:
             raise ValueError(f"subwords must be more than the {BYTES} bytes; got {size}")
@@ -85,17 +92,17 @@ class Subwords(Vocabulary):
         return self.read_all([text])[0]
 
     def read_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text, much faster than one by one."""
+        """Return the token ids of each text; much faster than one by one."""
         return [found.ids for found in self._tokenizer.encode_batch_fast(texts)]
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids, on one line; bytes that are no characters become U+FFFD."""
+        """Return the text of token ids on one line; invalid bytes become U+FFFD."""
         return " ".join(self._text([token for token in tokens if token > EOS]).split())
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """Return pieces as the characters that they are, if they are some; `▁` is a space."""
+        """Return the text of each subword if it is printable; `▁` is a space."""
         return [
-            text.replace(" ", "▁") if _is_visible(text) else symbol
+            text.replace(" ", "▁") if text.isprintable() and text not in ("", "\ufffd") else symbol
             for text, symbol in ((self._text([t]), *self.decode([t])) for t in tokens)
         ]
 
@@ -106,14 +113,14 @@ class Subwords(Vocabulary):
 
     @classmethod
     def load(cls, path: str | Path) -> Subwords:
-        """Read a file that `save` has written; raise `ValueError` if it does not hold merges."""
+        """Read a file written by `save`; raise `ValueError` if it does not hold merges."""
         state = read_json(path)
         lines = state.get("merges") if isinstance(state, dict) else None
         if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
             raise ValueError(f"{path} does not hold subwords: expected a list of merges")
         try:
             merges = [(a, b) for a, _, b in (line.partition(" ") for line in lines)]
-            return cls(merges, state.get("tokenized", False))  # older files do not say it
+            return cls(merges, state.get("tokenized", False))  # missing in older files
         except ValueError as error:
             raise ValueError(f"{path} does not hold subwords: {error}") from None
 
@@ -133,25 +140,21 @@ def _tokenizer(model: BPE) -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(regex(r"\s+"), " "), normalizers.Strip()]
     )
-    # A word is the same piece at the beginning of a text as after a space.
+    # With the prefix, a word has the same subwords at the start of a text and after a space.
     tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=True)
     return tokenizer
 
 
 def _alphabet() -> list[str]:
-    """Return a visible character for every byte."""
+    """Return a visible character for each byte."""
     return sorted(tokenizers_package().pre_tokenizers.ByteLevel.alphabet())
 
 
-def _pieces(merges: Iterable[tuple[str, str]]) -> Iterator[str]:
-    pieces = dict.fromkeys(_alphabet())  # in the order in which they come
+def _symbols(merges: Iterable[tuple[str, str]]) -> Iterator[str]:
+    symbols = dict.fromkeys(_alphabet())  # a set that keeps the order
     for merge in merges:
-        for piece in merge:
-            if piece not in pieces:
-                raise ValueError(f"{' '.join(merge)!r} joins {piece!r}, which is no piece")
-        pieces["".join(merge)] = None  # two ways may lead to the same piece
-    yield from pieces
-
-
-def _is_visible(text: str) -> bool:
-    return text != "" and text.isprintable() and "\ufffd" not in text
+        for symbol in merge:
+            if symbol not in symbols:
+                raise ValueError(f"{' '.join(merge)!r} joins the unknown symbol {symbol!r}")
+        symbols["".join(merge)] = None  # two merges may have the same result
+    yield from symbols

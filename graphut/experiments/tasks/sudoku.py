@@ -1,4 +1,4 @@
-"""Sudoku: 81 cells as nodes, each of which sees the 20 cells of its row, column and box."""
+"""Sudoku as a graph of 81 cells; a cell has edges from the cells of its row, column and box."""
 
 from __future__ import annotations
 
@@ -18,26 +18,25 @@ from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
 Cells = NDArray[np.int64]
-"""`(81,)`, the digit of each cell, row by row; 0 for an empty one."""
+"""`(81,)`, the digit of each cell, row by row; 0 if the cell is empty."""
 
 _CELL = np.arange(81)
 _PLACES = np.stack([_CELL // 9, _CELL % 9, _CELL // 27 * 3 + _CELL % 9 // 3], 1)
 """`(81, 3)`, row, column and box of each cell."""
 _UNITS = np.concatenate([place == np.arange(9)[:, None] for place in _PLACES.T])
-"""`(27, 81)`, which cells a row, a column or a box has."""
-_SEES = _UNITS.T.astype(np.int64) @ _UNITS > 0  # itself too
+"""`(27, 81)`, whether a cell is in a row, a column or a box."""
+_SEES = _UNITS.T.astype(np.int64) @ _UNITS > 0  # (81, 81)
 _EDGES = np.stack(np.nonzero(_SEES))
 _SEEN_BITS = [sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _SEES]
 _UNIT_BITS = [sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _UNITS]
 _ALL = (1 << 81) - 1
-_SEED_CELLS = 8  # drawn beside the first row, so that the search does not find like grids
+_SEED_CELLS = 8  # drawn in addition to the first row, so that the search finds diverse grids
+_GIVENS = (24, 49)  # range of the number of givens, without its end
 _FORMAT = 1  # of the cache
 
 
 def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
-    """Return the solutions of a puzzle, or `limit` of them if there are more.
-
-    Raise `ValueError` if a cell holds no digit from 0, for an empty one, to 9.
+    """Return the solutions of a puzzle, at most `limit` of them.
 
     Examples
     --------
@@ -47,13 +46,11 @@ def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
     >>> solution[:9]
     [5, 3, 4, 6, 7, 8, 9, 1, 2]
     """
-    if len(puzzle) != 81 or not set(puzzle) <= set(range(10)):
-        raise ValueError(f"a puzzle is 81 digits, 0 for an empty cell; got {puzzle!r}")
     return [found for found, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
 
 
 def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
-    """Return for each digit the cells where it may be, and the empty cells, as bits of numbers."""
+    """Return the possible cells of each digit, and the empty cells, as bit sets."""
     places, empty = [_ALL] * 9, _ALL
     for cell, digit in enumerate(puzzle):
         if digit:
@@ -62,7 +59,7 @@ def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
-    """Write a digit into a cell, a bit; return the cells that stay empty."""
+    """Put a digit into a cell, and return the cells that remain empty."""
     here = places[digit] & cell
     for other in range(9):
         places[other] &= ~cell
@@ -71,15 +68,15 @@ def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
 
 
 def _search(places: list[int], empty: int) -> Iterator[list[int]]:
-    """Yield solutions: fill what is forced, then try the digits of a cell that has few."""
+    """Yield solutions: fill forced cells, then try the digits of a cell with few candidates."""
     while True:
-        one = two = three = 0  # cells of at least one, two and three digits
+        one = two = three = 0  # cells with at least one, two and three candidates
         for place in places:
             three |= two & place
             two |= one & place
             one |= place
         if one != _ALL:
-            return  # a cell has no digit
+            return  # a cell has no candidate
         forced = empty & ~two
         cell = forced & -forced
         digit = next((digit for digit in range(9) if places[digit] & cell), -1)
@@ -103,9 +100,9 @@ def _search(places: list[int], empty: int) -> Iterator[list[int]]:
 
 
 def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
-    """Return the only cell of a unit that a digit can have, 0 if there is none, and the digit.
+    """Find a digit with only one possible cell in a unit; return the cell and the digit.
 
-    Return `None` if a unit has no cell for a digit.
+    Return `(0, -1)` if there is no such digit, and None if a digit has no possible cell.
     """
     for unit in _UNIT_BITS:
         for digit, place in enumerate(places):
@@ -118,7 +115,7 @@ def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
 
 
 def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
-    """Draw a puzzle with one solution, from which no given can be taken away, and its solution."""
+    """Draw a puzzle with a unique solution and no redundant given; return it and its solution."""
     first = np.zeros(81, np.int64)
     first[:9] = random.permutation(9) + 1
     rest = random.permutation(np.arange(9, 81))[:_SEED_CELLS]
@@ -131,16 +128,16 @@ def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
         digit, puzzle[cell] = puzzle[cell], 0
         places, empty = _start(puzzle)
         places[digit - 1] &= ~(1 << cell)
-        if any(_search(places, empty)):  # with another digit
+        if any(_search(places, empty)):  # there is a solution with another digit
             puzzle[cell] = digit
     return np.array(puzzle), np.array(solution)
 
 
 def rounds(puzzle: Cells) -> NDArray[np.int64]:
-    """Return for each cell the round in which it is known; 0 for givens, -1 for one that never is.
+    """Return the round of deduction in which each cell follows; 0 for givens, -1 for never.
 
-    In each round all cells are filled at once that have one digit left, or a digit for which
-    their row, column or box has no other cell left.
+    A round fills all cells that have a single candidate, or that are the only possible cell of a
+    digit in their row, column or box.
 
     Examples
     --------
@@ -163,13 +160,12 @@ def rounds(puzzle: Cells) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Sudoku(GraphTask):
-    """Sudoku: the digit of each cell, from the givens; each puzzle has one solution.
+    """Sudoku: predict the digit of each cell of puzzles with a unique solution.
 
-    Puzzles from which no given can be taken away are drawn once. In each epoch they become new
-    ones: cells of the solution are given, and digits, rows, columns, and rows with columns change
-    places. A test set `minimal` has the puzzles without more givens. The depth of a cell is the
-    round of deduction in which it is known, see `rounds`. No puzzle has fewer givens than where
-    all are needed. Each is drawn in about a thirtieth of a second, and kept in a cache.
+    Minimal puzzles, without a redundant given, are drawn once (in about 1/30 s each) and cached.
+    Each epoch varies them: more cells of the solution become givens, up to a random number from 24
+    to 48, and digits, rows, columns, and the two axes are permuted. The test set `minimal` has the
+    minimal puzzles themselves. The depth of a cell is its round of deduction, see `rounds`.
     """
 
     name = "sudoku"
@@ -177,41 +173,23 @@ class Sudoku(GraphTask):
     node_kinds: ClassVar[Vocabulary] = Vocabulary([".", *digits[1:]])
     answers: ClassVar[Vocabulary] = Vocabulary(digits[1:])
 
-    givens: str = option("24-48", "givens of a puzzle: the fewest, a hyphen, and the most")
-    train_size: int = option(3000, "puzzles to train on", least=1)
+    train_size: int = option(3000, "training puzzles", least=1)
     held_out: int = option(200, "puzzles in the validation set, and in each test set", least=1)
 
-    def __post_init__(self) -> None:
-        """Check the options."""
-        super().__post_init__()
-        least, _, most = self.givens.partition("-")
-        if not (least.isdecimal() and most.isdecimal() and int(least) <= int(most) <= 81):
-            raise ValueError(f"givens must be two numbers as in '24-48', got {self.givens!r}")
-
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
-        """Return the puzzles of an epoch."""
+        """Vary the training puzzles for an epoch."""
         random = np.random.default_rng([PARTS.index("train"), seed, epoch])
-        return [self._vary(*pair, random) for pair in self._puzzles["train"]]
+        return [_vary(*pair, random) for pair in self._puzzles["train"]]
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the puzzles of "validation" or "test"."""
         random = np.random.default_rng(PARTS.index(part))
-        return [self._vary(*pair, random) for pair in self._puzzles[part]]
+        return [_vary(*pair, random) for pair in self._puzzles[part]]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """`test`, and `minimal`."""
         return {"test": self.test, "minimal": [_graph(*pair) for pair in self._puzzles["test"]]}
-
-    def _vary(self, puzzle: Cells, solution: Cells, random: np.random.Generator) -> LabelledGraph:
-        least, _, most = self.givens.partition("-")
-        empty = random.permutation(np.flatnonzero(puzzle == 0))
-        wanted = random.integers(int(least), int(most) + 1)
-        shown = empty[: max(0, wanted - (81 - len(empty)))]
-        puzzle = puzzle.copy()
-        puzzle[shown] = solution[shown]
-        order, names = _symmetry(random), np.concatenate([[0], random.permutation(9) + 1])
-        return _graph(names[puzzle[order]], names[solution[order]])
 
     @cached_property
     def _puzzles(self) -> dict[str, list[tuple[Cells, Cells]]]:
@@ -223,13 +201,23 @@ class Sudoku(GraphTask):
         return {part: [tuple(pair) for pair in arrays[part].astype(np.int64)] for part in PARTS}
 
 
+def _vary(puzzle: Cells, solution: Cells, random: np.random.Generator) -> LabelledGraph:
+    empty = random.permutation(np.flatnonzero(puzzle == 0))
+    wanted = random.integers(*_GIVENS)
+    shown = empty[: max(0, wanted - (81 - len(empty)))]
+    puzzle = puzzle.copy()
+    puzzle[shown] = solution[shown]
+    order, names = _symmetry(random), np.concatenate([[0], random.permutation(9) + 1])
+    return _graph(names[puzzle[order]], names[solution[order]])
+
+
 def _draw(part: str, count: int) -> NDArray[np.int8]:
     streams = ([PARTS.index(part), index] for index in range(count))
     return np.array([draw_puzzle(np.random.default_rng(stream)) for stream in streams], np.int8)
 
 
 def _symmetry(random: np.random.Generator) -> Cells:
-    """Draw an order of the cells in which a solution is one again."""
+    """Draw a permutation of the cells that maps solutions to solutions."""
     row, column = (
         (
             random.permutation(3)[:, None] * 3 + np.stack([random.permutation(3) for _ in "123"])

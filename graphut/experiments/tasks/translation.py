@@ -1,4 +1,4 @@
-"""Translation between English and German, in subwords of both: Multi30k and WMT14."""
+"""Translation between English and German: Multi30k and WMT14."""
 
 from __future__ import annotations
 
@@ -23,26 +23,16 @@ from graphut.models.checked_config import option
 
 LANGUAGES = ("en", "de")
 _NAMES = [f"{part}.{language}" for part in PARTS for language in LANGUAGES]
-_AT_ONCE = 10_000  # lines: what is found of each is much larger than its token ids
+_AT_ONCE = 10_000  # lines encoded at once; encodings are much larger than their token ids
 _FORMAT = 4
 
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
-_MULTI30K_ORIGIN = (
-    "from https://github.com/multi30k/dataset: clone it, gunzip data/task1/raw/*.gz, and name "
-    "data/task1"
-)
 _MULTI30K_FILES = {"raw": "raw/{}.{}", "tokenized": "tok/{}.lc.norm.tok.{}"}
-_MULTI30K_DATA = {
-    text: DataSet(
-        _MULTI30K_ORIGIN,
-        {
-            name: checksum
-            for name, checksum in published_checksums("multi30k").items()
-            if name.startswith(file.partition("{")[0])  # of its folder
-        },
-    )
-    for text, file in _MULTI30K_FILES.items()
-}
+_MULTI30K_DATA = DataSet(
+    "from https://github.com/multi30k/dataset: clone it, gunzip data/task1/raw/*.gz, and name "
+    "data/task1",
+    published_checksums("multi30k"),
+)
 _WMT14 = {
     "full": {
         "train": ["commoncrawl.de-en", "europarl-v7.de-en", "news-commentary-v9.de-en"],
@@ -73,14 +63,14 @@ _ESCAPED = {"&apos;": "'", "&quot;": '"', "&#91;": "[", "&#93;": "]", "&#124;": 
 
 _SHARED = {"share_embeddings": True, "label_smoothing": 0.1}
 _SMALL = _SHARED | {"dropout": 0.2, "warmup": 1000, "patience": 5}
-# Ten thousand pairs of long sentences, a third of Multi30k's: a trial.
+# A trial with ten thousand pairs, a third of Multi30k, and longer sentences.
 _SMALL_WMT14 = (
     _SMALL
     | model_size(128, 512, 6)
     | {"epochs": 10, "corpus": "small", "subwords": 4000, "longest": 60}
 )
-# The paper's base size, which does not halt (arXiv 1807.03819, section 3.6): for a GPU.
-# tensor2tensor's universal_transformer_base, and of transformer_base the largest learning rate:
+# The base size of the paper, without halting (arXiv 1807.03819, section 3.6), for a GPU:
+# tensor2tensor's universal_transformer_base, with the maximum learning rate of transformer_base,
 # 2 / sqrt(1024 * 8000).
 _PAPER = (
     _SHARED
@@ -92,33 +82,32 @@ _PAPER = (
 
 @dataclass(frozen=True)
 class TranslationTask(PairTask):
-    """Sentences to translate, as subwords that both languages share.
+    """Translation, with subwords shared by both languages.
 
-    The subwords are learned from the training sentences alone. Sentences in a batch are of any
-    length: nothing is padded, so that they need not be grouped by it. Training pairs with an empty
-    sentence are left out, too. When pairs are asked for, `ImportError` is raised if there is no
-    package `tokenizers`, and `ValueError` if sources and targets do not belong together.
+    The subwords are learned from the training sentences. Training pairs with an empty or a long
+    sentence are left out. Loading raises `ImportError` if the package `tokenizers` is missing, and
+    `ValueError` if the files of the two languages do not match.
     """
 
     vocabulary_kind = Subwords
 
     data: str | Path = option(MISSING, "folder of the data")
-    languages: Literal["en-de", "de-en"] = option("en-de", "from which language to which")
-    subwords: int = option(
-        8000, "pieces of words to learn, all 256 bytes among them", least=BYTES + 1
-    )
+    languages: Literal["en-de", "de-en"] = option("en-de", "source and target language")
+    subwords: int = option(8000, "number of subwords, including the 256 bytes", least=BYTES + 1)
     longest: int = option(
-        100, "leave out training pairs with a longer sentence, in subwords", least=1
+        100,
+        "maximum length of a training sentence, in subwords; longer pairs are left out",
+        least=1,
     )
 
     @property
     def _tokenized(self) -> bool:
-        """True if spaces in the sentences are between tokens."""
+        """Whether the sentences are tokenised."""
         return False
 
     @abstractmethod
     def _read(self, part: str, language: str) -> list[str]:
-        """Return the sentences of "train", "validation" or "test", line by line."""
+        """Return the sentences of a part in a language."""
 
     @cached_property
     def source_vocabulary(self) -> Subwords:
@@ -126,7 +115,7 @@ class TranslationTask(PairTask):
         return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part; of training, those that are neither too long nor empty."""
+        """Return the pairs of a part."""
         return self._pairs(part, self._usable if part == "train" else None)
 
     @cached_property
@@ -135,7 +124,7 @@ class TranslationTask(PairTask):
         lengths = np.stack([np.diff(offsets) for _, offsets in self._sides("train")])
         usable = np.flatnonzero((lengths > 0).all(0) & (lengths <= self.longest).all(0))
         if not len(usable):
-            raise ValueError(f"every training pair is longer than longest, {self.longest}")
+            raise ValueError(f"all training pairs are longer than {self.longest} (longest)")
         return usable
 
     def _pairs(self, part: str, which: Iterable[int] | None = None) -> list[Pair]:
@@ -146,7 +135,7 @@ class TranslationTask(PairTask):
         ]
 
     def _sides(self, part: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return the tokens of all sources and where each one begins; the same of all targets."""
+        """Return the token ids of all sentences, and their offsets, for sources and targets."""
         names = [f"{part}.{language}" for language in self.languages.split("-")]
         return [(self._arrays[name], self._arrays[f"{name}.offsets"]) for name in names]
 
@@ -163,12 +152,11 @@ class TranslationTask(PairTask):
 
 @dataclass(frozen=True)
 class Multi30k(TranslationTask):
-    """Multi30k: captions of pictures, from English to German or back.
+    """Multi30k: translation of image captions between English and German.
 
-    Task 1 of arXiv 1605.00459, section 2.1, without the pictures: 29,000 training and 1014
-    validation pairs, and the 1000 test pairs of 2016. What is translated is scored as it stands.
-    Published figures are mostly those of the captions in small letters, normalised and split into
-    tokens: `text="tokenized"` takes these files, and counts as those figures are counted.
+    Task 1 of arXiv 1605.00459, section 2.1, without the images: 29,000 training and 1014 validation
+    pairs, and the 1000 test pairs of 2016. By default BLEU is computed on the raw captions. Most
+    published results use lower-case, normalised and tokenised captions: `text="tokenized"`.
     """
 
     name = "multi30k"
@@ -178,9 +166,9 @@ class Multi30k(TranslationTask):
         _PAPER | {"batch_size": 128, "warmup": 2000, "epochs": 40},
     )
 
-    data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_ORIGIN}")
+    data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_DATA.origin}")
     text: Literal["raw", "tokenized"] = option(
-        "raw", "the captions as they were written, or in small letters and split into tokens"
+        "raw", "original captions, or lower-case and tokenised ones"
     )
 
     @property
@@ -189,21 +177,21 @@ class Multi30k(TranslationTask):
 
     def _read(self, part: str, language: str) -> list[str]:
         name = _MULTI30K_FILES[self.text].format(_MULTI30K[part], language)
-        return lines_of(_MULTI30K_DATA[self.text].read(self.data, name))
+        return lines_of(_MULTI30K_DATA.read(self.data, name))
 
 
 @dataclass(frozen=True)
 class Wmt14(TranslationTask):
-    """WMT14: news and proceedings, from English to German or back.
+    """WMT14: translation of news and proceedings between English and German.
 
-    The translation task of arXiv 1807.03819, section 3.6. The full corpora are read as plain
-    text, and are not checked against checksums. Whoever has only the small files gets a trial:
-    10,000 training pairs, newstest2013 to validate on, and the 2737 sentences of newstest2014 of
-    the first evaluation; these are tokenised, and their XML escapes are undone.
+    The translation task of arXiv 1807.03819, section 3.6. The full corpora are plain text without
+    known checksums. The small corpus is for trials: 10,000 training pairs, newstest2013 for
+    validation, and the 2737 sentences of newstest2014 in the first evaluation. It is tokenised, and
+    its XML escapes are decoded.
 
-    BLEU is that of the text as it stands, with its capitals. The paper's is of tokens, with
-    compounds split, which is another scale (arXiv 1804.08771, section 2). Epochs go through the
-    corpus, in an order that the seed draws, and then again in another.
+    BLEU is computed on the raw text. The paper computes it on tokens with split compounds, which
+    is not comparable (arXiv 1804.08771, section 2). Consecutive epochs are consecutive parts of the
+    shuffled corpus, which is shuffled again at its end.
     """
 
     name = "wmt14"
@@ -220,12 +208,12 @@ class Wmt14(TranslationTask):
         f"small: {_WMT14_DATA['small'].origin}",
     )
     corpus: Literal["full", "small"] = option(
-        "full", "all of it, or 10,000 training pairs for a trial"
+        "full", "all corpora, or 10,000 training pairs for a trial"
     )
-    epoch_size: int = option(100_000, "training pairs in an epoch, unless there are fewer", least=1)
+    epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
-        """Return the next `epoch_size` pairs of the corpus; all of them, if there are no more."""
+        """Return the next `epoch_size` pairs of the shuffled corpus."""
         total = len(self._usable)
         size = min(self.epoch_size, total)
         number, start = divmod(epoch * size, total)
@@ -235,7 +223,7 @@ class Wmt14(TranslationTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The files of the full corpora, which have no known checksums."""
+        """The files of the full corpora."""
         return _WMT14_DATA[self.corpus].unchecked(self.data)
 
     def _read(self, part: str, language: str) -> list[str]:
@@ -262,7 +250,7 @@ def _check_lines(part: str, *sides: list[str]) -> None:
     counts = [len(lines) for lines in sides]
     if len(set(counts)) > 1:
         found = " and ".join(f"{n} in {x}" for n, x in zip(counts, LANGUAGES, strict=True))
-        raise ValueError(f"the {part} files do not belong together: they have {found} lines")
+        raise ValueError(f"the {part} files do not match: they have {found} lines")
     for language, lines in zip(LANGUAGES, sides, strict=True):
         blank = next((i for i, line in enumerate(lines, start=1) if not line.strip()), None)
         if part != "train" and blank is not None:

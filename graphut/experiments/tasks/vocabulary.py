@@ -1,4 +1,4 @@
-"""Vocabularies of symbols, of words and of characters."""
+"""Vocabularies of symbols, words and characters."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ RESERVED = ("<bos>", "<eos>")
 UNKNOWN = "<unk>"
 _SHOWN = 30
 _VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+_CHARACTER_OF = {symbol: character for character, symbol in _VISIBLE.items()}
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The symbols of a language; the first has the token id 2, after `<bos>` and `<eos>`.
+    """A mapping between symbols and token ids; the first symbol has the token id 2.
 
-    Raise `ValueError` if a symbol is empty, has white space in it, is reserved or comes twice.
+    Raise `ValueError` if a symbol is empty, contains white space, is reserved or occurs twice.
 
     Examples
     --------
@@ -42,18 +43,18 @@ class Vocabulary:
         for symbol in self.symbols:
             if symbol in RESERVED or symbol.split() != [symbol]:
                 raise ValueError(
-                    f"{symbol!r} cannot be a symbol: it is reserved, empty or holds white space"
+                    f"{symbol!r} cannot be a symbol: it is reserved, empty or contains white space"
                 )
         if len(self._ids) != len(self.symbols):
             twice = next(s for s in self.symbols if self.symbols.count(s) > 1)
-            raise ValueError(f"the symbol {twice!r} comes more than once")
+            raise ValueError(f"the symbol {twice!r} occurs more than once")
 
     def __len__(self) -> int:
-        """Return the number of token ids, `<bos>` and `<eos>` included."""
+        """Return the number of token ids, including `<bos>` and `<eos>`."""
         return len(RESERVED) + len(self.symbols)
 
     def __contains__(self, symbol: str) -> bool:
-        """Return whether `encode` knows the symbol."""
+        """Return whether the vocabulary has a symbol."""
         return symbol in self._ids
 
     def __repr__(self) -> str:
@@ -70,7 +71,7 @@ class Vocabulary:
         return " ".join(self.symbols[:_SHOWN]) + tail
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the token ids of symbols; raise `ValueError` if one is unknown."""
+        """Return the token ids of symbols; raise `ValueError` for an unknown symbol."""
         try:
             return [self._ids[symbol] for symbol in symbols]
         except KeyError as error:
@@ -78,7 +79,7 @@ class Vocabulary:
             raise ValueError(f"unknown symbol {unknown!r}; known are: {self._listing()}") from None
 
     def decode(self, tokens: Sequence[int]) -> list[str]:
-        """Return the symbols of token ids; raise `ValueError` if one is out of range."""
+        """Return the symbols of token ids; raise `ValueError` for an id out of range."""
         names = RESERVED + self.symbols
         for token in tokens:
             if not 0 <= token < len(names):
@@ -86,10 +87,10 @@ class Vocabulary:
         return [names[token] for token in tokens]
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of a text: symbols between white space.
+        """Return the token ids of a text, whose symbols are separated by white space.
 
-        The spaces may be left out where the whole text is no symbol and each character is one.
-        Raise `ValueError` if a symbol is unknown.
+        A text without white space that is not itself a symbol is read character by character, if
+        each of its characters is a symbol. Raise `ValueError` for an unknown symbol.
 
         Examples
         --------
@@ -108,11 +109,11 @@ class Vocabulary:
         return self.encode(parts)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids, which `read` would read."""
+        """Return the text of token ids; the inverse of `read`."""
         return " ".join(self.decode(tokens))
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """Return what to print for each token id, to look at."""
+        """Return a label for each token id, for pictures and tables."""
         return self.decode(tokens)
 
     def save(self, path: str | Path) -> None:
@@ -121,7 +122,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read a file that `save` has written; raise `ValueError` if it is no list of symbols."""
+        """Read a file written by `save`; raise `ValueError` if it is not a list of symbols."""
         symbols = read_json(path)
         if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
             raise ValueError(f"{path} is not a vocabulary: expected a JSON list of strings")
@@ -129,7 +130,7 @@ class Vocabulary:
 
 
 class Words(Vocabulary):
-    """The words of texts, `<unk>` among them: whatever else is read becomes that word.
+    """A vocabulary of words, with `<unk>` for all unknown words.
 
     Examples
     --------
@@ -144,15 +145,15 @@ class Words(Vocabulary):
     def learn(
         cls, texts: Iterable[Iterable[str]], *, least: int = 1, most: int | None = None
     ) -> Words:
-        """Return the vocabulary of texts, as lists of words: the most frequent words first.
+        """Return the words of texts in order of frequency.
 
-        They are those that come `least` times at least, and `most` words at most. `<unk>` is
-        learned from rarer ones.
+        Words that occur fewer than `least` times are left out, and only the `most` most frequent
+        words are kept.
         """
         count: Counter[str] = Counter()
         for text in texts:
             count.update(text)
-        for word in (UNKNOWN, *RESERVED):  # a text may have such a word: it becomes `<unk>`
+        for word in (UNKNOWN, *RESERVED):  # a text may contain these as words
             del count[word]
         ranked = sorted(count, key=lambda word: (-count[word], word))
         return cls([UNKNOWN, *(word for word in ranked[:most] if count[word] >= least)])
@@ -160,7 +161,7 @@ class Words(Vocabulary):
     def __init__(self, symbols: Iterable[str]) -> None:
         super().__init__(symbols)
         if UNKNOWN not in self:
-            raise ValueError(f"a vocabulary of words has {UNKNOWN} among them")
+            raise ValueError(f"a vocabulary of words must contain {UNKNOWN}")
 
     @property
     def unknown(self) -> int:
@@ -168,21 +169,19 @@ class Words(Vocabulary):
         return self._ids[UNKNOWN]
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the token ids of words, that of `<unk>` for those that are not known."""
+        """Return the token ids of words; unknown words become `<unk>`."""
         ids, unknown = self._ids, self.unknown
         return [ids.get(word, unknown) for word in symbols]
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of the words, in small letters if not known as they stand."""
+        """Return the token ids of the words of a text; try lower case for unknown words."""
         return self.encode(word if word in self else word.lower() for word in text.split())
 
 
 class Characters(Vocabulary):
-    r"""The characters of texts, white space too.
+    r"""A vocabulary of characters, including white space.
 
-    White space has a visible name, since a symbol may hold none: a space is `␣`, a line's end
-    `⏎`, a tab `⇥`. The name of other white space, and of these three characters themselves, is
-    their number, such as `<U+00A0>`.
+    Each character has a visible symbol: see `symbol_of`.
 
     Examples
     --------
@@ -195,7 +194,7 @@ class Characters(Vocabulary):
 
     @classmethod
     def of(cls, text: str) -> Characters:
-        """Return the characters of a text, in the order of their numbers."""
+        """Return the vocabulary of the characters in a text, in the order of their code points."""
         return cls(map(symbol_of, sorted(set(text))))
 
     def read(self, text: str) -> list[int]:
@@ -204,28 +203,28 @@ class Characters(Vocabulary):
         return self.encode(symbols[character] for character in text)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids; `<bos>` and `<eos>` stand for no character."""
-        own = [token for token in tokens if token not in (BOS, EOS)]
-        return "".join(map(character_of, self.decode(own)))
+        """Return the text of token ids, without `<bos>` and `<eos>`."""
+        return "".join(map(character_of, self.decode([t for t in tokens if t not in (BOS, EOS)])))
 
 
 def symbol_of(character: str) -> str:
-    r"""Return the name of a character.
+    r"""Return a visible symbol for a character.
+
+    A space is `␣`, a line break `⏎`, a tab `⇥`. Other white space, and these three symbols
+    themselves, are written as their code point.
 
     Examples
     --------
     >>> [symbol_of(character) for character in "a \x0b␣"]
     ['a', '␣', '<U+000B>', '<U+2423>']
     """
-    if character in _VISIBLE:
-        return _VISIBLE[character]
-    if character in _VISIBLE.values() or not character.split():
+    if character in _CHARACTER_OF or not (character in _VISIBLE or character.split()):
         return f"<U+{ord(character):04X}>"
-    return character
+    return _VISIBLE.get(character, character)
 
 
 def character_of(symbol: str) -> str:
-    """Return the character whose name `symbol_of` has given."""
-    if symbol in _VISIBLE.values():
-        return next(character for character, name in _VISIBLE.items() if name == symbol)
-    return symbol if len(symbol) == 1 else chr(int(symbol[3:-1], 16))
+    """Return the character of a symbol; the inverse of `symbol_of`."""
+    if len(symbol) > 1:
+        return chr(int(symbol[3:-1], 16))
+    return _CHARACTER_OF.get(symbol, symbol)

@@ -34,6 +34,16 @@ from graphut.models.pretrained import read_config
 
 RUN = "run.json"
 
+# Options of older versions, with the only values that this version still supports.
+_RETIRED: dict[str, Any] = {
+    "min_steps": 0,
+    "fixed": False,
+    "givens": "24-48",
+    "inner": True,
+    "least": 2,
+    "max_depth": 20,
+    "max_values": 5,
+}
 
 @dataclass(frozen=True)
 class Run:
@@ -214,7 +224,7 @@ def is_run(folder: str | Path) -> bool:
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
     """Drop options of older versions that have the only value that this version supports."""
-    return {name: x for name, x in options.items() if (name, x) != ("min_steps", 0)}
+    return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

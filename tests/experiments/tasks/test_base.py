@@ -7,25 +7,15 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from graphut.experiments.tasks import TASKS, Copy, Task, Text, TextTask, Vocabulary, option
+from graphut.experiments.tasks import TASKS, Task, Text, TextTask, Vocabulary, option
 from graphut.experiments.tasks.base import in_batches
 from tests.experiments.tasks.tiny import GENERATED, tiny
 
 
-def test_task_test_is_the_only_set_unless_a_task_says_otherwise() -> None:
-    task = Copy(held_out=3)
-    assert task.test_sets == {"test": task.test}
-
-
 @pytest.mark.parametrize("name", GENERATED)
-def test_task_the_first_set_is_called_test(name: str) -> None:
+def test_task_sets_and_tokens(name: str) -> None:
     task = tiny(name)
     assert next(iter(task.test_sets.items())) == ("test", task.test)
-
-
-@pytest.mark.parametrize("name", GENERATED)
-def test_task_all_tokens_are_symbols(name: str) -> None:
-    task = tiny(name)
     sizes = {name: len(vocabulary) for name, vocabulary in task.vocabularies.items()}
     for source, target in all_pairs(task):
         assert source and min(source) >= 2 and max(source) < sizes["source"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,23 +83,23 @@ def test_read_graphs_with_one_label_for_each_and_no_features(tmp_path: Path) -> 
     "values",
     [[1, 2, 3], [[1, 0.5], [2, 1], [3, 1]], ["1, .5", "2 1", "3,1"], ["[1, 0.5]", "(2; 1)", "3;1"]],
 )
-def test_read_graphs_with_features(values: list[Any], tmp_path: Path) -> None:
+def test_read_graphs_reads_features(values: list[Any], tmp_path: Path) -> None:
     given = triangle(feat=values, label=["yes", "yes", "0"])
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
-    assert not graph.has_kinds
+    assert graph.kinds is None
     nodes = graph.labelled(NO_KINDS, CLASSES, graph.num_feats).nodes
     assert nodes.dtype == np.float32 and nodes[:, 0].tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, and"):
+    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, unlike"):
         graph.labelled(KINDS, CLASSES)
 
 
 def test_read_graphs_joins_the_words_of_names(tmp_path: Path) -> None:
     given = triangle(feat=["a b", "c", ""], label=["Mr. Hi", "no", "no"])
-    with pytest.raises(ValueError, match="node number 2 has no `feat`, but others have"):
+    with pytest.raises(ValueError, match="node number 2 has no `feat`, but other nodes have"):
         read_graphs(write(given, tmp_path / "graph.json"))
     given.nodes[2]["feat"] = "c"
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
-    assert (graph.features, graph.labels) == (["a_b", "c", "c"], ["Mr._Hi", "no", "no"])
+    assert (graph.kinds, graph.labels) == (["a_b", "c", "c"], ["Mr._Hi", "no", "no"])
 
 
 @pytest.mark.parametrize(
@@ -116,15 +117,22 @@ def test_read_graphs_refuses_numbers_beside_what_is_none(
 ) -> None:
     path = write(triangle(feat=values, label=[0, 1, 1]), tmp_path / "graph.json")
     with pytest.raises(
-        ValueError, match=rf"graph\.json: node number . has {found} in `feat`, which"
+        ValueError, match=rf"graph\.json: node number . has {found} in `feat`, which is not"
     ):
         read_graphs(path)
 
 
-def test_read_graphs_takes_numbers_with_an_underscore_for_names(tmp_path: Path) -> None:
-    given = triangle(feat=["1_0", "1_1", "1_0"], label=[0, 1, 1])
-    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
-    assert graph.features == ["1_0", "1_1", "1_0"]
+@pytest.mark.parametrize(
+    ("values", "kinds"),
+    [
+        (["1_0", "1_1", "1_0"], ["1_0", "1_1", "1_0"]),
+        ([""] * 3, ["node"] * 3),
+        ([[]] * 3, ["node"] * 3),
+    ],
+)
+def test_read_graphs_reads_kinds(values: list[Any], kinds: list[str], tmp_path: Path) -> None:
+    [graph] = read_graphs(write(triangle(feat=values, label=[0, 1, 1]), tmp_path / "graph.json"))
+    assert graph.kinds == kinds
 
 
 def test_read_graphs_with_masks_in_one_file_alone(tmp_path: Path) -> None:
@@ -139,8 +147,8 @@ def test_read_graphs_takes_spaces_in_csv_files(tmp_path: Path) -> None:
         "nodes": "node_id , feat, label\nx, '2.5; 1', 1\ny , '3, 2', 0\n",
         "edges": "src_id, dst_id\nx, y\n",
     }
-    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id\n0\n"))
-    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)}
+    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,yes\n"))
+    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)} and graph.label == "yes"
     assert (graph.features, graph.labels) == ([[2.5, 1.0], [3.0, 2.0]], ["1", "0"])
 
 
@@ -150,24 +158,11 @@ def test_read_graphs_takes_the_pairs_of_old_networkx(tmp_path: Path) -> None:
     assert read_graphs(path)[0].label == "yes"
 
 
-def test_read_graphs_takes_empty_features_as_none(tmp_path: Path) -> None:
-    for empty in ("", []):
-        given = triangle(feat=[empty] * 3, label=[0, 1, 1])
-        [graph] = read_graphs(write(given, tmp_path / "graph.json"))
-        assert graph.features is None
-
-
 def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
     one, other = read_graphs(csv_folder(tmp_path))
     assert pairs(one) == {(0, 1), (0, 0), (1, 1)} and pairs(other) == {(0, 0)}
     assert one.labelled(NO_KINDS, CLASSES, 2).nodes.tolist() == [[1, 2], [3, 4]]
     assert one.labelled(NO_KINDS, CLASSES, 2).labels.tolist() == [0, 1]
-
-
-def test_read_graphs_of_csv_files_of_one_graph(tmp_path: Path) -> None:
-    files = {"nodes": "node_id,label\nx,1\ny,0\n", "edges": "src_id,dst_id\nx,y\n"}
-    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,yes\n"))
-    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)} and graph.label == "yes"
 
 
 def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_them(
@@ -188,9 +183,10 @@ def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_th
         read_graphs(tmp_path / "h.json")
 
 
-def test_read_graphs_keeps_loops_and_masks(tmp_path: Path) -> None:
+def test_read_graphs_reads_loops_masks_and_unit_weights(tmp_path: Path) -> None:
     given = triangle(label=[0, 1, 0], train_mask=[True, False, False], test_mask=[0, 1, 1])
     given.add_edge(1, 1)
+    networkx.set_edge_attributes(given, 1.0, "weight")  # the only supported weight
     for name in ("graph.graphml", "graph.json"):
         [graph] = read_graphs(write(given, tmp_path / name))
         assert len(pairs(graph)) == 9
@@ -207,67 +203,45 @@ def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
     assert len(read_graphs(tmp_path)) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.json", "{", "is not a JSON file"),
-        ("a.json", "[1]", "is not a graph by networkx.node_link_data"),
-        ("a.json", '{"nodes": [{"id": 1}], "links": [{"source": 1}]}', "is not a graph by"),
-        ("a.json", '{"nodes": [], "links": []}', "holds a graph without nodes"),
-        (
-            "a.json",
-            '{"nodes": [{"id": 1}], "links": []}',
-            "has no `label`, neither at nodes nor",
-        ),
-        (
-            "a.json",
-            '{"nodes": [{"id": 1, "feat": 2, "label": 1}, {"id": 2}], "links": []}',
-            "node number 1 has no `feat`, but others have",
-        ),
-        (
-            "a.json",
-            '{"nodes": [{"id": "1", "label": 1}], "links": [{"source": 1, "target": "1"}]}',
-            "an edge names 1, which is not among the nodes",
-        ),
-        (
-            "a.json",
-            '{"nodes": [{"id": 3, "label": 1}, {"id": 3, "label": 0}], "links": []}',
-            "the node 3 comes 2 times",
-        ),
-        (
-            "a.json",
-            '{"nodes": [{"id": 3, "label": 1, "train_mask": 1, "test_mask": 1}], "links": []}',
-            "node number 0 is in train_mask and in test_mask",
-        ),
-        (
-            "a.json",
-            '{"nodes": [{"id": 1, "label": [0, 1]}], "links": []}',
-            r"\[0, 1\] is no class: give one name or number",
-        ),
-        (
-            "a.json",
-            '{"nodes": [{"label": 1}], "links": []}',
-            "is not a graph by networkx.node_link_data: a node has no id",
-        ),
-        ("a.graphml", "<graphml>", "is not a GraphML file"),
-        (
-            "a.graphml",
-            graphml('<node id="x"/><edge source="x" target="y"/>'),
-            'is not a GraphML file: an edge names "y", which is not among the nodes',
-        ),
-        ("a.graphml", graphml('<node id="x"/><node id="x"/>'), 'the node "x" comes 2 times'),
-        (
-            "a.graphml",
-            graphml("</graph><graph>"),
-            "it has 2 graphs: put each into a file of its own",
-        ),
-        ("a.bin", "x", "holds no graphs that can be read: name a .graphml file, a .json file"),
-    ],
-)
-def test_read_graphs_names_a_bad_file(name: str, text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=rf"{name}:? .*{message}"):
-        read_graphs(tmp_path / name)
+def node_link(*nodes: dict[str, Any], links: Sequence[tuple[Any, Any]] = ()) -> str:
+    edges = [{"source": source, "target": target} for source, target in links]
+    return json.dumps({"nodes": nodes, "links": edges})
+
+
+BAD_FILES = {
+    "is not a JSON file": "{",
+    "is not a graph by networkx.node_link_data": "[1]",
+    "holds a graph without nodes": node_link(),
+    "has no `label`, neither at nodes nor": node_link({"id": 1}),
+    "node number 1 has no `feat`, but other nodes": node_link(
+        {"id": 1, "feat": 2, "label": 1}, {"id": 2}
+    ),
+    "node_link_data: an edge refers to 1, which is not among the nodes": node_link(
+        {"id": "1", "label": 1}, links=[(1, "1")]
+    ),
+    "an edge refers to null, which is not": node_link({"id": 1}, links=[(1, None)]),
+    "the node 3 occurs 2 times": node_link({"id": 3, "label": 1}, {"id": 3, "label": 0}),
+    "node number 0 is in train_mask and in test_mask": node_link(
+        {"id": 3, "label": 1, "train_mask": 1, "test_mask": 1}
+    ),
+    r"\[0, 1\] is not a class: give one name": node_link({"id": 1, "label": [0, 1]}),
+    "node_link_data: a node has no id": node_link({"label": 1}),
+    "is not a GraphML file": "<graphml>",
+    'is not a GraphML file: an edge refers to "y", which is not among the nodes': graphml(
+        '<node id="x"/><edge source="x" target="y"/>'
+    ),
+    'the node "x" occurs 2 times': graphml('<node id="x"/><node id="x"/>'),
+    "it has 2 graphs: put each into a separate file": graphml("</graph><graph>"),
+}
+
+
+@pytest.mark.parametrize("message", BAD_FILES)
+def test_read_graphs_names_a_bad_file(message: str, tmp_path: Path) -> None:
+    text = BAD_FILES[message]
+    path = tmp_path / ("a.graphml" if text.startswith("<") else "a.json")
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"{path.name}:? .*{message}"):
+        read_graphs(path)
 
 
 @pytest.mark.parametrize("label", [0.5, "-1.25e1", "0.5, 2"])
@@ -296,14 +270,8 @@ def test_read_graphs_refuses_edge_weights_and_edge_features(
             read_graphs(write(given, tmp_path / file))
     edges = f"graph_id,src_id,dst_id,{name}\n0,x,y,'{value}'\n"
     (tmp_path / "csv").mkdir()
-    with pytest.raises(ValueError, match=rf"edges\.csv: {message}"):
+    with pytest.raises(ValueError, match=rf"csv, graph '0',: {message}"):
         read_graphs(csv_folder(tmp_path / "csv", edges=edges))
-
-
-def test_read_graphs_takes_edges_of_weight_one(tmp_path: Path) -> None:
-    given = triangle(label=[0, 1, 1])
-    networkx.set_edge_attributes(given, 1.0, "weight")
-    assert len(read_graphs(write(given, tmp_path / "graph.graphml"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -311,27 +279,27 @@ def test_read_graphs_takes_edges_of_weight_one(tmp_path: Path) -> None:
     [
         (
             {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
-            r"edges\.csv names node 'z', which is not among the nodes of graph '0'",
+            r"graph '0',: an edge refers to \"z\", which is not among the nodes",
         ),
-        ({"edges": "a,b\n1,2\n"}, r"edges\.csv has neither src_id and dst_id, node_id nor"),
-        ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has more or fewer columns in row 1"),
+        ({"edges": "a,b\n1,2\n"}, r"edges\.csv needs the columns src_id and dst_id, node_id, or"),
+        ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a wrong number of columns in row 1"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
-        ({"more": "node_id,label\nx,1\n"}, "nodes.csv and .*more.csv both hold nodes: one type"),
+        ({"more": "node_id,label\nx,1\n"}, "nodes.csv and .*more.csv both hold nodes: remove one"),
         (
             {"edges": "src_id,dst_id,graph_id\nx,x,0\n", "nodes": "node_id,label\nx,1\n"},
-            r"of .*edges.csv and .*nodes\.csv one alone has a column graph_id",
+            "only one of the files of nodes and edges has a column graph_id",
         ),
         (
             {"edges": "src_id,dst_id,graph_id\nx,x,9\n", "nodes": "node_id,graph_id\nx,0\n"},
-            r"edges\.csv names graph '9', which has no nodes",
+            r"edges\.csv refers to graph '9', which has no nodes",
         ),
         (
             {"graphs": "graph_id,label\n0,1\n1,0\n0,0\n"},
-            r"graphs\.csv names graph '0' twice",
+            r"graph '0',: graphs\.csv lists the graph '0' twice",
         ),
         (
             {"nodes": "node_id,graph_id\nx,0\nx,0\ny,1\n"},
-            r"nodes\.csv names node 'x' twice in graph '0'",
+            r"graph '0',: the node \"x\" occurs 2 times",
         ),
     ],
 )
@@ -345,8 +313,10 @@ def test_read_graphs_names_a_bad_csv_file(
 def test_read_graphs_without_a_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere: name a \.graphml"):
         read_graphs(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="holds no graphs that can be read"):
-        read_graphs(tmp_path)
+    (tmp_path / "a.bin").write_text("x")
+    for path in (tmp_path, tmp_path / "a.bin"):
+        with pytest.raises(ValueError, match=r"holds no graphs that can be read: name a \.graphml"):
+            read_graphs(path)
     (tmp_path / "edges.csv").write_text("src_id,dst_id\n")
     with pytest.raises(ValueError, match=r"lacks a \.csv file with node_id, or one with src_id"):
         read_graphs(tmp_path)
@@ -373,8 +343,8 @@ def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (["1", "1,2", "1"], "node number 1 has 2 numbers in `feat`, where 1 are wanted"),
-        (["1", "2", "nan"], r"node number 2 has \[nan\] in `feat`, not finite numbers"),
+        (["1", "1,2", "1"], "node number 1 has 2 numbers in `feat`; expected 1"),
+        (["1", "2", "nan"], r"node number 2 has \[nan\] in `feat`; expected finite numbers"),
         ([[1.0], [float("inf")], [2.0]], r"node number 1 has \[inf\] in `feat`"),
     ],
 )

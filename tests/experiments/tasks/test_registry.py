@@ -92,8 +92,8 @@ def test_load_task_plugins_registers_the_task_of_an_entry_point(
             "the task x = .* cannot be loaded: ModuleNotFoundError",
         ),
         ("x", f"{__name__}:X", "the task x = .*:X .*cannot be loaded: AttributeError"),
-        ("x", f"{__name__}:plug_in", "plug_in of .* is no subclass of"),
-        ("x", f"{__name__}:Doubled", "has another name: 'doubled-of-tests'"),
+        ("x", f"{__name__}:plug_in", "plug_in of .* is not a subclass of"),
+        ("x", f"{__name__}:Doubled", "has a task with another name: 'doubled-of-tests'"),
         ("copy", f"{__name__}:Taken", "the name 'copy' of .*Taken'> is taken by .*Copy"),
     ],
 )

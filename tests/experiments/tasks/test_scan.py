@@ -55,21 +55,8 @@ def test_scan_jump_is_trained_on_alone(scan_folder: Path) -> None:
     assert all("jump" in source for source, _ in texts(task, task.test))
 
 
-def test_scan_refuses_a_damaged_file(scan_folder: Path, tmp_path: Path) -> None:
-    name = "simple_split/tasks_test_simple.txt"
-    (tmp_path / "simple_split").mkdir()
-    (tmp_path / name).write_bytes((scan_folder / name).read_bytes()[:-1])
-    with pytest.raises(ValueError, match=rf"{name} is damaged"):
-        Scan(tmp_path).test  # noqa: B018
-
-
-def test_scan_refuses_too_many_validation_pairs(scan_folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"held_out must be less than 16728, got 20000"):
-        Scan(scan_folder, held_out=20_000).validation  # noqa: B018
-
-
 def test_scan_names_the_files_that_are_missing(tmp_path: Path) -> None:
-    wanted = "missing in the folder: simple_split/tasks_train_simple.txt, .*brendenlake/SCAN"
+    wanted = "the folder lacks simple_split/tasks_train_simple.txt, .*brendenlake/SCAN"
     with pytest.raises(FileNotFoundError, match=wanted):
         Scan(tmp_path).validation  # noqa: B018
 

@@ -73,12 +73,6 @@ def test_solutions_of_puzzles_without_one_and_with_many() -> None:
     assert len(many) == 7 == len({tuple(one) for one in many}) and all(map(is_solution, many))
 
 
-@pytest.mark.parametrize("wrong", [[0] * 80, [10] + [0] * 80])
-def test_solutions_quote_what_is_no_puzzle(wrong: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"81 digits, 0 for an empty cell; got \["):
-        solutions(wrong)
-
-
 def test_draw_puzzle_has_one_solution_and_no_given_too_many() -> None:
     for seed in range(3):
         puzzle, solution = draw_puzzle(np.random.default_rng(seed))
@@ -131,12 +125,12 @@ def puzzle_of(graph: LabelledGraph) -> list[int]:
 
 
 def test_sudoku_puzzles_have_one_solution_which_is_the_label() -> None:
-    task = Sudoku(**SMALL, givens="30-40")
+    task = Sudoku(**SMALL)
     for graph in [*task.train(0, 0), *task.train(0, 1), *task.test, *task.test_sets["minimal"]]:
         assert solutions(puzzle_of(graph)) == [(graph.labels + 1).tolist()]
         givens = int((graph.nodes > 0).sum())
         assert graph.group == f"{givens} givens"
-    assert all(30 <= (graph.nodes > 0).sum() <= 40 for graph in task.train(0, 0))
+    assert all(20 <= (graph.nodes > 0).sum() <= 48 for graph in task.train(0, 0))
     assert all((graph.nodes > 0).sum() < 30 for graph in task.test_sets["minimal"])
 
 
@@ -154,9 +148,3 @@ def test_sudoku_cells_see_twenty_others_and_know_their_place() -> None:
     assert len(pairs) == 81 * 21
     assert graph.positions is not None
     assert graph.positions[40].tolist() == [4, 4, 4] and graph.positions[80].tolist() == [8, 8, 8]
-
-
-@pytest.mark.parametrize("givens", ["30", "40-30", "a-b", "30-90"])
-def test_sudoku_quotes_bad_givens(givens: str) -> None:
-    with pytest.raises(ValueError, match=f"as in '24-48', got '{givens}'"):
-        Sudoku(givens=givens)

@@ -143,12 +143,15 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         self, path: str, vocabularies: Vocabularies, config: Any, task: QuestionTask
     ) -> list[Question]:
         """Read the questions in a file in the format of bAbI."""
-        text, answers = vocabularies["text"], vocabularies["answer"]
         questions = []
+
+        def encode(sentence: str) -> list[int]:
+            return vocabularies["text"].encode(words(sentence))
+
         with reraise_for_file(path, ""):
             for asked in parse_stories(read_text(path)):
                 shown = asked.with_last_facts(task.longest_story)
-                questions.append(shown.encode(text, answers))
+                questions.append(shown.encode(encode, vocabularies["answer"]))
                 sizes = [len(sentence) for sentence in document(questions[-1])]
                 if len(sizes) > config.max_length or max(sizes) > config.longest_sentence:
                     raise ValueError(
