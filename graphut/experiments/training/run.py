@@ -45,6 +45,7 @@ _RETIRED: dict[str, Any] = {
     "max_values": 5,
 }
 
+
 @dataclass(frozen=True)
 class Run:
     """The description of a training run in a folder: task, data and training options.
