@@ -22,8 +22,6 @@ from graphut.nn.checks import check_feat, check_one_feat
 # sentences of up to 40 tokens.
 USUAL_DEGREE = 20
 
-Feat = Tensor | tuple[Tensor, Tensor]
-
 
 class MultiHeadAttention(nn.Module):
     r"""Multi-head dot-product attention over the in-edges of each node.
@@ -39,14 +37,10 @@ class MultiHeadAttention(nn.Module):
     ----------
     in_feats : int or pair of int
         Features of a node, or `(source, destination)`.
-    num_heads : int
-        Number of heads.
     head_feats : int, optional
         Features of a head. The default is the number of destination features over `num_heads`.
     out_feats : int, optional
         Features of the result. The default is the number of destination features.
-    attn_drop : float
-        Dropout probability of attention weights.
     allow_zero_in_degree : bool
         Let the heads of a node without in-edges be zero, instead of raising an error.
     scale_by_degree : bool
@@ -59,8 +53,6 @@ class MultiHeadAttention(nn.Module):
     edge_dim : int, optional
         Features of an edge, `edge_feat` in each call. A learned linear map of them is added to keys
         and values (arXiv 2009.03509, section 3.1).
-    bias : bool
-        Use biases in the projections of queries, keys, values and results.
     geometric : bool
         Replace softmax by geometric attention (arXiv 2110.07732), which attends to the nearest
         matching node; see ``graphut.attention.geometric``. The scores are
@@ -68,8 +60,10 @@ class MultiHeadAttention(nn.Module):
         :math:`d_{ij}` is a linear function of :math:`x_i`, one for sources to the left and one for
         sources to the right. Nodes must be in sentence order, and sources and destinations must be
         the same. The heads of a node whose only in-neighbour is itself are zero.
-    backend : str
-        See `graphut.attention.edge_attention`.
+    num_heads, attn_drop, backend
+        See `graphut.attention.edge_attention`; `attn_drop` is its `dropout`, in training.
+    bias : bool
+        Use biases in the projections of queries, keys, values and results.
 
     Attributes
     ----------
@@ -85,7 +79,6 @@ class MultiHeadAttention(nn.Module):
 
     Examples
     --------
-    >>> import torch
     >>> from graphut._dgl import dgl
     >>> graph = dgl.add_self_loop(dgl.graph(([0, 1], [1, 2])))
     >>> MultiHeadAttention(16, num_heads=4)(graph, torch.randn(3, 16)).shape
@@ -192,7 +185,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         graph: DGLGraph | EdgeLayout,
-        feat: Feat,
+        feat: Tensor | tuple[Tensor, Tensor],
         *,
         frontier: Tensor | None = None,
         edge_bias: Tensor | None = None,
@@ -216,15 +209,13 @@ class MultiHeadAttention(nn.Module):
         edge_feat : Tensor, optional
             `(E, edge_dim)`, edge features, for a layer with `edge_dim`.
         get_attention : bool
-            Also return the attention weights.
+            Also return the attention weights, `(E, num_heads)`, by edge id; zero for edges into
+            destinations outside `frontier`.
 
         Returns
         -------
         Tensor
             `(N_dst, out_feats)` or `(A, out_feats)`
-        Tensor
-            With `get_attention`: `(E, num_heads)`, by edge id; zero for edges into destinations
-            outside `frontier`.
 
         Raises
         ------
@@ -298,17 +289,9 @@ class MultiHeadAttention(nn.Module):
 
         Return the result, `(A, out_feats)`, and with `get_attention` the weights, else None.
 
-        Parameters
-        ----------
-        key_value : Tensor or KeyValueMemory
-            From `project` or `in_place_key_value`.
-        count : Tensor, optional
-            Number of active nodes, on the device, if the layer `takes_counts`. The remaining ids in
-            `frontier` are past the last destination.
-        value_shift : Tensor, optional
-            `(num_heads * head_feats,)`, added to every value.
-        layout, rows, frontier, edge_bias, edge_feat, get_attention
-            See `forward`; `rows` are the features of the destinations in `frontier`, or of all.
+        `key_value` is from `project` or `in_place_key_value`; `value_shift`, `(num_heads *
+        head_feats,)`, is added to every value. If the layer `takes_counts`, `count` is the number
+        of active nodes, on the device; the other ids in `frontier` are past the last destination.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -316,7 +299,7 @@ class MultiHeadAttention(nn.Module):
         shift_after = value_shift if sum_to_one and edge_bias is None else None
         query, weights = self._queries(layout, rows, frontier), None
         by_head = (self.num_heads, self.head_feats)
-        edge_options = edge_feature_options(edge_feat, self.edge, by_head)
+        options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
         if isinstance(key_value, KeyValueMemory):
             attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
         else:
@@ -330,7 +313,7 @@ class MultiHeadAttention(nn.Module):
                     layout, query, key, value, frontier=frontier, dropout=dropout
                 )
             else:
-                options: dict[str, Any] = {"edge_bias": edge_bias, **edge_options}
+                options |= {"edge_bias": edge_bias, "dropout": dropout, "backend": self.backend}
                 options["allow_zero_in_degree"] = self.allow_zero_in_degree
                 if not self.has_softmax:
                     if edge_bias is not None or edge_feat is not None:
@@ -338,17 +321,8 @@ class MultiHeadAttention(nn.Module):
                             "attention without softmax does not support edge_bias and edge_feat"
                         )
                     options |= self._options_without_softmax(layout, rows, query, key, frontier)
-                result: Any = edge_attention(
-                    layout,
-                    query,
-                    key,
-                    value,
-                    frontier=frontier,
-                    **options,
-                    dropout=dropout,
-                    get_attention=get_attention,
-                    backend=self.backend,
-                )
+                options |= {"frontier": frontier, "get_attention": get_attention}
+                result: Any = edge_attention(layout, query, key, value, **options)
                 attended, weights = result if isinstance(result, tuple) else (result, None)
         out = attended.flatten(1) if shift_after is None else attended.flatten(1) + shift_after
         return self.output(out), weights
@@ -405,11 +379,7 @@ class MultiHeadAttention(nn.Module):
 def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
 ) -> dict[str, Any]:
-    """Return the options of `edge_attention` for edge features that `layer` maps to keys.
-
-    For a plain linear map without bias its weight is passed, so that `edge_attention` need not
-    store the mapped features of all edges.
-    """
+    """Return the options of `edge_attention` for edge features that `layer` maps to keys."""
     if (feat is None) != (layer is None):
         raise ValueError(
             "edge features are required if the layer has an edge_dim, and refused otherwise; got "
@@ -418,6 +388,7 @@ def edge_feature_options(
         )
     if feat is None or layer is None:
         return {}
+    # With the weight alone, `edge_attention` need not store the mapped features of all edges.
     if is_plain_linear(layer, kind) and getattr(layer, "bias", None) is None:
         weight: Tensor = layer.weight  # type: ignore[assignment]
         return {"edge_feat": feat, "edge_map": weight.unflatten(0, by_head)}

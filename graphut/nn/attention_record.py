@@ -16,18 +16,9 @@ from graphut.attention.ragged import starts
 class AttentionRecord:
     """The attention weights of one layer in each step.
 
-    Parameters
-    ----------
-    layout : EdgeLayout
-        The edges. `layout.in_edges()` returns destination, source and id of each edge.
-    weights : sequence of Tensor
-        `(E, H)` for each step, by edge id. For each head, the weights of all in-edges of a node sum
-        to one, except for dropout in training. They are zero for nodes that the step did not
-        compute.
-
     Examples
     --------
-    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit
+    >>> from graphut.nn import AdaptiveRecurrence
     >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
     >>> from graphut.topology import Causal
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
@@ -39,7 +30,8 @@ class AttentionRecord:
     torch.Size([3, 2, 2, 2])
     """
 
-    layout: EdgeLayout
+    layout: EdgeLayout  #: `layout.in_edges()` returns destination, source and id of each edge
+    #: `(E, H)` for each step, by edge id: zero for edges into nodes that the step did not compute
     weights: Sequence[Tensor]
 
     def dense(self, sentence: int = 0) -> Tensor:

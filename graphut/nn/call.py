@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
+from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.attention_record import AttentionRecord
 from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.context import GraphContext
@@ -164,19 +165,16 @@ def _fast_paths(
     if record or is_capturing() or context.blocks or by_edge or settings.calls_steps:
         return plain
     wakes = isinstance(settings.rule, EventDriven)
-    attention = [
-        (layer, layout)
-        for step in settings.steps
-        for layer, layout in (
-            (step.attention, context.layout),
-            (step.cross_attention, context.cross_layout),
-        )
-        if layer is not None and layout is not None
-    ]
-    if not wakes and all(layer.takes_counts(layout, feat) for layer, layout in attention):
+    attention = [step.attention for step in settings.steps]
+    if not all(isinstance(each, MultiHeadAttention) for each in attention):
+        return plain
+    used = [(each, context.layout) for each in attention]
+    if (between := context.cross_layout) is not None:
+        used += [(step.cross_attention, between) for step in settings.steps if step.cross_attention]
+    if not wakes and all(each.takes_counts(layout, feat) for each, layout in used):
         return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
     # All steps must agree: one may be in training mode and another in evaluation mode.
-    tables = [s.attention.in_place_key_value(context.layout, feat) for s in settings.steps]
+    tables = [each.in_place_key_value(context.layout, feat) for each in attention]
     context.in_place = tables[0] if all(table is not None for table in tables) else None
     return plain
 
@@ -198,8 +196,11 @@ def _batch(
 
 
 def _ponder(settings: LoopSettings, context: GraphContext, found: LoopOutput) -> Ponder:
-    step, record = settings.step(1), found.waking
-    max_steps = settings.max_steps if record is None else len(record.frontier_sizes)
+    step, max_steps, of_waking = settings.step(1), settings.max_steps, {}
+    if found.waking is not None:
+        of_waking = found.waking._asdict()
+        del of_waking["updates"]  # the steps
+        max_steps = len(found.waking.round_sizes)
     return Ponder(
         steps=found.steps,
         remainder=found.remainder,
@@ -212,7 +213,7 @@ def _ponder(settings: LoopSettings, context: GraphContext, found: LoopOutput) ->
         key_value_flops=step.attention.key_value_flops,
         edge_flops=step.attention.edge_flops,
         encoded_flops=0 if context.encoded is None else context.encoded.flops,
-        waking=record,
+        **of_waking,
     )
 
 

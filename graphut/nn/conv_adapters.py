@@ -25,17 +25,8 @@ class LayerAsConv(nn.Module):
     An `edge_index` is sorted in every call. If the edges do not change, create a layout once with
     `from_edge_index` and pass it as the graph.
 
-    Parameters
-    ----------
-    layer : Module
-        `MultiHeadAttention`, `UniversalTransformerStep`, `AdaptiveRecurrence`, or another module
-        that is called with a graph and features.
-
-    Attributes
-    ----------
-    ponder : Ponder or None
-        The record of the last call of an `AdaptiveRecurrence`. It is not copied or saved with the
-        module.
+    After a call of an `AdaptiveRecurrence`, the attribute `ponder` is its record, which is not
+    copied or saved with the module.
 
     Examples
     --------
@@ -62,19 +53,10 @@ class LayerAsConv(nn.Module):
     def forward(self, *args: Any, **options: Any) -> Any:
         """Call the layer.
 
-        Parameters
-        ----------
-        *args
-            `graph, x`, or `x, edge_index`, or `x, edge_index, edge_attr`. `x` is `(N, F)`, or a
-            pair with the features of sources and destinations. `edge_attr` is `(E, edge_dim)`.
-        **options
-            With an `edge_index`, `batch` is `(N,)`, the graph of each node. Other options, such as
-            `edge_bias` and `get_attention`, are passed to the layer.
-
-        Returns
-        -------
-        Tensor
-            The output, or a tuple of the output and the results that the options ask for.
+        Arguments are `graph, x`, or `x, edge_index`, or `x, edge_index, edge_attr`. `x` is
+        `(N, F)`, or a pair with the features of sources and destinations; `edge_attr` is
+        `(E, edge_dim)`. With an `edge_index`, the option `batch` is `(N,)`, the graph of each node.
+        Other options, such as `get_attention`, are passed to the layer.
         """
         pyg = bool(args) and isinstance(
             args[0][0] if isinstance(args[0], tuple) else args[0], Tensor
@@ -134,7 +116,7 @@ def from_edge_index(
         `(2, E)` int64. Arguments with a row for each edge, such as `edge_bias`, have the same
         order.
     num_nodes : int or pair of int
-        Number of nodes, or the numbers of sources and of targets of a bipartite graph.
+        A pair is for a bipartite graph: the numbers of sources and of targets.
     batch : Tensor, optional
         `(num_nodes,)`, the graph of each node, sorted, as PyG's loaders return it.
 
@@ -202,8 +184,6 @@ class ConvAsAttention(nn.Module):
         and of destinations; a layer of PyG with such a pair and an `edge_index`. It must return
         `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`. In-edges are ordered by source,
         which matters only for `SAGEConv` with an LSTM.
-    feats : int
-        Features of a node.
 
     Raises
     ------
@@ -258,13 +238,6 @@ class ConvAsAttention(nn.Module):
     def project(self, feat_src: Tensor) -> Tensor:
         """Return the features unchanged."""
         return feat_src
-
-    def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return False: DGL and PyG need the number of rows on the host."""
-        return False
-
-    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
-        """Return None: the convolution needs the features as one tensor."""
 
     def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
         """Call the convolution on a graph, with the options of `attend`."""

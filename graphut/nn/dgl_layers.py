@@ -27,21 +27,13 @@ class DotGATConv(nn.Module):
     ----------
     in_feats : int or pair of int
         Features of a node. With a pair, sources and destinations have separate linear maps.
-    out_feats, num_heads : int
-        Features of a head, `D`, and number of heads, `H`.
-    feat_drop, attn_drop : float
-        Dropout probabilities of features and of attention weights.
     negative_slope : float
         Ignored: dot products have no LeakyReLU.
-    residual : bool
-        Add the features of the destination, projected to `H * D` features if necessary.
-    activation : callable, optional
-        Applied to the result.
     allow_zero_in_degree : bool
         Return zeros for a node without in-edges, before residual and bias, instead of raising an
         error.
-    bias : bool
-        Add a learned bias.
+    out_feats, num_heads, feat_drop, attn_drop, residual, activation, bias
+        See `dgl.nn.GATConv`.
     share_projection : bool
         Use one linear map for keys and values, and for queries if `in_feats` is an int. If False,
         queries, keys and values have separate maps, as in `MultiHeadAttention`.
@@ -120,22 +112,19 @@ class DotGATConv(nn.Module):
 
         Parameters
         ----------
-        graph : DGLGraph or EdgeLayout
-            A homogeneous or bipartite graph, or a block.
         feat : Tensor or pair of Tensor
-            `(N, *, in_feats)`, or a pair for sources and destinations. For a block, a single tensor
-            holds the features of its sources; the first of them are its destinations.
+            `(N, *, in_feats)`, or a pair for sources and destinations.
         edge_weight : Tensor, optional
             `(E,)`, multiplied to the attention weights after the softmax.
-        get_attention : bool
-            Also return the attention weights.
+        graph, get_attention
+            See `MultiHeadAttention`.
 
         Returns
         -------
         Tensor
-            `(N_dst, *, H, D)`
+            `(N_dst, *, num_heads, out_feats)`
         Tensor
-            With `get_attention`: `(E, *, H, 1)`.
+            With `get_attention`: `(E, *, num_heads, 1)`.
 
         Raises
         ------

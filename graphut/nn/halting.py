@@ -19,8 +19,6 @@ class HaltingUnit(nn.Module):
 
     Parameters
     ----------
-    in_feats : int
-        Features of a node.
     bias_init : float
         Initial value of `b`. It should be negative, because a model that halts early at first may
         not learn to take more steps.
@@ -32,7 +30,6 @@ class HaltingUnit(nn.Module):
 
     Examples
     --------
-    >>> import torch
     >>> HaltingUnit(8, bias_init=-1.0)(torch.zeros(2, 8)).detach()
     tensor([0.2689, 0.2689])
     """
@@ -104,7 +101,6 @@ class ScheduledHalting(nn.Module):
 
     Examples
     --------
-    >>> import torch
     >>> halting = ScheduledHalting(torch.tensor([1, 3]))
     >>> halting(torch.zeros(2, 8), torch.tensor([0, 1]), step=1)
     tensor([1.0000, 0.0100])

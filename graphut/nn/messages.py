@@ -38,10 +38,8 @@ class MessageAggregation(nn.Module):
 
     Parameters
     ----------
-    feats : int
-        Features of a node.
     aggregators : sequence of {"max", "sum"}
-        The aggregators.
+        One or both.
     attention : MultiHeadAttention, optional
         Attention to add, with `feats` features in and out. Only it uses edge biases and edge
         features.
@@ -137,39 +135,22 @@ class MessageAggregation(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the results of all destinations, or of those in `frontier`.
 
-        Parameters
-        ----------
-        graph : DGLGraph or EdgeLayout
-            The edges. In a block, the destinations are the first sources.
-        feat : Tensor
-            `(N_src, feats)`, features of the sources.
-        frontier : Tensor, optional
-            `(A,)` sorted ids of the destinations to compute; all by default.
-        **options
-            `edge_bias`, `edge_feat` and `get_attention` of `MultiHeadAttention`.
-
-        Returns
-        -------
-        Tensor
-            `(N_dst, feats)` or `(A, feats)`
-        Tensor
-            With `get_attention`: the attention weights, `(E, num_heads)`.
+        Arguments and results are those of `MultiHeadAttention` for one tensor of features.
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
         if frontier is not None:
             check_frontier(layout, frontier)
-        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
-        if self.attention is None or not self.has_hooked_parts:
+        if self.attention is not None and self.has_hooked_parts:
+            found = self.attention(layout, feat, frontier=frontier, **options)
+            out, weights = found if isinstance(found, tuple) else (found, None)
+            out = out + self.aggregate(layout, self.message(feat).relu(), frontier)
+        else:
+            rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
             out, weights = self.attend(
                 layout, rows, self.project(feat), frontier=frontier, **options
             )
-            return out if weights is None else (out, weights)
-        found = self.attention(layout, feat, frontier=frontier, **options)
-        messages = self.aggregate(layout, self.message(feat).relu(), frontier)
-        if isinstance(found, tuple):
-            return found[0] + messages, found[1]
-        return found + messages
+        return out if weights is None else (out, weights)
 
     plain_forward = forward  # for `is_hooked`
 
@@ -180,13 +161,6 @@ class MessageAggregation(nn.Module):
             return messages
         return torch.cat([self.attention.project(feat_src), messages], 1)
 
-    def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return False: `attend` needs to know the number of rows."""
-        return False
-
-    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> None:
-        """Return None: the table has more than keys and values."""
-
     def attend(
         self,
         layout: EdgeLayout,
@@ -194,7 +168,6 @@ class MessageAggregation(nn.Module):
         projected: Tensor,
         *,
         frontier: Tensor | None = None,
-        count: None = None,
         value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
@@ -237,14 +210,6 @@ def reduce_messages(
 
     For the reductions "max" and "sum", `messages` has `(N_src, D)` messages that are not negative.
     The result has `(A, D)`, or `(N_dst, D)` without a frontier, 0 for nodes without in-edges.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal
-    >>> messages = torch.tensor([[1.0], [3.0], [2.0]])
-    >>> found = reduce_messages(Causal().layout([3]), {"max": messages, "sum": messages})
-    >>> found["max"].flatten(), found["sum"].flatten()
-    (tensor([1., 3., 3.]), tensor([1., 4., 6.]))
     """
     wide = {
         name: part.to(torch.promote_types(part.dtype, torch.float32))

@@ -51,47 +51,15 @@ class WakingRecord(NamedTuple):
     last_change: Tensor  # (N_dst,) the last round that changed its shown state, or 0
     rounds: Tensor  # (G,) rounds of each graph with a non-empty frontier
     quiescent: Tensor  # (G,) False for graphs that still changed in the last round
-    frontier_sizes: list[int]  # of each round
+    round_sizes: list[int]  # number of active nodes in each round
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ponder:
     """The record of a call of `AdaptiveRecurrence`.
 
-    Parameters
-    ----------
-    steps : Tensor
-        `(N,)` int64, the step at which each node halted, :math:`N_i`; with `EventDriven`, how often
-        it computed.
-    remainder : Tensor
-        `(N,)`, the remainder :math:`R_i`; zero for rules without one.
-    cost : Tensor
-        Ponder cost, a scalar: the mean over nodes of the rule's cost. With `ACT` this is the mean
-        of :math:`N_i + R_i` (arXiv 1603.08983, Eq. 12); only :math:`R_i` has a gradient.
-    max_steps : int
-        The largest number of steps.
-    work : FlopCount
-        The nodes and edges that were computed.
-    layouts : sequence of EdgeLayout
-        Edges of self-attention in each of `max_steps` steps.
-    cross_layout : EdgeLayout or None
-        Edges of cross-attention.
-    node_flops, key_value_flops, edge_flops : int
-        Floating-point operations for a computed node, a projection to keys and values, and an
-        in-edge of a computed node.
-    encoded_flops : int
-        Floating-point operations for projections of the encoder's output.
-    attention, cross_attention : AttentionRecord, optional
-        With `get_attention=True`, except for sampled blocks: the attention weights of each step.
-    halting : Tensor, optional
-        With `get_attention=True` and a halting module: `(steps taken, N)` halting probabilities,
-        NaN for nodes that have halted.
-    waking : WakingRecord, optional
-        The record of `EventDriven`.
-
     Examples
     --------
-    >>> import torch
     >>> from graphut.nn import AdaptiveRecurrence, ScheduledHalting
     >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
     >>> from graphut.topology import Complete
@@ -104,41 +72,33 @@ class Ponder:
     (tensor(18), tensor(36))
     """
 
+    #: `(N,)` int64, the step at which each node halted, :math:`N_i`; with `EventDriven`, how often
+    #: it computed
     steps: Tensor
-    remainder: Tensor
+    remainder: Tensor  #: `(N,)`, the remainder :math:`R_i`; zero for rules without one
+    #: Ponder cost, a scalar: the mean over nodes of the rule's cost. With `ACT` this is the mean of
+    #: :math:`N_i + R_i` (arXiv 1603.08983, Eq. 12); only :math:`R_i` has a gradient.
     cost: Tensor
-    max_steps: int
-    work: FlopCount
-    layouts: Sequence[EdgeLayout]
-    cross_layout: EdgeLayout | None = None
-    node_flops: int
-    key_value_flops: int
-    edge_flops: int
-    encoded_flops: int = 0
+    max_steps: int  #: the largest number of steps
+    work: FlopCount  #: the nodes and edges that were computed
+    layouts: Sequence[EdgeLayout]  #: edges of self-attention in each of `max_steps` steps
+    cross_layout: EdgeLayout | None = None  #: edges of cross-attention
+    node_flops: int  #: floating-point operations for a computed node
+    key_value_flops: int  #: for a projection to keys and values
+    edge_flops: int  #: for an in-edge of a computed node
+    encoded_flops: int = 0  #: for all projections of the encoder's output
+    #: with `get_attention=True`, except for sampled blocks: the weights of each step
     attention: AttentionRecord | None = None
     cross_attention: AttentionRecord | None = None
+    #: with `get_attention=True` and a halting module: `(steps taken, N)` halting probabilities, NaN
+    #: for nodes that have halted
     halting: Tensor | None = None
-    waking: WakingRecord | None = None
-
-    @property
-    def last_change(self) -> Tensor | None:
-        """`(N,)` int64, with `EventDriven`: the last round that changed each node, or 0."""
-        return None if self.waking is None else self.waking.last_change
-
-    @property
-    def rounds(self) -> Tensor | None:
-        """`(G,)` int64, with `EventDriven`: the rounds of each graph with a non-empty frontier."""
-        return None if self.waking is None else self.waking.rounds
-
-    @property
-    def quiescent(self) -> Tensor | None:
-        """`(G,)` bool, with `EventDriven`: False for graphs cut off at the last round."""
-        return None if self.waking is None else self.waking.quiescent
-
-    @property
-    def shown(self) -> Tensor | None:
-        """`(N, d)`, with `EventDriven`: the last shown states, from which `resume` continues."""
-        return None if self.waking is None else self.waking.shown
+    # With `EventDriven`, see `WakingRecord`:
+    shown: Tensor | None = None  #: `(N, d)`, the last shown states, from which `resume` continues
+    last_change: Tensor | None = None  #: `(N,)` int64, the last round that changed a node, or 0
+    rounds: Tensor | None = None  #: `(G,)` int64, rounds of a graph with a non-empty frontier
+    quiescent: Tensor | None = None  #: `(G,)` bool, False for graphs cut off at the last round
+    round_sizes: Sequence[int] | None = None  #: number of active nodes in each round
 
     @property
     def mean_steps(self) -> Tensor:
@@ -148,8 +108,8 @@ class Ponder:
     @property
     def frontier_sizes(self) -> Tensor:
         """`(max_steps,)`, number of active nodes in each step, or round of `EventDriven`."""
-        if self.waking is not None:
-            return torch.tensor(self.waking.frontier_sizes, dtype=torch.int64)
+        if self.round_sizes is not None:
+            return torch.tensor(self.round_sizes, dtype=torch.int64)
         step = torch.arange(1, self.max_steps + 1, device=self.steps.device)
         return (self.steps[:, None] >= step).sum(0)
 

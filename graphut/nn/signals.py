@@ -21,13 +21,8 @@ Signal: TypeAlias = Callable[[Tensor], Tensor]
 class SinusoidalSignal(nn.Module):
     """Sines and cosines of a coordinate, see `coordinate_signal`.
 
-    Parameters
-    ----------
-    dim : int
-        Features of the signal.
-    count_from : int
-        Number of the first position or step in the formula: 1 (arXiv 1807.03819) or 0. Callers
-        count from 1 in both cases.
+    The first position or step is the number `count_from` in the formula: 1 (arXiv 1807.03819) or 0.
+    Callers count from 1 in both cases.
 
     Examples
     --------
@@ -62,19 +57,10 @@ class SinusoidalSignal(nn.Module):
 
 
 class LearnedSignal(nn.Embedding):
-    """Table with a learned row for each coordinate.
+    """Table with a learned row for each of `size` coordinates, from `first` on.
 
-    Coordinates are checked in every call, so the host waits for the GPU. A coordinate without a row
-    raises `ValueError`.
-
-    Parameters
-    ----------
-    size : int
-        Number of rows.
-    dim : int
-        Features of the signal.
-    first : int
-        Coordinate of the first row. Positions and steps are counted from 1.
+    Positions and steps are counted from 1. Coordinates are checked in every call, so the host waits
+    for the GPU. A coordinate without a row raises `ValueError`.
 
     Examples
     --------
@@ -105,10 +91,7 @@ class LearnedSignal(nn.Embedding):
 def make_signal(
     which: Signal | str | None, name: str, dim: int, size: int | None = None
 ) -> Signal | None:
-    """Return the signal for the value `which` of the argument `name`.
-
-    The value "learned" is accepted if the number of rows, `size`, is given.
-    """
+    """Return the signal for the value `which` of the argument `name`; "learned" needs a `size`."""
     if which is None or callable(which):
         return which
     if which in ("sinusoidal", "sinusoidal0"):
@@ -170,26 +153,10 @@ def coordinate_signal(
         S(x)_{2j} = \sin(x / 10000^{2j/d}), \qquad S(x)_{2j+1} = \cos(x / 10000^{2j/d})
 
     Angles are computed in float64 and not read from a table, so position 10^6 is as exact as
-    position 1.
-
-    Parameters
-    ----------
-    values : Tensor or float
-        Coordinates, of any shape.
-    dim : int
-        Features of the signal, at least 1.
-    dtype : torch.dtype
-        Dtype of the result.
-
-    Returns
-    -------
-    Tensor
-        The shape of `values`, followed by `dim`.
+    position 1. The result has the shape of `values`, followed by `dim`.
 
     Examples
     --------
-    >>> coordinate_signal(0, 4)
-    tensor([0., 1., 0., 1.])
     >>> coordinate_signal(torch.arange(1, 4), 8).shape
     torch.Size([3, 8])
     """

@@ -58,10 +58,6 @@ class UniversalTransformerStep(nn.Module):
     output_norm : bool
         With `norm="pre"`: add the output norm. In a sequence of steps with separate weights, only
         the last step has one.
-    norm_eps : float
-        The `eps` of each LayerNorm.
-    copy_gate : CopyGate, optional
-        The gate.
 
     Raises
     ------
@@ -73,9 +69,8 @@ class UniversalTransformerStep(nn.Module):
 
     Examples
     --------
-    >>> import torch
     >>> from graphut.topology import Complete
-    >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition
+    >>> from graphut.nn import PositionwiseTransition
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
     >>> step(Complete().graph([3, 2]), torch.randn(5, 8)).shape
     torch.Size([5, 8])
@@ -149,30 +144,18 @@ class UniversalTransformerStep(nn.Module):
 
         Parameters
         ----------
-        graph : DGLGraph or EdgeLayout
-            The edges of self-attention. The destinations are the sources, or, in a block, the first
-            sources.
         feat : Tensor
             `(N_src, d)`, states with their signals, `y`. A pair of them and their first `N_dst`
             rows is accepted too, for `dgl.nn.HeteroGraphConv`.
-        frontier : Tensor, optional
-            `(A,)` sorted ids of the nodes to compute; all by default. A convolution reads zeros for
-            other nodes.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the encoder's nodes, and the encoder's output, `m`.
-        edge_bias : Tensor, optional
-            `(E,)` or `(E, num_heads)`, added to the scores of self-attention.
-        edge_feat : Tensor, optional
-            `(E, edge_dim)`, for self-attention with `edge_dim`.
-        get_attention : bool
-            Also return the weights of self-attention.
+        graph, frontier, edge_bias, edge_feat, get_attention
+            See `MultiHeadAttention`. A convolution reads zeros for nodes outside `frontier`.
 
         Returns
         -------
         Tensor
             `(N_dst, d)` or `(A, d)`, new states.
-        Tensor
-            With `get_attention`: `(E, num_heads)`.
 
         Raises
         ------

@@ -48,10 +48,8 @@ class PositionwiseTransition(_Transition):
 
     Parameters
     ----------
-    in_feats : int
-        Features of a node, in the input and in the output.
-    hidden_feats : int
-        Features of the hidden layer.
+    in_feats, hidden_feats : int
+        Features of a node, in the input and in the output, and of the hidden layer.
     activation : Module, optional
         The activation; ReLU by default.
     dropout : float
@@ -59,7 +57,6 @@ class PositionwiseTransition(_Transition):
 
     Examples
     --------
-    >>> import torch
     >>> from graphut.topology import Complete
     >>> PositionwiseTransition(8, 32)(Complete().graph([3]), torch.randn(3, 8)).shape
     torch.Size([3, 8])
@@ -79,10 +76,9 @@ class PositionwiseTransition(_Transition):
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """Apply the network to all nodes, or to the nodes in `frontier`.
+        """Apply the network to features `(N, in_feats)`, or to the rows `frontier`, `(A,)`.
 
-        `feat` is `(N, in_feats)`, `frontier` `(A,)` ids. The graph is ignored, because the result
-        for a node does not depend on other nodes.
+        The graph is ignored, because the result for a node does not depend on other nodes.
         """
         return self.layers(feat if frontier is None else feat[frontier])
 
@@ -100,16 +96,12 @@ class SeparableConvTransition(_Transition):
 
     Parameters
     ----------
-    in_feats, hidden_feats : int
-        Features of a node, and of the hidden layer.
     kernel_size : int
         Number of tokens under the filter; odd unless `causal`.
     causal : bool
         Let the filter end at the token, instead of centering it there.
-    activation : Module, optional
-        The activation; ReLU by default.
-    dropout : float
-        Dropout probability of the hidden features.
+    in_feats, hidden_feats, activation, dropout
+        See `PositionwiseTransition`.
 
     Raises
     ------
@@ -118,7 +110,6 @@ class SeparableConvTransition(_Transition):
 
     Examples
     --------
-    >>> import torch
     >>> from graphut.topology import Complete
     >>> conv = SeparableConvTransition(8, 32, kernel_size=3)
     >>> conv(Complete().graph([3, 2]), torch.randn(5, 8)).shape
@@ -202,18 +193,10 @@ class CopyGate(_Transition):
     .. math:: g(c) = \sigma(W_2 \, \phi(W_1 c + b_1) + b_2)
 
     From arXiv 2110.07732, Eq. 5. The bias :math:`b_2` is initialized to -3, so that most features
-    are copied at first.
-
-    Parameters
-    ----------
-    in_feats : int
-        Features of a node, and of the hidden layer.
-    dropout : float
-        Dropout probability of the hidden features.
+    are copied at first. The hidden layer has `in_feats` features too, with `dropout`.
 
     Examples
     --------
-    >>> import torch
     >>> CopyGate(8)(torch.zeros(1, 8))[0, 0]
     tensor(0.0474, grad_fn=<SelectBackward0>)
     """

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
+from graphut.nn.rules.base import Decision, HaltingRule, Memory, StepRows
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,6 @@ class ACT(HaltingRule):
     ----------
     threshold : float
         Sum of probabilities at which a node halts, in `(0, 1]`.
-    halt_from : {"input", "output"}
-        The state that the halting module reads: before or after the step.
     weighting : {"sum", "ema", "last"}
         The output of a node: the weighted sum of its states, the running average of tensor2tensor,
         or the state at halting.
@@ -39,6 +37,7 @@ class ACT(HaltingRule):
     """
 
     name: ClassVar[str] = "act"
+    num_sums: ClassVar[int] = 1  # of the probabilities
     threshold: float = 0.99
     halt_from: str = "input"
     weighting: str = "sum"
@@ -48,14 +47,9 @@ class ACT(HaltingRule):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
+        self.check_share("threshold")
         self.check_one_of("weighting", "sum", "ema", "last")
         self.check_one_of("cost", "steps+remainder", "remainder")
-
-    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the sum of the probabilities, in float32 or wider."""
-        wide = torch.promote_types(rows.dtype, torch.float32)
-        return (rows.new_zeros(len(rows), dtype=wide),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Halt the rows whose sum reaches the threshold."""
@@ -71,19 +65,12 @@ class ACT(HaltingRule):
 
 @dataclass(frozen=True)
 class Threshold(HaltingRule):
-    """Halt at the first step whose halting probability reaches `threshold`.
+    """Halt at the first step whose halting probability reaches `threshold`, in `(0, 1]`.
 
     The output is the state at halting, and the ponder cost is 0. Use it in evaluation, after
     training with `ACT`, `PonderNet` or `FixedDepth`; or after training the probability with the
     rows of `get_steps=True` to predict whether the answer read from a state is correct (as in "Less
     is More", arXiv 2510.04871).
-
-    Parameters
-    ----------
-    threshold : float
-        The probability, in `(0, 1]`.
-    halt_from : {"input", "output"}
-        The state that the halting module reads: before or after the step.
 
     Examples
     --------
@@ -98,7 +85,7 @@ class Threshold(HaltingRule):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
+        self.check_share("threshold")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Halt the rows whose probability reaches the threshold."""

@@ -79,13 +79,15 @@ class Decision(NamedTuple):
 class HaltingRule(ABC):
     """Base class of halting rules, which are frozen dataclasses without learned parameters.
 
-    A subclass defines `decide`, and `start` if it has a memory. It sees the active nodes only. In
-    step `max_steps` every node halts, whatever the rule decides. A rule with a `name` can be used
-    in `parse_rule` and in the configurations of models.
+    A subclass defines `decide`, and `num_sums` or `start` if it has a memory. It sees the active
+    nodes only. In step `max_steps` every node halts, whatever the rule decides. A rule with a
+    `name` can be used in `parse_rule` and in the configurations of models.
+
+    Most rules have a setting `halt_from`, "input" or "output": the halting module reads the state
+    before or after the step.
 
     Examples
     --------
-    >>> import torch
     >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, MultiHeadAttention
     >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
     >>> from graphut.topology import Complete
@@ -104,10 +106,11 @@ class HaltingRule(ABC):
     name: ClassVar[str] = ""
     uses_probability: ClassVar[bool] = True  #: True if it needs a halting module
     needs_members: ClassVar[bool] = False  #: True if `start` needs the graphs of the nodes
+    num_sums: ClassVar[int] = 0  #: number of sums in the memory, `(A,)` in float32 or wider, from 0
     # Not annotated, so that a rule can have them as fields.
     #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (the last state)
     weighting = "last"
-    halt_from = "input"  #: the state that the halting module reads: before or after the step
+    halt_from = "input"
 
     def __init_subclass__(cls) -> None:
         """Register the rule under its name."""
@@ -124,7 +127,8 @@ class HaltingRule(ABC):
         Tensors `(A, ...)` follow the rows of the frontier; other values stay. `members` are the
         graphs of the rows, for a rule with `needs_members`.
         """
-        return ()
+        wide = torch.promote_types(rows.dtype, torch.float32)
+        return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
         """Return the value that `decide` compares, `(A,)`; `Global` averages it over a graph."""
@@ -133,11 +137,7 @@ class HaltingRule(ABC):
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return the decision and the new memory.
-
-        `memory` is the result of `start` or of the last call, and `measure` `(A,)` the result of
-        the method `measure`.
-        """
+        """Return the decision and the new memory, from the result of the method `measure`."""
 
     def for_evaluation(self) -> HaltingRule:
         """Return the rule for evaluation after training with this rule."""
@@ -178,6 +178,10 @@ class HaltingRule(ABC):
         """Raise `ValueError` unless the value of the setting is known."""
         self.check(name, getattr(self, name) in known, f"be one of {', '.join(map(repr, known))}")
 
+    def check_share(self, name: str) -> None:
+        """Raise `ValueError` unless the value of the setting is in `(0, 1]`."""
+        self.check(name, 0.0 < getattr(self, name) <= 1.0, "lie in (0, 1]")
+
 
 @dataclass(frozen=True)
 class FixedDepth(HaltingRule):
@@ -185,11 +189,6 @@ class FixedDepth(HaltingRule):
 
     With a halting module, `get_steps=True` returns its probabilities, so that it can be trained for
     another rule.
-
-    Parameters
-    ----------
-    halt_from : {"input", "output"}
-        The state that the halting module reads: before or after the step.
 
     Examples
     --------

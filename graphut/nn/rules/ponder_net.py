@@ -33,8 +33,6 @@ class PonderNet(HaltingRule):
         Probability that a step is the last, in `(0, 1)`; the expected depth is `1 / prior`.
     beta : float
         Weight of the divergence.
-    halt_from : {"input", "output"}
-        The state that the halting module reads: before or after the step.
 
     Examples
     --------
@@ -43,6 +41,7 @@ class PonderNet(HaltingRule):
     """
 
     name: ClassVar[str] = "ponder_net"
+    num_sums: ClassVar[int] = 2  # of the weights, and of the terms of the divergence
     weighting = "sum"
     threshold: float = 0.95
     prior: float = 0.2
@@ -52,15 +51,9 @@ class PonderNet(HaltingRule):
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        self.check("threshold", 0.0 < self.threshold <= 1.0, "lie in (0, 1]")
+        self.check_share("threshold")
         self.check("prior", 0.0 < self.prior < 1.0, "lie in (0, 1)")
         self.check("beta", self.beta >= 0.0, "be 0 or more")
-
-    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the sums of the weights and of the terms of the divergence."""
-        wide = torch.promote_types(rows.dtype, torch.float32)
-        zeros = rows.new_zeros(len(rows), dtype=wide)
-        return zeros, zeros
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Halt the rows whose weights sum to the threshold."""
@@ -87,14 +80,7 @@ class PonderNet(HaltingRule):
 class Quantile(HaltingRule):
     """Halt when the cumulative halting probability of PonderNet reaches `q`.
 
-    The output is the state at halting.
-
-    Parameters
-    ----------
-    q : float
-        The probability, in `(0, 1]`.
-    halt_from : {"input", "output"}
-        The state that the halting module reads: before or after the step.
+    The output is the state at halting. `q` lies in `(0, 1]`.
 
     Examples
     --------
@@ -103,18 +89,14 @@ class Quantile(HaltingRule):
     """
 
     name: ClassVar[str] = "quantile"
+    num_sums: ClassVar[int] = 1  # the cumulative probability
     q: float = 0.5
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
         """Check the settings."""
         super().__post_init__()
-        self.check("q", 0.0 < self.q <= 1.0, "lie in (0, 1]")
-
-    def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the cumulative halting probability."""
-        wide = torch.promote_types(rows.dtype, torch.float32)
-        return (rows.new_zeros(len(rows), dtype=wide),)
+        self.check_share("q")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Halt the rows whose cumulative probability reaches `q`."""
@@ -129,13 +111,6 @@ class Sampled(HaltingRule):
 
     The draw is a function of the seed, the sequence (or graph) in the batch, the position in it and
     the step; no generator is used. The output is the state at halting.
-
-    Parameters
-    ----------
-    seed : int
-        The seed.
-    halt_from : {"input", "output"}
-        The state that the halting module reads: before or after the step.
 
     Examples
     --------

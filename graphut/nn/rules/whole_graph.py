@@ -22,11 +22,6 @@ class Global(HaltingRule):
     halts whole graphs too. Graphs come from the DGL batch or from `graph_ids`. A causal decoder
     cannot use the rule, because the depth of a token would depend on later tokens.
 
-    Parameters
-    ----------
-    rule : HaltingRule
-        The inner rule.
-
     Examples
     --------
     >>> from graphut.nn.rules.convergence import Convergence
