@@ -16,7 +16,7 @@ from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.geometric import geometric_bias
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
-from graphut.nn.checks import check_feat, check_one_feat
+from graphut.nn.checks import check_feat, check_same_nodes
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -227,7 +227,7 @@ class MultiHeadAttention(nn.Module):
             feat_src, feat_dst = feat
             check_feat(feat_src, "source", layout.num_src, self.in_feats[0], self)
         else:
-            check_one_feat(graph)
+            check_same_nodes(graph, "pass a pair of features: (source, destination features)")
             check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
             # A block's destinations are its first sources; elsewhere the two are the same nodes.
             feat_src, feat_dst = feat, feat[: layout.num_dst]

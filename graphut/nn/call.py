@@ -23,11 +23,10 @@ from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import gpu_frontier
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.loop import run_loop
-from graphut.nn.loop_state import Frontier, FrontierRows, LoopOutput, LoopSettings, LoopState
+from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopSettings, LoopState
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven
 from graphut.nn.rules.base import batch_index
-from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 from graphut.nn.waking import Start
 
@@ -51,8 +50,12 @@ def call_recurrence(
 ) -> tuple[Any, ...]:
     """Run a recurrence `layer`, with the arguments and results of its `forward`."""
     context = _context(settings, graph, feat, cross, edge_bias, edge_feat)
-    _check_nodes(settings.step(1), context.layout, feat, positions)
-    context.get_attention = get_attention
+    context.get_attention, nodes = get_attention, context.num_src
+    if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
+        raise ValueError(
+            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
+            f"shape {tuple(positions.shape)}"
+        )
     rows: list[FrontierRows] | None = [] if get_attention or get_steps else None
     checks, halting_frontier = _fast_paths(layer, settings, context, feat, record=rows is not None)
     checks.check_features(feat)
@@ -73,9 +76,7 @@ def call_recurrence(
     )
     found = run_loop(state, halting_frontier=halting_frontier, start=start)
     checks.close()
-    ponder = _ponder(settings, context, found)
-    if get_attention and not context.blocks:
-        ponder = replace(ponder, **_attention_records(context, rows or []))
+    ponder = _ponder(settings, context, found, rows)
     asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
     return found.out, ponder, *asked
 
@@ -89,15 +90,21 @@ def _context(
     edge_feat: Any,
 ) -> GraphContext:
     """Return the context of the first step."""
-    if not isinstance(graph, Sequence):
-        check_same_nodes(graph)
-        context = settings.step(1).context(as_layout(graph).to(feat.device), cross)
-    else:
+    step, blocks = settings.step(1), []
+    if isinstance(graph, Sequence):
         blocks = _block_layouts(settings, graph, edge_bias=edge_bias, edge_feat=edge_feat)
         blocks = [block.to(feat.device) for block in blocks]
-        context = settings.step(1).context(blocks[0], cross)
-        context.blocks = blocks
-    context.edge_bias, context.edge_feat = edge_bias, edge_feat
+        context = step.context(blocks[0], cross)
+    else:
+        check_same_nodes(graph)
+        context = step.context(as_layout(graph).to(feat.device), cross)
+    context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
+    if context.num_dst > context.num_src:
+        raise ValueError(
+            f"the graph has {context.num_dst} destination and {context.num_src} source nodes; in a "
+            "recurrence every destination must be a source too"
+        )
+    check_feat(feat, "source", context.num_src, step.attention.in_feats[1], step.attention)
     return context
 
 
@@ -135,26 +142,9 @@ def _block_layouts(
     return layouts
 
 
-def _check_nodes(
-    step: UniversalTransformerStep, layout: EdgeLayout, feat: Tensor, positions: Tensor | None
-) -> None:
-    nodes = layout.num_src
-    if layout.num_dst > nodes:
-        raise ValueError(
-            f"the graph has {layout.num_dst} destination and {nodes} source nodes; in a recurrence "
-            "every destination must be a source too"
-        )
-    check_feat(feat, "source", nodes, step.attention.in_feats[1], step.attention)
-    if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
-        raise ValueError(
-            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
-            f"shape {tuple(positions.shape)}"
-        )
-
-
 def _fast_paths(
     layer: nn.Module, settings: LoopSettings, context: GraphContext, feat: Tensor, *, record: bool
-) -> tuple[FiniteChecks, Callable[[LoopState], Frontier]]:
+) -> tuple[FiniteChecks, Callable[[LoopState], HaltingFrontier]]:
     """Return the checks, and the class of the frontier of nodes that halt.
 
     If all attention supports it, both avoid waiting for the GPU, or else keys and values are
@@ -164,18 +154,19 @@ def _fast_paths(
     by_edge = context.edge_bias is not None or context.edge_feat is not None
     if record or is_capturing() or context.blocks or by_edge or settings.calls_steps:
         return plain
-    wakes = isinstance(settings.rule, EventDriven)
-    attention = [step.attention for step in settings.steps]
-    if not all(isinstance(each, MultiHeadAttention) for each in attention):
-        return plain
-    used = [(each, context.layout) for each in attention]
-    if (between := context.cross_layout) is not None:
-        used += [(step.cross_attention, between) for step in settings.steps if step.cross_attention]
-    if not wakes and all(each.takes_counts(layout, feat) for each, layout in used):
+    layout, between = context.layout, context.cross_layout
+    can_count, tables = not isinstance(settings.rule, EventDriven), []
+    for step in settings.steps:
+        if not isinstance(step.attention, MultiHeadAttention):
+            return plain
+        can_count = can_count and step.attention.takes_counts(layout, feat)
+        if step.cross_attention is not None and between is not None:
+            can_count = can_count and step.cross_attention.takes_counts(between, feat)
+        tables.append(step.attention.in_place_key_value(layout, feat))
+    if can_count:
         return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
     # All steps must agree: one may be in training mode and another in evaluation mode.
-    tables = [each.in_place_key_value(context.layout, feat) for each in attention]
-    context.in_place = tables[0] if all(table is not None for table in tables) else None
+    context.in_place = None if None in tables else tables[0]
     return plain
 
 
@@ -195,12 +186,26 @@ def _batch(
     return batch if graph_ids is None else batch.renamed(graph_ids)
 
 
-def _ponder(settings: LoopSettings, context: GraphContext, found: LoopOutput) -> Ponder:
-    step, max_steps, of_waking = settings.step(1), settings.max_steps, {}
+def _ponder(
+    settings: LoopSettings,
+    context: GraphContext,
+    found: LoopOutput,
+    rows: Sequence[FrontierRows] | None,
+) -> Ponder:
+    step, max_steps = settings.step(1), settings.max_steps
+    records: dict[str, Any] = {}
     if found.waking is not None:
-        of_waking = found.waking._asdict()
-        del of_waking["updates"]  # the steps
+        records |= found.waking._asdict()
+        del records["updates"]  # the steps
         max_steps = len(found.waking.round_sizes)
+    if context.get_attention and not context.blocks:
+        records["attention"] = AttentionRecord(context.layout, context.weights)
+        if (between := context.cross_layout) is not None:
+            records["cross_attention"] = AttentionRecord(between, context.cross_weights)
+        halting = [(r.nodes, r.probability) for r in rows or [] if r.probability is not None]
+        if halting:
+            missing = halting[0][1].new_full((context.num_dst,), torch.nan)
+            records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
     return Ponder(
         steps=found.steps,
         remainder=found.remainder,
@@ -213,17 +218,5 @@ def _ponder(settings: LoopSettings, context: GraphContext, found: LoopOutput) ->
         key_value_flops=step.attention.key_value_flops,
         edge_flops=step.attention.edge_flops,
         encoded_flops=0 if context.encoded is None else context.encoded.flops,
-        **of_waking,
+        **records,
     )
-
-
-def _attention_records(context: GraphContext, rows: Sequence[FrontierRows]) -> dict[str, Any]:
-    """Return the fields of a `Ponder` for `get_attention=True`."""
-    records: dict[str, Any] = {"attention": AttentionRecord(context.layout, context.weights)}
-    if context.cross_layout is not None:
-        records["cross_attention"] = AttentionRecord(context.cross_layout, context.cross_weights)
-    found = [(step.nodes, step.probability) for step in rows if step.probability is not None]
-    if found:
-        missing = found[0][1].new_full((context.num_dst,), torch.nan)
-        records["halting"] = torch.stack([missing.index_copy(0, *step) for step in found])
-    return records

@@ -58,22 +58,17 @@ def check_probability_shape(probability: Tensor, rows: int) -> None:
         )
 
 
-def check_same_nodes(graph: DGLGraph | EdgeLayout) -> None:
+def check_same_nodes(
+    graph: DGLGraph | EdgeLayout,
+    advice: str = "a step needs a graph with one node type, or a block (pass other sources as "
+    "cross= of a decoder)",
+) -> None:
     """Raise for a bipartite graph, because the nodes of a step are sources and destinations."""
-    if types := _two_types(graph):
-        raise ValueError(
-            f"the graph's edges go from {types}; a step needs a graph with one node type, or a "
-            "block (pass other sources as cross= of a decoder)"
-        )
-
-
-def check_one_feat(graph: DGLGraph | EdgeLayout) -> None:
-    """Raise for a bipartite graph, which needs a pair of features."""
-    if types := _two_types(graph):
-        raise ValueError(
-            f"the graph's edges go from {types}; pass a pair of features: "
-            "(source features, destination features)"
-        )
+    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
+        return  # `as_layout` refuses a graph with several edge types
+    source, _, target = graph.canonical_etypes[0]
+    if source != target:
+        raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
 
 
 def check_sharding(*parts: nn.Module | None) -> None:
@@ -93,14 +88,6 @@ def check_sharding(*parts: nn.Module | None) -> None:
                 "processes may take different numbers of steps: call fully_shard on the "
                 "AdaptiveRecurrence, or on a module that contains it, and not inside it"
             )
-
-
-def _two_types(graph: DGLGraph | EdgeLayout) -> str:
-    """Return the node types of a bipartite graph for a message, else ""."""
-    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
-        return ""  # `as_layout` refuses a graph with several edge types
-    source, _, target = graph.canonical_etypes[0]
-    return "" if source == target else f"{source!r} to {target!r} nodes"
 
 
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
@@ -162,17 +149,10 @@ def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_st
         raise ValueError("a step is in the sequence twice; pass one step to share its weights")
     if any(step.output_norm is not None for step in steps[:-1]):
         raise ValueError("only the last step may have an output norm: use output_norm=False")
-    first, *others = (_settings_of(step) for step in steps)
-    for number, other in enumerate(others, 2):
-        if other != first:
+    settings = []
+    for number, step in enumerate(steps, 1):
+        parts = [repr(part) for name, part in step.named_children() if name != "output_norm"]
+        shapes = [(n, x.shape) for n, x in step.named_parameters() if "output_norm" not in n]
+        settings.append((step.extra_repr(), parts, shapes))
+        if settings[0] != settings[-1]:
             raise ValueError(f"step {number} has other settings than the first step")
-
-
-def _settings_of(step: Any) -> tuple[list[str], dict[str, torch.Size]]:
-    parts = [repr(part) for name, part in step.named_children() if name != "output_norm"]
-    weights = {
-        name: weight.shape
-        for name, weight in step.named_parameters()
-        if not name.startswith("output_norm.")
-    }
-    return [step.extra_repr(), *parts], weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphut.nn.frontier import HaltingFrontier
-from graphut.nn.loop_state import Frontier, LoopOutput, LoopState
+from graphut.nn.loop_state import LoopOutput, LoopState
 from graphut.nn.masked import MaskedFrontier
 from graphut.nn.rules.base import FixedDepth
 from graphut.nn.rules.event_driven import EventDriven
@@ -15,7 +15,7 @@ from graphut.nn.waking import Start, WakingFrontier
 def run_loop(
     state: LoopState,
     *,
-    halting_frontier: Callable[[LoopState], Frontier] = HaltingFrontier,
+    halting_frontier: Callable[[LoopState], HaltingFrontier] = HaltingFrontier,
     start: Start | None = None,
 ) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes.
@@ -25,7 +25,7 @@ def run_loop(
     """
     rule, max_steps = state.settings.rule, state.settings.max_steps
     runs_all = state.settings.halted == "running" or isinstance(rule, FixedDepth)
-    frontier: Frontier
+    frontier: HaltingFrontier | MaskedFrontier | WakingFrontier
     if isinstance(rule, EventDriven):
         frontier = WakingFrontier(state, rule, start)
         max_steps = rule.max_rounds or max_steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,23 +42,6 @@ class FrontierRows(NamedTuple):
     #: (A,) mean square change of the state, for a penalty on change; with `norm="pre"` it is
     #: divided by the mean square of the state before the step
     change: Tensor
-
-
-class Frontier(Protocol):
-    """The nodes that compute in the next step, and the results of all nodes."""
-
-    @property
-    def num_active(self) -> int:
-        """Number of nodes that compute in the next step; 0 ends the loop."""
-
-    def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write the keys and values that changed; return the input rows `(A, d)` of step `t`."""
-
-    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Store the results of step `t`, and find the nodes of the next step."""
-
-    def result(self) -> LoopOutput:
-        """Return the results of all nodes, without the output norm."""
 
 
 @dataclass(frozen=True)
@@ -101,27 +84,8 @@ class LoopSettings:
 class LoopState:
     """All that the steps of one call share.
 
-    Parameters
-    ----------
-    settings : LoopSettings
-        The step, the halting rule, and so on.
-    context : AttentionContext
-        The edges, and the keys and values of all nodes.
-    feat : Tensor
-        `(N_src, d)`, the first states.
-    positions : Tensor or None
-        `(N_src,)` or `(N_src, k)`, positions of the nodes.
-    num_dst : int
-        Number of nodes in the result.
-    batch : BatchIndex, optional
-        The graph of each node, for a rule that needs it.
-    checks : FiniteChecks, optional
-        Checks for values that are not finite.
-    rows : list, optional
-        Receives the rows of the frontier in each step.
-    fill_cache : bool
-        Also write the keys and values that later tokens may read after the last step of a token,
-        for the cache of a decoder.
+    With `fill_cache`, the keys and values that later tokens may read after the last step of a token
+    are written too, for the cache of a decoder.
     """
 
     trusts_arguments = False  # whether attention may skip its checks
@@ -132,11 +96,11 @@ class LoopState:
         context: AttentionContext,
         feat: Tensor,
         positions: Tensor | None,
-        num_dst: int,
+        num_dst: int,  # number of nodes in the result
         *,
         batch: BatchIndex | None = None,
         checks: FiniteChecks | None = None,
-        rows: list[FrontierRows] | None = None,
+        rows: list[FrontierRows] | None = None,  # receives the rows of each step
         fill_cache: bool = False,
     ) -> None:
         self.settings, self.context, self.num_dst = settings, context, num_dst

@@ -27,6 +27,7 @@ from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.waking import check_event_driven, start_of_changes
 
 HALTED = ("copied", "frozen", "stale", "running")
+_FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules
 
 
 class AdaptiveRecurrence(nn.Module):
@@ -55,8 +56,7 @@ class AdaptiveRecurrence(nn.Module):
         Decides in training when a node halts and how its states form its output. Can be changed
         later. The default is `ACT()`, or `FixedDepth()` without a halting module.
     evaluation_rule : HaltingRule, optional
-        The rule after `layer.eval()`. Can be changed later. The default is `rule.for_evaluation()`,
-        which is `rule` itself for most rules.
+        The rule after `layer.eval()`. Can be changed later. The default is `rule.for_evaluation()`.
     max_steps : int
         The largest number of steps, `T`. Can be changed later, except for a sequence of steps.
     halted : {"copied", "frozen", "stale", "running"}
@@ -91,20 +91,13 @@ class AdaptiveRecurrence(nn.Module):
 
     Examples
     --------
-    >>> import torch
-    >>> from graphut.nn import HaltingUnit, MultiHeadAttention, PositionwiseTransition
-    >>> from graphut.nn import UniversalTransformerStep
+    >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition
     >>> from graphut.topology import Complete
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
     >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), max_steps=6)
     >>> out, ponder = layer(Complete().graph([3, 2]), torch.randn(5, 8))
     >>> out.shape, ponder.steps.shape
     (torch.Size([5, 8]), torch.Size([5]))
-
-    A custom step signal, without a position signal:
-
-    >>> waves = lambda steps: torch.sin(steps[:, None] / torch.arange(1, 9))
-    >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), step_signal=waves, position_signal=None)
     """
 
     def __init__(
@@ -128,11 +121,10 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(
                 f"halted must be one of {', '.join(map(repr, HALTED))}; got {halted!r}"
             )
-        if isinstance(step, nn.ModuleList):
-            step = [*step]
-        if isinstance(step, Sequence):
-            check_separate_steps(step, halting, max_steps)
-        width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
+        if not isinstance(step, UniversalTransformerStep):
+            check_separate_steps([*step], halting, max_steps)
+            step = step if isinstance(step, nn.ModuleList) else nn.ModuleList(step)
+        width = (step[0] if isinstance(step, nn.ModuleList) else step).attention.in_feats[1]
         if isinstance(halting, HaltingUnit) and halting.in_feats != width:
             raise ValueError(
                 f"the halting unit reads {halting.in_feats} features, but the step's states have "
@@ -143,7 +135,7 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(f"noise is given twice for one place: {', '.join(places)}")
         if not inject_input and set(places) - {"first"}:
             raise ValueError(f"noise on {places[-1]!r} states needs inject_input=True")
-        self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
+        self.step = step
         self.halting = halting
         self.max_steps = max_steps
         self.halted = halted
@@ -157,10 +149,9 @@ class AdaptiveRecurrence(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new parameters in the step, the halting unit and learned signals."""
-        for step in self.step if isinstance(self.step, nn.ModuleList) else [self.step]:
-            step.reset_parameters()  # type: ignore[operator]
-        for part in (self.halting, self.position_signal, self.step_signal):
-            if isinstance(part, (HaltingUnit, LearnedSignal)):
+        steps = self.step if isinstance(self.step, nn.ModuleList) else [self.step]
+        for part in (*steps, self.halting, self.position_signal, self.step_signal):
+            if isinstance(part, (UniversalTransformerStep, HaltingUnit, LearnedSignal)):
                 part.reset_parameters()
 
     def forward(
@@ -186,19 +177,13 @@ class AdaptiveRecurrence(nn.Module):
             samplers return it, has one block for each step.
         feat : Tensor
             `(N_src, d)`, the first states :math:`x^0`; for a list, of the sources of the first
-            block. For `dgl.nn.HeteroGraphConv`, a pair of them and their first `N_dst` rows is
-            accepted too.
+            block. A pair is accepted too, as in `UniversalTransformerStep`.
         positions : Tensor, optional
             `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)` coordinates, with
             `d / k` features for each. Without positions, only the step signal is added.
-        cross : pair of graph and Tensor, optional
-            For a decoder step: the edges from the encoder's nodes, and the encoder's output.
-        edge_bias : Tensor or list of Tensor, optional
-            `(E,)` or `(E, num_heads)`, added to the scores of self-attention in every step; for a
-            list of blocks one tensor for each.
-        edge_feat : Tensor or list of Tensor, optional
-            `(E, edge_dim)`, for self-attention with `edge_dim`; for a list of blocks one tensor for
-            each.
+        cross, edge_bias, edge_feat
+            For every step, see `UniversalTransformerStep`. For a list of blocks, `edge_bias` and
+            `edge_feat` are lists of one tensor for each block.
         graph_ids : Tensor, optional
             `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
             graphs of the DGL batch.
@@ -237,21 +222,16 @@ class AdaptiveRecurrence(nn.Module):
         --------
         A loss in every step, for the active nodes:
 
-        >>> import torch
         >>> from torch.nn.functional import cross_entropy
-        >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, MultiHeadAttention, PonderNet
-        >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
+        >>> from graphut.nn import MultiHeadAttention, PonderNet, PositionwiseTransition
         >>> from graphut.topology import Complete
         >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
         >>> layer = AdaptiveRecurrence(step, HaltingUnit(8), rule=PonderNet())
         >>> x, label = torch.randn(5, 8), torch.tensor([0, 1, 1, 0, 1])
         >>> out, ponder, steps = layer(Complete().graph([3, 2]), x, get_steps=True)
-        >>> loss = torch.zeros(5)
         >>> for rows in steps:
         ...     each = cross_entropy(rows.states, label[rows.nodes], reduction="none")
-        ...     loss = loss.index_add(0, rows.nodes, rows.weights * each)
-        >>> loss.shape
-        torch.Size([5])
+        ...     (rows.weights * each).sum().backward(retain_graph=True)
         """
         options: dict[str, Any] = {"positions": positions, "cross": cross}
         options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "graph_ids": graph_ids}
@@ -287,14 +267,12 @@ class AdaptiveRecurrence(nn.Module):
         shown : Tensor
             `(M, d)`, `Ponder.shown` of the earlier call, without the rows of removed nodes. Nodes
             from `M` on are new.
-        graph, feat
-            The new graph, and the features of all its nodes, as in `forward`.
+        graph, feat, **options
+            As in `forward`: the new graph, and the features of all its nodes.
         changed : Tensor, optional
             Ids, int64, of nodes whose features or positions have changed.
         edges_into : Tensor, optional
             Ids, int64, of the destinations of edges that were added, removed or changed.
-        **options
-            The other arguments of `forward`.
 
         Returns
         -------
@@ -308,9 +286,7 @@ class AdaptiveRecurrence(nn.Module):
 
         Examples
         --------
-        >>> import torch
-        >>> from graphut.nn import EventDriven, MultiHeadAttention, PositionwiseTransition
-        >>> from graphut.nn import Quantized, UniversalTransformerStep
+        >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition
         >>> from graphut.topology import Window
         >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
         >>> layer = AdaptiveRecurrence(step, rule=EventDriven(max_rounds=1000), step_signal=None,
@@ -377,7 +353,7 @@ class AdaptiveRecurrence(nn.Module):
 
     @property
     def _usual_rule(self) -> HaltingRule:
-        return FixedDepth() if self.halting is None else ACT()
+        return _FIXED_DEPTH if self.halting is None else _ACT
 
     def _set_rules(self, rule: HaltingRule | None, evaluation_rule: HaltingRule | None) -> None:
         given = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]

@@ -127,6 +127,8 @@ class HaltingRule(ABC):
         Tensors `(A, ...)` follow the rows of the frontier; other values stay. `members` are the
         graphs of the rows, for a rule with `needs_members`.
         """
+        if not self.num_sums:
+            return ()
         wide = torch.promote_types(rows.dtype, torch.float32)
         return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
