@@ -147,10 +147,7 @@ class GraphContext:
         """Return attention of packed rows over the encoder's output."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
-        options: dict[str, Any] = {
-            "frontier": self.frontier,
-            "get_attention": self.get_attention,
-        }
+        options: Any = {"frontier": self.frontier, "get_attention": self.get_attention}
         if is_hooked(layer):  # hooks require a call with the rows of all nodes
             table = rows
             if self.frontier is not None:

@@ -58,10 +58,8 @@ class LayerAsConv(nn.Module):
         `(E, edge_dim)`. With an `edge_index`, the option `batch` is `(N,)`, the graph of each node.
         Other options, such as `get_attention`, are passed to the layer.
         """
-        pyg = bool(args) and isinstance(
-            args[0][0] if isinstance(args[0], tuple) else args[0], Tensor
-        )
-        if pyg or "edge_index" in options:
+        first = args[0] if args else options.get("x")
+        if isinstance(first[0] if isinstance(first, tuple) else first, Tensor):
             found = self._call_as_pyg(*args, **options)
         else:
             found = self.layer(*args, **options)
@@ -133,28 +131,6 @@ def from_edge_index(
     tensor([1, 2, 0])
     """
     num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    _check_edge_index(edge_index, num_src, num_dst)
-    lengths = None
-    if batch is not None:
-        if isinstance(num_nodes, tuple):
-            raise ValueError("batch must be omitted for a bipartite graph")
-        if batch.shape != (num_nodes,) or bool((batch[1:] < batch[:-1]).any()):
-            raise ValueError(
-                f"batch must be sorted and have one entry for each of the {num_nodes} nodes, "
-                f"got shape {tuple(batch.shape)}"
-            )
-        lengths = torch.bincount(batch)
-    return layout_from_edges(
-        edge_index[0],
-        edge_index[1],
-        num_src=num_src,
-        num_dst=num_dst,
-        src_lengths=lengths,
-        dst_lengths=lengths,
-    )
-
-
-def _check_edge_index(edge_index: Tensor, num_src: int, num_dst: int) -> None:
     if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
         kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
         raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
@@ -167,6 +143,18 @@ def _check_edge_index(edge_index: Tensor, num_src: int, num_dst: int) -> None:
                 f"edge_index refers to {side} node {int(ids[outside][0])}, but x has only "
                 f"{rows} row{'' if rows == 1 else 's'}"
             )
+    lengths = None
+    if batch is not None:
+        if isinstance(num_nodes, tuple):
+            raise ValueError("batch must be omitted for a bipartite graph")
+        if batch.shape != (num_nodes,) or bool((batch[1:] < batch[:-1]).any()):
+            raise ValueError(
+                f"batch must be sorted and have one entry for each of the {num_nodes} nodes, "
+                f"got shape {tuple(batch.shape)}"
+            )
+        lengths = torch.bincount(batch)
+    sizes: Any = {"num_src": num_src, "num_dst": num_dst}
+    return layout_from_edges(*edge_index, **sizes, src_lengths=lengths, dst_lengths=lengths)
 
 
 class ConvAsAttention(nn.Module):

@@ -73,12 +73,10 @@ def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
     """Call a layer with weights and buffers cast to the dtype of `rows`."""
     named = chain(layer.named_parameters(), layer.named_buffers())
     narrow = {name: x for name, x in named if x.is_floating_point() and x.dtype != rows.dtype}
-    out: Tensor
-    if narrow:
-        out = functional_call(layer, {n: x.to(rows.dtype) for n, x in narrow.items()}, rows)
-    else:
-        out = layer(rows)
-    return out
+    if not narrow:
+        return layer(rows)  # type: ignore[no-any-return]
+    wide = {name: x.to(rows.dtype) for name, x in narrow.items()}
+    return functional_call(layer, wide, rows)  # type: ignore[no-any-return]
 
 
 class ScheduledHalting(nn.Module):
@@ -95,9 +93,7 @@ class ScheduledHalting(nn.Module):
     Raises
     ------
     TypeError, ValueError
-        If `steps` is not int64 or contains a step below 1. A call raises `ValueError` if the number
-        of rows is not the number of nodes, or if probabilities before the last step reach the
-        threshold of `ACT`.
+        If `steps` does not fit, or, in a call, if there are other nodes.
 
     Examples
     --------
@@ -128,6 +124,14 @@ class ScheduledHalting(nn.Module):
         wide = torch.promote_types(feat.dtype, torch.float32)
         last = (steps <= step).to(wide)
         return last + self.share * (1.0 - last)
+
+    def check(self, threshold: float, max_steps: int) -> None:
+        """Raise if probabilities before the last step of a node sum to the threshold of `ACT`."""
+        if self.share * (min(self.longest, max_steps) - 1) >= 0.999 * threshold:
+            raise ValueError(
+                f"the schedule has up to {self.longest} steps of probability {self.share}, which "
+                f"reach the threshold {threshold} too early: give ScheduledHalting a smaller share"
+            )
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""

@@ -9,7 +9,6 @@ from typing import Any
 from graphut.nn.rules import ACT
 
 _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    # arXiv 1807.03819, section 2.2.
     "paper": {
         "attention": {"bias": True},
         "step": {"norm": "post", "norm_eps": 1e-5},
@@ -21,7 +20,6 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "step_signal": "sinusoidal",
         },
     },
-    # universal_transformer_util.py, the code printed in the paper's appendix.
     "tensor2tensor": {
         "attention": {"bias": False},
         "step": {"norm": "pre", "norm_eps": 1e-6},
@@ -33,8 +31,6 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "step_signal": "learned",
         },
     },
-    # The code that DGL's tutorial "Transformer as a Graph Neural Network" links to:
-    # examples/pytorch/transformer of DGL v1.1.3.
     "dgl_tutorial": {
         "attention": {"bias": False},
         "step": {"norm": "pre", "norm_eps": 1e-5},

@@ -25,11 +25,6 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
     message of each edge is needed: for explanations, hooks on messages, aggregations other than
     sums, and `SparseTensor`.
 
-    Parameters
-    ----------
-    *args, **kwargs
-        Arguments of `torch_geometric.nn.TransformerConv`.
-
     Examples
     --------
     >>> import torch

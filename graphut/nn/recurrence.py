@@ -421,7 +421,7 @@ def loop_settings(layer: AdaptiveRecurrence) -> LoopSettings:
     steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
     rule = layer.active_rule
     if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
-        _check_schedule(layer.halting, rule, layer.max_steps)
+        layer.halting.check(rule.threshold, layer.max_steps)
     if isinstance(rule, EventDriven):  # the step may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
     # With a rule that ignores probabilities, the module reads the state that it was trained on.
@@ -448,13 +448,3 @@ def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[
     if noise is None:
         return ()
     return (noise,) if isinstance(noise, InputNoise) else tuple(noise)
-
-
-def _check_schedule(halting: ScheduledHalting, rule: ACT, max_steps: int) -> None:
-    """Raise if a node would halt before its step in the schedule."""
-    before_last = halting.share * (min(halting.longest, max_steps) - 1)
-    if before_last >= 0.999 * rule.threshold:
-        raise ValueError(
-            f"the schedule has up to {halting.longest} steps of probability {halting.share}, which "
-            f"reach the threshold {rule.threshold} too early: give ScheduledHalting a smaller share"
-        )

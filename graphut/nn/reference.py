@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
@@ -47,9 +47,7 @@ def dense_recurrence(
 
     Examples
     --------
-    >>> import torch
-    >>> from graphut.nn import HaltingUnit, MultiHeadAttention, PositionwiseTransition
-    >>> from graphut.nn import UniversalTransformerStep
+    >>> from graphut.nn import HaltingUnit, PositionwiseTransition
     >>> from graphut.topology import Complete
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
     >>> layer, x = AdaptiveRecurrence(step, HaltingUnit(8)), torch.randn(5, 8)
@@ -59,14 +57,10 @@ def dense_recurrence(
     True
     """
     drawn, state, place = _begin(layer, feat, positions)
-    noise, edges = torch.zeros_like(feat), None
-    if edge_feat is not None:
-        graph, ends = _one_source_an_edge(graph)
-        edges = ends, edge_feat
-    loop, copies = loop_settings(layer), _copies(graph, edge_bias)
+    noise, loop, rule = torch.zeros_like(feat), loop_settings(layer), layer.active_rule
+    edges = _Edges(as_layout(graph), edge_bias, edge_feat)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    rule, members = layer.active_rule, batch_index(as_layout(graph))
-    memory = rule.start(state, members if graph_ids is None else members.renamed(graph_ids))
+    memory = rule.start(state, _members(edges.layout, graph_ids))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )
@@ -84,9 +78,9 @@ def dense_recurrence(
         if layer.halted == "frozen" and t > 1:
             moves = steps >= t - 1  # the step after its last is the last to be shown
         shown = torch.where(moves[:, None], now, shown)
-        step = loop.step(t)
-        new, offered = _step(step, graph, copies, now, shown, combined, active, cross, layer, edges)
-        new, combined = _quantized(layer, drawn, new, t), offered
+        goes_on = active | (layer.halted == "running")
+        new, combined = _step(loop.step(t), edges, now, shown, combined, goes_on, cross)
+        new = _quantized(layer, drawn, new, t)
         source = now if rule.halt_from == "input" else new
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
@@ -101,7 +95,6 @@ def dense_recurrence(
             candidate = share * new + (1.0 if rule.weighting == "sum" else 1 - share) * out
         out = torch.where(active[:, None], candidate, out)
         steps = steps + active
-        goes_on = active | (layer.halted == "running")
         state = torch.where(goes_on[:, None], new, state)
         if found.remainder is not None:
             remainder = torch.where(halts, found.remainder, remainder)
@@ -128,14 +121,8 @@ def dense_event_driven(
     Every node computes in every round. Masks keep the shown states of nodes outside the frontier
     and of nodes that change too little.
 
-    Parameters
-    ----------
-    shown : Tensor, optional
-        `(M, d)`, shown states of the first nodes, from an earlier call.
-    frontier : Tensor, optional
-        Ids of the destinations that compute in the first round; all by default.
-    layer, graph, feat, positions, edge_bias, edge_feat, graph_ids
-        The layer, and the arguments of its `forward`.
+    A run continues from `shown`, `(M, d)`, states of the first nodes, with a first `frontier`, ids
+    of destinations. See `AdaptiveRecurrence.forward` for the other arguments.
 
     Returns
     -------
@@ -145,9 +132,7 @@ def dense_event_driven(
 
     Examples
     --------
-    >>> import torch
-    >>> from graphut.nn import EventDriven, MultiHeadAttention, PositionwiseTransition
-    >>> from graphut.nn import UniversalTransformerStep
+    >>> from graphut.nn import PositionwiseTransition
     >>> from graphut.topology import Window
     >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
     >>> layer = AdaptiveRecurrence(step, rule=EventDriven(0.5), step_signal=None)
@@ -161,14 +146,9 @@ def dense_event_driven(
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
-    loop, edges, num_dst = loop_settings(layer), None, layout.num_dst
-    step, copies = loop.step(1), _copies(graph, edge_bias)
-    if edge_feat is not None:
-        by_edge, ends = _one_source_an_edge(graph)
-        graph, edges, copies = by_edge, (ends, edge_feat), _copies(by_edge, edge_bias)
-    reads = _copies(layout)[0].double()
-    members = batch_index(layout)
-    members = members if graph_ids is None else members.renamed(graph_ids)
+    step, edges = loop_settings(layer).step(1), _Edges(layout, edge_bias, edge_feat)
+    num_dst, members = layout.num_dst, _members(layout, graph_ids)
+    reads = _Edges(layout).copies[0].double()
     rounds = torch.zeros(members.num_graphs, dtype=torch.int64)
     updates, last_change = torch.zeros(2, num_dst, dtype=torch.int64)
     awake = torch.ones(num_dst, dtype=torch.bool)
@@ -179,7 +159,7 @@ def dense_event_driven(
             break
         now = with_noise(drawn, "every_step", state + place, step=t)
         own = now[:num_dst]
-        new, _ = _step(step, graph, copies, own, now, own, awake, None, layer, edges)
+        new, _ = _step(step, edges, own, now, own, awake, None)
         new, before = _quantized(layer, drawn, new, t), state[:num_dst]
         distance = (new - before).square().mean(1).sqrt()
         if step.norm == "pre":
@@ -193,6 +173,11 @@ def dense_event_driven(
         awake = changed | (reads[:, :num_dst] @ changed.double() > 0)
     quiescent = ~_any_by_graph(awake, members)
     return step.readout(state[:num_dst]), updates, last_change, rounds, quiescent
+
+
+def _members(layout: EdgeLayout, graph_ids: Tensor | None) -> BatchIndex:
+    members = batch_index(layout)
+    return members if graph_ids is None else members.renamed(graph_ids)
 
 
 def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
@@ -227,18 +212,35 @@ def _quantized(layer: AdaptiveRecurrence, drawn: Noise, new: Tensor, t: int) -> 
     return (smooth * levels).round().detach() / levels + (smooth - smooth.detach())
 
 
+class _Edges:
+    """The edges of self-attention or cross-attention, with their biases and features."""
+
+    def __init__(
+        self, layout: EdgeLayout, bias: Tensor | None = None, feat: Tensor | None = None
+    ) -> None:
+        self.layout, self.feat = layout, feat
+        row, source, edge = layout.in_edges()
+        num_src, self.ends = layout.num_src, slice(None)
+        if feat is not None:  # one source for each edge
+            self.ends, source, num_src = source[edge.argsort()], edge, len(edge)
+        weight = torch.ones(len(row), 1)
+        if bias is not None:
+            weight = bias.view(len(row), -1)[edge].exp()
+        table = weight.new_zeros(layout.num_dst, num_src, weight.shape[1])
+        # (H or 1, N_dst, N_src), the number of edges between nodes, times `exp(bias)`
+        self.copies = table.index_put((row, source), weight, accumulate=True).movedim(-1, 0)
+
+
 def _step(
     step: UniversalTransformerStep,
-    graph: Graph,
-    copies: Tensor,
+    edges: _Edges,
     now: Tensor,
     shown: Tensor,
     combined: Tensor,
-    active: Tensor,
+    runs: Tensor,
     cross: tuple[Graph, Tensor] | None,
-    layer: AdaptiveRecurrence,
-    edges: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
+    """Return the new states, and the inputs of a convolution, which `runs` updates."""
     pre = step.norm == "pre"
 
     def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
@@ -248,22 +250,16 @@ def _step(
         return norm(rows) if pre else rows
 
     norm = step.attention_norm
-    source, edge_feat = ready(shown, norm), None
-    if edges is not None:
-        source, edge_feat = source[edges[0]], edges[1]
-    attended = _attend(step.attention, graph, copies, ready(now, norm), source, edge_feat)
-    rows = add(now, attended, norm)
+    rows = add(now, _attend(step.attention, edges, ready(now, norm), ready(shown, norm)), norm)
     if step.cross_attention is not None and step.cross_norm is not None and cross is not None:
-        norm, between = step.cross_norm, cross[0]
-        query = ready(rows, norm)
-        read = _attend(step.cross_attention, between, _copies(between), query, cross[1])
-        rows = add(rows, read, norm)
+        query, between = ready(rows, step.cross_norm), _Edges(as_layout(cross[0]))
+        read = _attend(step.cross_attention, between, query, cross[1])
+        rows = add(rows, read, step.cross_norm)
     norm = step.transition_norm
     offer = ready(rows, norm)
-    runs = active | (layer.halted == "running")
     combined = torch.where(runs[:, None], offer, combined)
     if isinstance(step.transition, SeparableConvTransition):
-        change = step.transition.convolve(_windows(step.transition, graph, combined))
+        change = step.transition.convolve(_windows(step.transition, edges.layout, combined))
     else:
         change = step.transition.layers(offer)
     if step.copy_gate is not None:
@@ -272,44 +268,13 @@ def _step(
     return add(rows, change, norm), combined
 
 
-def _one_source_an_edge(graph: Graph) -> tuple[EdgeLayout, Tensor]:
-    """Return a layout with one source for each edge, and the node of each source."""
-    layout = as_layout(graph)
-    row, source, edge = layout.in_edges()
-    order = edge.argsort()
-    lengths = layout.dst_lengths
-    by_edge = layout_from_edges(
-        edge[order], row[order], num_src=len(edge), num_dst=layout.num_dst, dst_lengths=lengths
-    )
-    return by_edge, source[order]
-
-
-def _copies(graph: Graph, edge_bias: Tensor | None = None) -> Tensor:
-    """Return the number of edges between nodes, times `exp(bias)`, `(H or 1, N_dst, N_src)`."""
-    layout = as_layout(graph)
-    row, source, edge = layout.in_edges()
-    weight = torch.ones(row.numel(), 1)
-    if edge_bias is not None:
-        weight = edge_bias.view(row.numel(), -1)[edge].exp()
-    table = weight.new_zeros(layout.num_dst, layout.num_src, weight.shape[1])
-    return table.index_put((row, source), weight, accumulate=True).movedim(-1, 0)
-
-
-def _attend(
-    layer: nn.Module,
-    graph: Graph,
-    copies: Tensor,
-    rows: Tensor,
-    source: Tensor,
-    edge_feat: Tensor | None = None,
-) -> Tensor:
+def _attend(layer: nn.Module, edges: _Edges, rows: Tensor, shown: Tensor) -> Tensor:
+    source, copies = shown[edges.ends], edges.copies
     if isinstance(layer, MessageAggregation):
-        out = _messages(layer, graph, source)
-        if layer.attention is None:
-            return out
-        return out + _attend(layer.attention, graph, copies, rows, source, edge_feat)
+        out = _messages(layer, copies, source)
+        return out if layer.attention is None else out + _attend(layer.attention, edges, rows, shown)
     if not isinstance(layer, MultiHeadAttention):
-        own: Tensor = layer(as_layout(graph), source)
+        own: Tensor = layer(edges.layout, shown)
         return own
 
     def heads(x: Tensor) -> Tensor:
@@ -317,12 +282,12 @@ def _attend(
 
     wide = torch.promote_types(rows.dtype, torch.float32)
     key, value = map(heads, layer.key_value(source).chunk(2, dim=1))
-    if edge_feat is not None and layer.edge is not None:
-        of_edges = heads(layer.edge(edge_feat))
+    if edges.feat is not None and layer.edge is not None:
+        of_edges = heads(layer.edge(edges.feat))
         key, value = key + of_edges, value + of_edges
     products = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide)
     if layer.degree_scale is not None:
-        growth = as_layout(graph).in_degrees.to(wide).log1p()
+        growth = edges.layout.in_degrees.to(wide).log1p()
         products = products * torch.outer(layer.degree_scale, growth)[:, :, None]
     if layer.direction is not None:
         weights = _geometric(layer, rows, products, copies)
@@ -333,9 +298,9 @@ def _attend(
     return layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
 
 
-def _messages(layer: MessageAggregation, graph: Graph, source: Tensor) -> Tensor:
+def _messages(layer: MessageAggregation, copies: Tensor, source: Tensor) -> Tensor:
     """Return the mapped aggregates of messages, without attention."""
-    count, reduced = _copies(graph)[0].to(source.dtype), []
+    count, reduced = copies[0].to(source.dtype), []
     parts = layer.message(source).relu().split(layer.out_feats, 1)
     for name, sent in zip(layer.aggregators, parts, strict=True):
         if name == "sum":
@@ -362,11 +327,11 @@ def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies
     return torch.stack(weights, 1)
 
 
-def _windows(transition: SeparableConvTransition, graph: Graph, feat: Tensor) -> Tensor:
+def _windows(transition: SeparableConvTransition, layout: EdgeLayout, feat: Tensor) -> Tensor:
     """Return the rows under the filter of each node, `(N, kernel_size, d)`."""
     left, right = -transition.offsets[0], transition.offsets[-1]
     windows = []
-    for sentence in feat.split(as_layout(graph).dst_lengths.tolist()):
+    for sentence in feat.split(layout.dst_lengths.tolist()):
         padded = torch.nn.functional.pad(sentence, (0, 0, left, right))
         windows.append(padded.unfold(0, transition.kernel_size, 1).transpose(1, 2))
     return torch.cat(windows)
