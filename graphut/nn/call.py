@@ -50,7 +50,7 @@ def call_recurrence(
 ) -> tuple[Any, ...]:
     """Run a recurrence `layer`, with the arguments and results of its `forward`."""
     context = _context(settings, graph, feat, cross, edge_bias, edge_feat)
-    context.get_attention, nodes = get_attention, context.num_src
+    context.get_attention, nodes = get_attention, context.layout.num_src
     if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
         raise ValueError(
             f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
@@ -99,12 +99,13 @@ def _context(
         check_same_nodes(graph)
         context = step.context(as_layout(graph).to(feat.device), cross)
     context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
-    if context.num_dst > context.num_src:
+    num_src, num_dst = context.layout.num_src, context.layout.num_dst
+    if num_dst > num_src:
         raise ValueError(
-            f"the graph has {context.num_dst} destination and {context.num_src} source nodes; in a "
-            "recurrence every destination must be a source too"
+            f"the graph has {num_dst} destination and {num_src} source nodes; in a recurrence "
+            "every destination must be a source too"
         )
-    check_feat(feat, "source", context.num_src, step.attention.in_feats[1], step.attention)
+    check_feat(feat, "source", num_src, step.attention.in_feats[1], step.attention)
     return context
 
 

@@ -82,6 +82,7 @@ class GraphContext:
     get_attention: bool = False  # whether to keep the attention weights
     # (N_src, d), input of self-attention, if hooks require a call of the whole layer.
     sources: Tensor | None = None
+    count: Tensor | None = None  # number of active nodes, if only the device knows it
     in_place: KeyValueMemory | None = None  # replaces `key_value` where the backend supports it
     owns_table: bool = False  # whether `key_value` may be changed in place, without gradients
     frontier: Tensor | None = None
@@ -138,10 +139,13 @@ class GraphContext:
         }
         if self.sources is not None:
             return self._keep(layer(self.layout, self.sources, **options), self.weights)
+        options |= {"value_shift": self.value_shift, "count": self.count}
+        return self._keep(layer.attend(self.layout, rows, self._table(), **options), self.weights)
+
+    def _table(self) -> Tensor | KeyValueMemory:
         table = self.key_value if self.in_place is None else self.in_place
         assert table is not None
-        options["value_shift"] = self.value_shift
-        return self._keep(layer.attend(self.layout, rows, table, **options), self.weights)
+        return table
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return attention of packed rows over the encoder's output."""
@@ -156,7 +160,8 @@ class GraphContext:
             self.encoded.count(layer)
             found = layer(self.cross_layout, (self.encoded.feat, table), **options)
         else:
-            found = layer.attend(self.cross_layout, rows, self.encoded.key_value(layer), **options)
+            key_value, options["count"] = self.encoded.key_value(layer), self.count
+            found = layer.attend(self.cross_layout, rows, key_value, **options)
         return self._keep(found, self.cross_weights)
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:

@@ -30,15 +30,9 @@ class LayerAsConv(nn.Module):
 
     Examples
     --------
-    >>> from graphut.nn import AdaptiveRecurrence, HaltingUnit, MultiHeadAttention
-    >>> from graphut.nn import PositionwiseTransition, UniversalTransformerStep
-    >>> from graphut.topology import Complete
-    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> layer = LayerAsConv(AdaptiveRecurrence(step, HaltingUnit(8)))
-    >>> layer(Complete().graph([3]), torch.randn(3, 8)).shape, layer.ponder.steps.shape
-    (torch.Size([3, 8]), torch.Size([3]))
+    >>> from graphut.nn import MultiHeadAttention
     >>> edge_index = torch.tensor([[0, 1, 2, 0], [0, 1, 2, 1]])
-    >>> layer(torch.randn(3, 8), edge_index).shape
+    >>> LayerAsConv(MultiHeadAttention(8, 2))(torch.randn(3, 8), edge_index).shape
     torch.Size([3, 8])
     """
 

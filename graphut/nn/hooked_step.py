@@ -51,7 +51,13 @@ class HookedStep:
             return self._call(own, states), own
 
         out, after = checkpoint(call, states, use_reentrant=False)
-        join(context, after)
+        if after.encoded is not None and context.encoded is not None:
+            after.encoded.flops += context.encoded.flops
+        context.combined, context.encoded = after.combined, after.encoded
+        context.weights += after.weights
+        context.cross_weights += after.cross_weights
+        context.work.attended += after.work.attended
+        context.work.cross_attended += after.work.cross_attended
         return out
 
     def _call(self, context: GraphContext, states: Tensor) -> Tensor:
@@ -69,14 +75,3 @@ def branch(context: GraphContext) -> GraphContext:
     own.work, own.weights, own.cross_weights = FlopCount(), [], []
     own.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)
     return own
-
-
-def join(context: GraphContext, after: GraphContext) -> None:
-    """Add the results and the record of a branch to a context."""
-    if after.encoded is not None and context.encoded is not None:
-        after.encoded.flops += context.encoded.flops
-    context.combined, context.encoded = after.combined, after.encoded
-    context.weights += after.weights
-    context.cross_weights += after.cross_weights
-    context.work.attended += after.work.attended
-    context.work.cross_attended += after.work.cross_attended

@@ -105,20 +105,17 @@ class MessageAggregation(nn.Module):
     @property
     def node_flops(self) -> int:
         """Floating-point operations for the output of one destination."""
-        of_attention = 0 if self.attention is None else self.attention.node_flops
-        return 2 * self.output.weight.numel() + of_attention
+        return 2 * self.output.weight.numel() + getattr(self.attention, "node_flops", 0)
 
     @property
     def key_value_flops(self) -> int:
         """Floating-point operations to project one source."""
-        of_attention = 0 if self.attention is None else self.attention.key_value_flops
-        return 2 * self.message.weight.numel() + of_attention
+        return 2 * self.message.weight.numel() + getattr(self.attention, "key_value_flops", 0)
 
     @property
     def edge_flops(self) -> int:
         """Floating-point operations for one edge: one for each feature of the message."""
-        of_attention = 0 if self.attention is None else self.attention.edge_flops
-        return self.message.out_features + of_attention
+        return self.message.out_features + getattr(self.attention, "edge_flops", 0)
 
     @property
     def has_hooked_parts(self) -> bool:

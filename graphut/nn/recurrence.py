@@ -202,10 +202,9 @@ class AdaptiveRecurrence(nn.Module):
         list of Tensor
             With `get_attention`: `(E, num_heads)` for each step, zero for edges into halted nodes.
         list of FrontierRows
-            With `get_steps`, for each step: the ids of the active nodes, `nodes` `(A,)`, their new
-            `states` `(A, d)`, the `weights` `(A,)` of these states in the output, and the halting
-            `probability` `(A,)`. If the output is the last state, the weight is 1 for nodes that
-            halt and 0 for others. All but `nodes` have gradients.
+            With `get_steps`, for each step: ids, new states, their weights in the output, and
+            halting probabilities of the active nodes. If the output is the last state, the weight
+            is 1 for nodes that halt and 0 for others. All but the ids have gradients.
 
         Raises
         ------

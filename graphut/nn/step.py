@@ -220,11 +220,8 @@ class UniversalTransformerStep(nn.Module):
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return the shift of all values if `signal` is added to all rows; None if not linear.
-
-        All keys are shifted by one vector too, but this adds the same number to all scores of a
-        destination, and softmax does not change.
-        """
+        """Return the shift of all values if `signal` is added to all rows; None if not linear."""
+        # Keys are shifted by one vector too, which does not change softmax.
         if not self.has_linear_projection:
             return None
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])

@@ -22,19 +22,17 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     found: list[Tensor] = []
     attend = reference._attend
 
-    def attend_and_note(
-        layer: Any, graph: Any, copies: Tensor, rows: Tensor, source: Tensor, *others: Any
-    ) -> Tensor:
+    def attend_and_note(layer: Any, edges: Any, rows: Tensor, source: Tensor) -> Tensor:
         def heads(x: Tensor) -> Tensor:
             return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
 
         scores = heads(layer.query(rows)) @ heads(layer.key_value(source).chunk(2, 1)[0]).mT
         scores = scores * layer.head_feats**-0.5
         if layer.degree_scale is not None:
-            growth = graph.in_degrees.double().log1p()
+            growth = edges.layout.in_degrees.double().log1p()
             scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
-        found.append((scores + copies.double().log()).softmax(-1).detach())
-        return attend(layer, graph, copies, rows, source, *others)
+        found.append((scores + edges.copies.double().log()).softmax(-1).detach())
+        return attend(layer, edges, rows, source)
 
     monkeypatch.setattr(reference, "_attend", attend_and_note)
     return found

@@ -85,9 +85,10 @@ def test_recurrence_hooks_act_as_on_calls_of_the_step(
     )
     found = case.run(engine)
 
-    def call(step: Any, graph: Any, copies: Any, now: Any, shown: Any, *others: Any) -> Any:
-        combined, _, cross = others[:3]
-        return step(graph, shown, cross=cross), combined
+    def call(
+        step: Any, edges: Any, now: Any, shown: Any, combined: Any, runs: Any, cross: Any
+    ) -> Any:
+        return step(edges.layout, shown, cross=cross), combined
 
     with monkeypatch.context() as patch:
         patch.setattr("graphut.nn.reference._step", call)

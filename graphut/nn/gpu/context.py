@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.context import AttentionContext, GraphContext
 from graphut.nn.transition import PositionwiseTransition, Transition
 
@@ -17,8 +16,6 @@ class DeviceContext(GraphContext):
     names. Layers with hooks, sampled blocks, edge biases and edge features are not supported.
     """
 
-    count: Tensor | None = None  # number of active nodes in the frontier
-
     @classmethod
     def of(cls, context: AttentionContext) -> DeviceContext:
         """Return a context of the same edges, which continues the same record."""
@@ -27,27 +24,9 @@ class DeviceContext(GraphContext):
         own.work = context.work
         return own
 
-    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Return self-attention of packed rows over their in-neighbours."""
+    def _table(self) -> Tensor:
         assert self.key_value is not None
-        self.work.attended.append((self.layout, self.frontier))
-        return layer.attend(
-            self.layout,
-            rows,
-            self.key_value[: self.num_src],
-            frontier=self.frontier,
-            count=self.count,
-            value_shift=self.value_shift,
-        )[0]
-
-    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Return attention of packed rows over the encoder's output."""
-        assert self.cross_layout is not None and self.encoded is not None
-        self.work.cross_attended.append((self.cross_layout, self.frontier))
-        key_value = self.encoded.key_value(layer)
-        return layer.attend(
-            self.cross_layout, rows, key_value, frontier=self.frontier, count=self.count
-        )[0]
+        return self.key_value[: self.num_src]
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the transition of packed rows; it may read neighbouring tokens."""

@@ -162,13 +162,22 @@ class HaltingRule(ABC):
     def from_settings(cls, text: str) -> HaltingRule:
         """Return the rule for settings such as `threshold=0.9,weighting=last`."""
         known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
-        settings = {}
+        settings: dict[str, Any] = {}
         for part in text.split(",") if text else []:
             name, _, value = part.partition("=")
             if name not in known:
                 names = ", ".join(known) or "none"
                 raise ValueError(f"{cls.name!r} has no setting {name!r}; its settings: {names}")
-            settings[name] = _read(value, known[name], f"{name} of {cls.name!r}")
+            kind = type(known[name])
+            try:
+                settings[name] = (
+                    {"true": True, "false": False}[value] if kind is bool else kind(value)
+                )
+            except (KeyError, ValueError):
+                wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
+                raise ValueError(
+                    f"{name} of {cls.name!r} must be {wanted}, got {value!r}"
+                ) from None
         return cls(**settings)
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
@@ -222,10 +231,7 @@ def states_read(rules: Iterable[HaltingRule]) -> set[str]:
 def parse_rule(spec: str) -> HaltingRule:
     """Return the rule for a string: its name, and settings that differ from the defaults.
 
-    Raises
-    ------
-    ValueError
-        If the rule or a setting is unknown, or a value is wrong.
+    Raise `ValueError` if the rule or a setting is unknown, or a value is wrong.
 
     Examples
     --------
@@ -236,17 +242,6 @@ def parse_rule(spec: str) -> HaltingRule:
     if name not in RULES:
         raise ValueError(f"there is no halting rule {name!r}; choose one of: {', '.join(RULES)}")
     return RULES[name].from_settings(settings)
-
-
-def _read(text: str, default: Any, what: str) -> Any:
-    """Return the value of a setting, in the type of its default."""
-    try:
-        if isinstance(default, bool):
-            return {"true": True, "false": False}[text]
-        return type(default)(text)
-    except (KeyError, ValueError):
-        kind = {bool: "true or false", int: "a whole number"}.get(type(default), "a number")
-        raise ValueError(f"{what} must be {kind}, got {text!r}") from None
 
 
 class RuleState:
