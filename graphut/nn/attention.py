@@ -259,10 +259,9 @@ class MultiHeadAttention(nn.Module):
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
         """Return a key/value table that is updated in place, or None if that is not supported."""
-        if (self.training and self.attn_drop) or not self.has_softmax:
-            return None
-        if not self.has_plain_projection:  # its result may be used elsewhere too
-            return None
+        drops = self.training and self.attn_drop
+        if drops or not self.has_softmax or not self.has_plain_projection:
+            return None  # the result of another projection may be used elsewhere too
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:

@@ -38,12 +38,8 @@ class AttentionRecord:
         """Return the weights of one sentence, or graph, of the batch as a dense tensor.
 
         The result is `(steps, heads, destinations, sources)`. Weights of parallel edges are added;
-        pairs of nodes without an edge have weight zero.
-
-        Raises
-        ------
-        ValueError
-            If the batch has no such sentence.
+        pairs of nodes without an edge have weight zero. Raise `ValueError` if there is no such
+        sentence.
         """
         layout = self.layout
         if not 0 <= sentence < len(layout.dst_lengths):

@@ -195,8 +195,12 @@ class ConvAsAttention(nn.Module):
         pyg_layers = [part for part in conv.modules() if _is_pyg_layer(part)]
         for part in pyg_layers:
             _check_pyg_layer(part)
-        if not pyg_layers:
-            _check_dgl_layers(conv)
+        for part in () if pyg_layers else conv.modules():
+            if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
+                raise ValueError(
+                    f"GraphConv with norm={part._norm!r} divides by the out-degrees of sources, "
+                    "which depend on the active nodes: give it norm='right' or norm='none'"
+                )
         self.conv = conv
         self._edges_for_conv = _packed_edges if pyg_layers else _block
         self.in_feats, self.out_feats = (feats, feats), feats
@@ -277,15 +281,6 @@ def _check_pyg_layer(layer: nn.Module) -> None:
             f"{name} adds self-loops by node number, but a step renumbers nodes: give it "
             "add_self_loops=False, and use torch_geometric.utils.add_self_loops on the graph"
         )
-
-
-def _check_dgl_layers(conv: nn.Module) -> None:
-    for part in conv.modules():
-        if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
-            raise ValueError(
-                f"GraphConv with norm={part._norm!r} divides by the out-degrees of sources, which "
-                "depend on the active nodes: give it norm='right' or norm='none'"
-            )
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:

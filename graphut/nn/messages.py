@@ -223,16 +223,13 @@ def reduce_messages(
     large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE
     if large and can_use_dgl and backend != "torch" and source.numel():
         return _reduce_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), wide)
-    return {
-        name: _reduce_by_torch(name, part[source], row, num_rows) for name, part in wide.items()
-    }
-
-
-def _reduce_by_torch(name: str, by_edge: Tensor, row: Tensor, num_rows: int) -> Tensor:
-    if name == "sum":
-        return row_sums(by_edge, row, num_rows)
-    zeros = by_edge.new_zeros(num_rows, by_edge.shape[1])
-    return zeros.scatter_reduce(0, row[:, None].expand_as(by_edge), by_edge, "amax")
+    found = {name: part[source] for name, part in wide.items()}
+    if "sum" in found:
+        found["sum"] = row_sums(found["sum"], row, num_rows)
+    if "max" in found:
+        zeros, rows = first.new_zeros(num_rows, first.shape[1]), row[:, None]
+        found["max"] = zeros.scatter_reduce(0, rows.expand_as(found["max"]), found["max"], "amax")
+    return found
 
 
 def _as_dgl(layout: EdgeLayout) -> Any:

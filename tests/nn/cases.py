@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from inspect import signature
 from typing import Any
 
 import torch
@@ -218,13 +219,8 @@ def build_case(
     halting: nn.Module | None = None,
     graph: EdgeLayout | None = None,
     norm: str = "post",
-    transition: str = "positionwise",
     form: str = "encoder",
     max_steps: int = 5,
-    scale_by_degree: bool = False,
-    edge_dim: int | None = None,
-    geometric: bool = False,
-    copy_gate: bool = False,
     share_weights: bool = True,
     rule: HaltingRule | None = None,
     position_signal: str | None = "sinusoidal",
@@ -235,8 +231,7 @@ def build_case(
 
     Modes that are settings of ACT make its rule.
     """
-    settings = {field.name for field in fields(ACT)} & modes.keys()
-    if settings:
+    if settings := {field.name for field in fields(ACT)} & modes.keys():
         rule = ACT(**{name: modes.pop(name) for name in settings})
     modes["position_signal"] = signal_from(position_signal, 9, seed=62)
     modes["step_signal"] = signal_from(step_signal, 9, seed=63)
@@ -244,9 +239,8 @@ def build_case(
         halting = randomised(HaltingUnit(FEATS), seed=58)
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
         halting.linear.bias.data.fill_(-0.3)
-    shape: dict[str, Any] = {"norm": norm, "transition": transition, "form": form}
-    shape |= {"scale_by_degree": scale_by_degree, "edge_dim": edge_dim}
-    shape |= {"geometric": geometric, "copy_gate": copy_gate}
+    of_step = signature(build_step).parameters.keys() & modes.keys()
+    shape = {"norm": norm, "form": form} | {name: modes.pop(name) for name in of_step}
     if share_weights:
         layer = AdaptiveRecurrence(
             build_step(**shape), halting, rule=rule, max_steps=max_steps, **modes

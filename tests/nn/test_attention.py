@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.attention import EdgeLayout, as_layout, edge_attention
+from graphut.attention import as_layout
 from graphut.nn import MultiHeadAttention
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.attention.test_geometric import naive_weights
 from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of, relative_error
 from tests.nn.cases import randomised
 from tests.topology.brute import Comb
@@ -98,33 +96,6 @@ GRAPHS = {
     "window": Window(1).layout([7]),
     "rows": layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5),
 }
-
-
-@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-def test_attention_scales_scores_by_degree_in_each_head(graph: EdgeLayout) -> None:
-    layer, feat = build(scale_by_degree=True), normal(graph.num_dst, 8)
-    assert layer.degree_scale[0] != layer.degree_scale[1]
-    degree = torch.zeros(graph.num_dst).double()
-    for _, target in pairs_of(graph):
-        degree[target] += 1
-    bias, heads = normal(graph.num_edges, 2, seed=3), []
-    for head, part in enumerate(torch.arange(8).chunk(2)):
-        query, key, value = (
-            linear(feat, maps.weight[rows], maps.bias[rows])[:, None]
-            for maps, rows in (
-                (layer.query, part),
-                (layer.key_value, part),
-                (layer.key_value, part + 8),
-            )
-        )
-        scale = layer.degree_scale[head] * (1 + degree).log() / 2
-        options = {"scale": scale, "edge_bias": bias[:, head], "backend": "dense"}
-        heads.append(edge_attention(graph, query, key, value, **options)[:, 0])
-    expected = layer.output(torch.cat(heads, 1))
-    inputs = [feat, bias, *layer.parameters()]
-    found = layer(graph, feat, edge_bias=bias)
-    assert_same([found], [expected])
-    assert_same(gradients([found], inputs), gradients([expected], inputs))
 
 
 def test_attention_degree_factor_is_initialized_to_1_at_20_in_edges() -> None:
@@ -279,23 +250,6 @@ def test_attention_refuses_scores_that_overflow() -> None:
         layer(self_loops, feat)
 
 
-def test_attention_adds_edge_features_to_keys_and_values() -> None:
-    graph, feat, edge_feat = GRAPHS["rows"], normal(5, 8), normal(7, 3, seed=1)
-    layer = build(edge_dim=3)
-    source = torch.tensor([source for source, _ in pairs_of(graph)])
-    own = layout_of([(e, dst) for e, (_, dst) in enumerate(pairs_of(graph))], 7, 5)
-    projected = layer.edge(edge_feat)
-    key_value = layer.key_value(feat)[source] + torch.cat([projected, projected], 1)
-    expected = edge_attention(
-        own, layer.query(feat).view(5, 2, 4), *key_value.view(7, 2, 2, 4).unbind(1), backend="dense"
-    )
-    found = layer(graph, feat, edge_feat=edge_feat)
-    inputs = [feat, edge_feat, *layer.parameters()]
-    expected = layer.output(expected.flatten(1))
-    assert_same([found], [expected])
-    assert_same(gradients([found], inputs), gradients([expected], inputs))
-
-
 def test_attention_calls_a_map_of_edge_features_that_is_not_plain() -> None:
     graph, feat, edge_feat = GRAPHS["rows"], normal(5, 8), normal(7, 3, seed=1)
     layer = build(edge_dim=3)
@@ -341,30 +295,6 @@ def test_attention_refuses_edge_features_that_do_not_fit(
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         build(edge_dim=edge_dim)(GRAPHS["rows"], normal(5, 8), edge_feat=edge_feat)
-
-
-@pytest.mark.parametrize("topology", [Complete(), Causal(), Window(1), Comb(2)], ids=str)
-def test_attention_geometric_attends_to_the_nearest_match(topology: Topology) -> None:
-    layer, feat = build(geometric=True), normal(6, 8)
-    layout, heads = topology.layout([6]), (2, 4)
-    assert layer.direction is not None and layer.score_terms is not None
-    alpha, beta, gamma = layer.score_terms
-    key, value = (x.view(-1, *heads) for x in layer.key_value(feat).chunk(2, 1))
-    toward = beta * layer.direction(feat).view(-1, 2, 2) + gamma
-    query = alpha * layer.query(feat).view(-1, *heads)
-    weights = naive_weights(layout, query, key, toward)
-    rows = []
-    for i in range(6):
-        seen = [e for e, (_, dst) in enumerate(pairs_of(layout)) if dst == i]
-        own = weights[seen] / weights[seen].sum(0).clamp_min(1e-300)
-        rows.append((own[..., None] * value[[pairs_of(layout)[e][0] for e in seen]]).sum(0))
-    expected = layer.output(torch.stack(rows).flatten(1))
-    found = layer(layout, feat)
-    inputs = [feat, *layer.parameters()]
-    assert_same([found], [expected])
-    assert_same(gradients([found], inputs), gradients([expected], inputs))
-    frontier = torch.tensor([0, 3, 4])
-    assert_same([layer(layout, feat, frontier=frontier)], [expected[frontier]])
 
 
 def test_attention_geometric_refuses_what_it_does_not_support() -> None:

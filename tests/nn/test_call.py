@@ -70,12 +70,6 @@ def test_blocks_all_in_edges_give_what_the_whole_graph_gives(modes: dict[str, An
     check_blocks(case_of(modes))
 
 
-def test_blocks_the_nodes_of_these_tests_halt_at_different_steps() -> None:
-    case = case_of({})
-    _, ponder = case.layer(big_graph(), case.feat)
-    assert len(ponder.steps.unique()) > 1
-
-
 @pytest.mark.parametrize("halted", MODES["halted"])
 def test_blocks_each_block_has_its_own_bias_and_features_of_edges(halted: str) -> None:
     edges = big_graph().num_edges()
@@ -84,10 +78,13 @@ def test_blocks_each_block_has_its_own_bias_and_features_of_edges(halted: str) -
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_all_nodes_halt_before_the_last_block(halted: str) -> None:
+def test_blocks_all_nodes_halt_at_once_or_never(halted: str) -> None:
     case = case_of({"halted": halted})
+    assert len(case.layer(big_graph(), case.feat)[1].steps.unique()) > 1  # in the other tests
     case.layer.halting.linear.bias.data.fill_(9.0)  # type: ignore[union-attr, operator]
     assert check_blocks(case).tolist() == [1] * 3
+    case.layer.halting = None
+    assert check_blocks(case).tolist() == [STEPS] * 3
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
@@ -97,12 +94,6 @@ def test_blocks_hooks_act_at_every_step(halted: str) -> None:
     case.layer.step.attention.register_forward_hook(lambda module, args, out: out / 2)  # type: ignore
     check_blocks(case)
     assert not torch.allclose(case.layer(big_graph(), case.feat)[0], plain)
-
-
-def test_blocks_without_halting() -> None:
-    case = case_of({})
-    case.layer.halting = None
-    assert check_blocks(case).tolist() == [STEPS] * 3
 
 
 def test_blocks_a_neighbour_sampler_of_dgls() -> None:

@@ -258,12 +258,6 @@ def test_recurrence_a_sentence_alone_and_in_a_batch(
         assert_same(alone, [out[mine], steps[mine], rest[mine]])
 
 
-def test_recurrence_a_dgl_graph_serves_as_well_as_its_layout() -> None:
-    case = build_case(halted="stale", topology="causal")
-    on_graph = engine(case.layer, Causal().graph([4, 1, 5]), case.feat, positions=case.positions)
-    assert_same(on_graph, engine(case.layer, case.graph, case.feat, positions=case.positions))
-
-
 def test_recurrence_cap_and_threshold_may_change_later() -> None:
     case = build_case()
     case.layer.max_steps, case.layer.rule = 2, ACT(threshold=0.6)
@@ -428,12 +422,6 @@ def test_recurrence_a_halting_unit_reads_what_it_learned_from_under_other_rules(
         assert_same([step.probability], [case.layer.halting(step.states)])
 
 
-def test_recurrence_a_halting_unit_of_another_width() -> None:
-    step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 12))
-    with pytest.raises(ValueError, match="unit reads 6 features, but the step's states have 8"):
-        AdaptiveRecurrence(step, HaltingUnit(6))
-
-
 @pytest.mark.parametrize("modes", covering(halted=HALTED, norm=MODES["norm"], halts=(True, False)))
 def test_recurrence_a_graph_without_nodes(modes: dict[str, Any]) -> None:
     modes = dict(modes)
@@ -463,6 +451,8 @@ def test_recurrence_settings_out_of_range() -> None:
         UniversalTransformerStep(dgl.nn.GINConv(), PositionwiseTransition(8, 16))
     with pytest.raises(ValueError, match=r"halted must be one of 'copied'.*; got 'nil'"):
         AdaptiveRecurrence(build_step(), halted="nil")
+    with pytest.raises(ValueError, match="unit reads 6 features, but the step's states have 8"):
+        AdaptiveRecurrence(build_step(), HaltingUnit(6))
 
 
 def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> None:
@@ -497,7 +487,8 @@ def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> No
 
 @pytest.mark.parametrize("share_weights", [True, False])
 def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
-    layer = build_case(form="decoder", share_weights=share_weights).layer
+    form = {"form": "decoder", "transition": "sepconv"}
+    layer = build_case(share_weights=share_weights, **form).layer
     before = [parameter.clone() for parameter in layer.parameters()]
     layer.reset_parameters()
     assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))

@@ -72,14 +72,6 @@ def test_transition_defaults_are_relu_without_dropout(kind: type) -> None:
     assert torch.equal(dropping(GRAPH, feat), dropping(GRAPH, feat))
 
 
-@pytest.mark.parametrize("kind", LAYERS)
-def test_transition_reset_parameters_changes_all(kind: type) -> None:
-    layer = randomised(kind(6, 9))
-    before = [parameter.clone() for parameter in layer.parameters()]
-    layer.reset_parameters()
-    assert not any(torch.equal(a, b) for a, b in zip(before, layer.parameters(), strict=True))
-
-
 def test_transition_node_flops() -> None:
     assert PositionwiseTransition(6, 9).node_flops == 4 * 6 * 9
     layer = SeparableConvTransition(6, 9, kernel_size=5)

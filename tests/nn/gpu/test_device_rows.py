@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import product
 from typing import Any
@@ -176,14 +176,6 @@ def test_frontier_sources_outside_a_block(
 
 
 @pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("cap", [1, 3])
-def test_frontier_without_halting_all_nodes_take_all_steps(cap: int) -> None:
-    case = build_case(max_steps=cap, form="decoder")
-    case.layer.halting = None
-    assert check(case).tolist() == [cap] * 10
-
-
-@pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize("halted", SHRINKING["halted"])
 def test_frontier_values_are_shifted_before_dropout(
     halted: str, monkeypatch: pytest.MonkeyPatch
@@ -314,21 +306,6 @@ def test_frontier_no_number_is_looked_at(
         assert run() < 2  # all steps were taken
 
 
-@pytest.mark.parametrize(
-    "look",
-    [
-        lambda x: x.sum().item(),
-        lambda x: x.nonzero(),
-        lambda x: x[x > 0],
-        lambda x: x + torch.ones(3).to("meta"),
-    ],
-)
-def test_frontier_a_look_is_seen(look: Callable[[Tensor], Any]) -> None:
-    words = "would wait|meta tensors|nonzero"
-    with OnMeta(), pytest.raises((AssertionError, RuntimeError), match=words):
-        look(torch.ones(3, device="meta"))
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,31 +353,6 @@ class Broken(nn.Module):
         nodes = torch.arange(len(feat)) if nodes is None else nodes
         probability = torch.where(nodes % 2 == 0, 1.0, 0.1).double()
         return probability.masked_fill((nodes == 3) & (step == 2), torch.nan)
-
-
-@pytest.mark.usefixtures("by_slices")
-def test_frontier_a_probability_out_of_range_is_said_when_it_is_known() -> None:
-    case = build_case()
-    case.layer.halting.register_forward_hook(lambda module, args, p: p + 0.3)
-    Slow.lag = 9
-    case.layer(case.graph, case.feat)
-    Slow.lag = 0
-    with pytest.raises(ValueError, match=r"node \d is outside of \[0, 1\] at step \d; .* sigmoid"):
-        case.layer(case.graph, case.feat)
-
-
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("value", [torch.inf, torch.nan])
-def test_frontier_features_that_are_not_finite(
-    value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = build_case()
-    feat = case.feat.detach().clone()
-    feat[3, 2] = value
-    # Kernels let pass what masks refuse.
-    monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
-    with pytest.raises(ValueError, match="a feature of node 3 is not a finite number"):
-        case.layer(case.graph, feat)
 
 
 # Its parts.

@@ -1,11 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
-import pytest
 import torch
 
-from graphut.nn import Threshold
 from graphut.nn.rules import ACT
 from graphut.nn.rules.base import RuleState, StepRows
 
@@ -30,25 +26,3 @@ def test_act_a_row_halts_when_its_sum_is_the_threshold() -> None:
         remainder = state.remainder
     assert halts == [[False, False], [True, False], [True, True]]
     assert remainder[1] == 0.3125
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("threshold", 0.0, r"threshold must lie in \(0, 1\], got 0.0"),
-        ("threshold", 1.5, r"threshold must lie in \(0, 1\], got 1.5"),
-        ("threshold", float("nan"), "got nan"),
-        ("weighting", "mean", "weighting must be one of 'sum', 'ema', 'last', got 'mean'"),
-        ("halt_from", "middle", "halt_from must be one of 'input', 'output', got 'middle'"),
-        ("cost", "steps", "cost must be one of 'steps.remainder', 'remainder', got 'steps'"),
-    ],
-)
-def test_act_refuses_a_wrong_setting(name: str, value: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        replace(ACT(), **{name: value})
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, 1.01, float("nan")])
-def test_threshold_refuses_what_is_no_probability(value: float) -> None:
-    with pytest.raises(ValueError, match=rf"threshold must lie in \(0, 1\], got {value}"):
-        Threshold(value)

@@ -25,11 +25,8 @@ from graphut.nn import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import BatchIndex, RuleState, StepRows, batch_index
+from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.topology import Complete
-from tests.helpers import assert_same, gradients, normal
-from tests.nn.cases import RULES
-from tests.nn.rules.histories import History, dense_decision
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
 states_read = st.sampled_from(["input", "output"])
@@ -77,7 +74,18 @@ def test_spec_names_what_is_not_the_default() -> None:
         ("event_driven:tol=-1", "tol must be 0 or more and finite, got -1.0"),
         ("global:event_driven", "Global cannot contain EventDriven"),
         ("global:nothing", "there is no halting rule 'nothing'"),
-        ("threshold:threshold=nan", r"threshold must lie in \(0, 1\], got nan"),
+        *((f"threshold:threshold={x}", rf"in \(0, 1\], got {x}") for x in (0.0, -1.0, 1.01, "nan")),
+        ("act:threshold=0", r"threshold must lie in \(0, 1\], got 0.0"),
+        ("act:weighting=mean", "weighting must be one of 'sum', 'ema', 'last', got 'mean'"),
+        ("act:halt_from=middle", "halt_from must be one of 'input', 'output', got 'middle'"),
+        ("act:cost=steps", "cost must be one of 'steps.remainder', 'remainder', got 'steps'"),
+        ("convergence:tol=0", "tol must be above 0, got 0.0"),
+        ("convergence:patience=0", "patience must be at least 1"),
+        ("ponder_net:threshold=1.1", r"threshold must lie in \(0, 1\], got 1.1"),
+        ("ponder_net:prior=1", r"prior must lie in \(0, 1\), got 1.0"),
+        ("ponder_net:beta=-1", "beta must be 0 or more, got -1.0"),
+        ("quantile:q=0", r"q must lie in \(0, 1\], got 0.0"),
+        ("sampled:halt_from=state", "halt_from must be one of .*, got 'state'"),
     ],
 )
 def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
@@ -91,98 +99,6 @@ def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
 def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
     with pytest.raises(ValueError, match="cannot be written as text"):
         rule.spec()
-
-
-# The rules, on packed rows that leave one by one, against decisions from whole histories.
-
-ALL = {"act": ACT(threshold=0.8), "act-cost": ACT(cost="remainder", weighting="last"), **RULES}
-
-
-def history_of(lengths: list[int], cap: int, seed: int) -> tuple[Tensor, Tensor, BatchIndex]:
-    """Random states `(T + 1, N, d)` and probabilities `(T, N)` of nodes that slowly calm down."""
-    nodes = sum(lengths)
-    states = normal(cap + 1, nodes, 3, seed=seed).detach().cumsum(0)
-    probability = torch.sigmoid(normal(cap, nodes, seed=seed + 1).detach() - 0.7)
-    members = batch_index(Complete().layout(lengths))
-    return states, probability.requires_grad_(), members
-
-
-def from_histories(
-    rule: HaltingRule, states: Tensor, p: Tensor, members: BatchIndex
-) -> tuple[Tensor, ...]:
-    """Steps, sums of the weights, remainders, costs and outputs; every node at every step."""
-    cap, history = len(p), History(states[0], members)
-    active = torch.ones(p.shape[1], dtype=torch.bool)
-    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
-    for t in range(1, cap + 1):
-        history.steps.append(StepRows(states[t], states[t], p[t - 1], t, t == cap))
-        found = dense_decision(rule, history)
-        halts = active & (found.halts | (t == cap))
-        if found.weight is not None and rule.weighting != "last":
-            weights = weights + torch.where(active, t * found.weight, 0.0)
-        if found.remainder is not None and found.cost is not None:
-            remainder = torch.where(halts, found.remainder, remainder)
-            cost = torch.where(halts, found.cost, cost)
-        steps, active = steps + active, active & ~halts
-    return steps, weights, remainder, cost
-
-
-def masked(rule: HaltingRule, states: Tensor, p: Tensor, members: BatchIndex) -> tuple[Tensor, ...]:
-    """The same by the code of the rule, with a mask of rows that have not halted."""
-    state, active = RuleState(rule, states[0], members), torch.ones(p.shape[1], dtype=torch.bool)
-    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
-    for t in range(1, len(p) + 1):
-        rows = StepRows(states[t], states[t], p[t - 1], t, t == len(p))
-        halts = state.update(rows, active)
-        if rule.weighting != "last":
-            weights = weights + t * state.weight
-        remainder = torch.where(halts, state.remainder, remainder)
-        cost = torch.where(halts, state.cost, cost)
-        steps, active = steps + active, active & ~halts
-    return steps, weights, remainder, cost
-
-
-def packed(rule: HaltingRule, states: Tensor, p: Tensor, members: BatchIndex) -> tuple[Tensor, ...]:
-    """The same by the code of the rule, on rows that leave."""
-    cap, nodes = len(p), torch.arange(p.shape[1])
-    state = RuleState(rule, states[0], members)
-    steps, weights, remainder, cost = torch.zeros(4, p.shape[1], dtype=torch.float64)
-    for t in range(1, cap + 1):
-        rows = states[t, nodes]
-        halts = state.update(StepRows(rows, rows, p[t - 1, nodes], t, t == cap))
-        steps = steps.index_add(0, nodes, torch.ones(len(nodes), dtype=torch.float64))
-        if rule.weighting != "last":
-            weights = weights.index_add(0, nodes, t * state.weight)
-        gone = nodes[halts]
-        remainder = remainder.index_add(0, gone, state.remainder[halts])
-        cost = cost.index_add(0, gone, state.cost[halts])
-        stay = (~halts).nonzero()[:, 0]
-        nodes = nodes[stay]
-        state.keep(stay)
-    assert not len(nodes)
-    return steps, weights, remainder, cost
-
-
-@pytest.mark.parametrize("name", ALL)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 6), st.integers(0, 99))
-def test_every_rule_decides_as_from_the_whole_history(
-    name: str, lengths: list[int], cap: int, seed: int
-) -> None:
-    states, p, members = history_of(lengths, cap, seed)
-    ways = (from_histories, packed) if "global" in name else (from_histories, packed, masked)
-    results = [run(ALL[name], states, p, members) for run in ways]
-    for found in results:
-        assert_same(found, results[0])
-    first, *others = (gradients(found, [p]) for found in results)
-    for slopes in others:
-        assert_same(slopes, first)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_rows_of_these_tests_halt_at_different_steps(name: str) -> None:
-    states, p, members = history_of([2] * 20, 6, seed=5)
-    steps, *_ = packed(ALL[name], states, p, members)
-    assert name == "fixed" or len(steps.unique()) > 1
 
 
 def test_batch_index_of_lengths_and_of_ids() -> None:

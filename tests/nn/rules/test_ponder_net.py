@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphut.nn import PonderNet, Quantile, Sampled
+from graphut.nn import PonderNet, Sampled
 from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
 from tests.helpers import gradients
 
@@ -49,18 +49,3 @@ def test_sampled_draws_are_of_the_node_and_not_of_its_row() -> None:
     order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
     steps = drawn(5, node // 20, node % 20, 0.2)
     assert torch.equal(drawn(5, node[order] // 20, node[order] % 20, 0.2), steps[order])
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: PonderNet(threshold=1.1), r"threshold must lie in \(0, 1\], got 1.1"),
-        (lambda: PonderNet(prior=1.0), r"prior must lie in \(0, 1\), got 1.0"),
-        (lambda: PonderNet(beta=-1.0), "beta must be 0 or more, got -1.0"),
-        (lambda: Quantile(0.0), r"q must lie in \(0, 1\], got 0.0"),
-        (lambda: Sampled(halt_from="state"), "halt_from must be one of .*, got 'state'"),
-    ],
-)
-def test_ponder_net_refuses_a_wrong_setting(make, words: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError, match=words):
-        make()
