@@ -42,7 +42,8 @@ class AdaptiveRecurrence(nn.Module):
 
     where :math:`P(pos, t) = S(pos) + S'(t)` is the sum of a position signal and a step signal. A
     node halts when the halting rule decides so, or after `max_steps` steps. Nodes that have halted
-    and their in-edges are not computed.
+    and their in-edges are not computed. The rules, `max_steps` (except for a sequence of steps) and
+    `checkpoint_steps` can be changed later.
 
     Parameters
     ----------
@@ -53,12 +54,12 @@ class AdaptiveRecurrence(nn.Module):
     halting : HaltingUnit or ScheduledHalting, optional
         Module that returns the halting probability of each active node.
     rule : HaltingRule, optional
-        Decides in training when a node halts and how its states form its output. Can be changed
-        later. The default is `ACT()`, or `FixedDepth()` without a halting module.
+        Decides in training when a node halts and how its states form its output. The default is
+        `ACT()`, or `FixedDepth()` without a halting module.
     evaluation_rule : HaltingRule, optional
-        The rule after `layer.eval()`. Can be changed later. The default is `rule.for_evaluation()`.
+        The rule after `layer.eval()`. The default is `rule.for_evaluation()`.
     max_steps : int
-        The largest number of steps, `T`. Can be changed later, except for a sequence of steps.
+        The largest number of steps, `T`.
     halted : {"copied", "frozen", "stale", "running"}
         The state of a halted node that its neighbours see: its final state with the signal of the
         current step; its final state with the signal of the step after its last; the keys and
@@ -80,8 +81,7 @@ class AdaptiveRecurrence(nn.Module):
     checkpoint_steps : bool
         Keep only the states between steps for the backward pass, which computes each step again
         (arXiv 1604.06174). This saves memory and costs time. Each step then projects all nodes and
-        the encoder's output. It has no effect without gradients or in a compiled program. Can be
-        changed later.
+        the encoder's output. It has no effect without gradients or in a compiled program.
 
     Raises
     ------
@@ -256,10 +256,8 @@ class AdaptiveRecurrence(nn.Module):
         The first round computes the nodes with new features, new nodes, their out-neighbours, and
         the destinations of changed edges. Other nodes compute only if a change reaches them. The
         result equals a new run if the fixed point of the model does not depend on the first states;
-        training with random first states, `InputNoise(2.0)`, helps.
-
-        The call projects all nodes to keys and values once. After that, a round costs as much as
-        its frontier.
+        training with random first states, `InputNoise(2.0)`, helps. The call projects all nodes to
+        keys and values once. After that, a round costs as much as its frontier.
 
         Parameters
         ----------
@@ -267,16 +265,11 @@ class AdaptiveRecurrence(nn.Module):
             `(M, d)`, `Ponder.shown` of the earlier call, without the rows of removed nodes. Nodes
             from `M` on are new.
         graph, feat, **options
-            As in `forward`: the new graph, and the features of all its nodes.
+            As in `forward`, and so is the result: the new graph, and the features of all its nodes.
         changed : Tensor, optional
             Ids, int64, of nodes whose features or positions have changed.
         edges_into : Tensor, optional
             Ids, int64, of the destinations of edges that were added, removed or changed.
-
-        Returns
-        -------
-        tuple
-            As in `forward`. The record counts the work of this call only.
 
         Raises
         ------

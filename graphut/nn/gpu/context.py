@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.nn.context import AttentionContext, GraphContext
+from graphut.nn.context import GraphContext
 from graphut.nn.transition import PositionwiseTransition, Transition
 
 
@@ -15,14 +15,6 @@ class DeviceContext(GraphContext):
     These rows have the id `N_src`. The table of keys and values has a row for them, which no edge
     names. Layers with hooks, sampled blocks, edge biases and edge features are not supported.
     """
-
-    @classmethod
-    def of(cls, context: AttentionContext) -> DeviceContext:
-        """Return a context of the same edges, which continues the same record."""
-        assert isinstance(context, GraphContext)
-        own = cls(context.layout, context.cross_layout, context.encoded)
-        own.work = context.work
-        return own
 
     def _table(self) -> Tensor:
         assert self.key_value is not None

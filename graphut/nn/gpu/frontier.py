@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.context import GraphContext
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.context import DeviceContext, existing
 from graphut.nn.gpu.device_rows import DeviceRows
@@ -46,7 +47,11 @@ class DeviceFrontier(HaltingFrontier):
     def __init__(self, state: LoopState, rows: DeviceRows) -> None:
         super().__init__(state, rows)
         settings, num_src = state.settings, state.context.num_src
-        self.context = state.context = DeviceContext.of(state.context)
+        graph = state.context
+        assert isinstance(graph, GraphContext)
+        self.context = DeviceContext(graph.layout, graph.cross_layout, graph.encoded)
+        self.context.work = graph.work
+        state.context = self.context
         if (halting := settings.halting) is not None:
 
             def halt(seen: Tensor, nodes: Tensor, t: int) -> Tensor:

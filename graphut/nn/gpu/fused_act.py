@@ -35,7 +35,7 @@ RETURNED = (
 class FusedRows(DeviceRows):
     """A frontier whose steps end by Triton kernels, for `ACT` with `weighting="sum"`.
 
-    It takes the place of `DeviceRows`, `RuleState` and `HaltedOutputs`, which do the same by
+    It replaces `DeviceRows` and `RuleState`, which do the same by
     some fifty launches a step. Outputs are summed in place, by node.
     """
 
