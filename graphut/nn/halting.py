@@ -74,9 +74,9 @@ def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
     named = chain(layer.named_parameters(), layer.named_buffers())
     narrow = {name: x for name, x in named if x.is_floating_point() and x.dtype != rows.dtype}
     if not narrow:
-        return layer(rows)  # type: ignore[no-any-return]
+        return layer(rows)
     wide = {name: x.to(rows.dtype) for name, x in narrow.items()}
-    return functional_call(layer, wide, rows)  # type: ignore[no-any-return]
+    return functional_call(layer, wide, rows)
 
 
 class ScheduledHalting(nn.Module):

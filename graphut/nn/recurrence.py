@@ -121,10 +121,11 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(
                 f"halted must be one of {', '.join(map(repr, HALTED))}; got {halted!r}"
             )
-        if not isinstance(step, UniversalTransformerStep):
-            check_separate_steps([*step], halting, max_steps)
-            step = step if isinstance(step, nn.ModuleList) else nn.ModuleList(step)
-        width = (step[0] if isinstance(step, nn.ModuleList) else step).attention.in_feats[1]
+        if isinstance(step, nn.ModuleList):
+            step = [*step]
+        if isinstance(step, Sequence):
+            check_separate_steps(step, halting, max_steps)
+        width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
         if isinstance(halting, HaltingUnit) and halting.in_feats != width:
             raise ValueError(
                 f"the halting unit reads {halting.in_feats} features, but the step's states have "
@@ -135,7 +136,7 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(f"noise is given twice for one place: {', '.join(places)}")
         if not inject_input and set(places) - {"first"}:
             raise ValueError(f"noise on {places[-1]!r} states needs inject_input=True")
-        self.step = step
+        self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
         self.halted = halted

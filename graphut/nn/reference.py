@@ -211,7 +211,8 @@ class _Edges:
     ) -> None:
         self.layout, self.feat = layout, feat
         row, source, edge = layout.in_edges()
-        num_src, self.ends = layout.num_src, slice(None)
+        num_src = layout.num_src
+        self.ends: Tensor | slice = slice(None)
         if feat is not None:  # one source for each edge
             self.ends, source, num_src = source[edge.argsort()], edge, len(edge)
         weight = torch.ones(len(row), 1)

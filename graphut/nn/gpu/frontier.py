@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.context import GraphContext
+from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.context import DeviceContext, existing
 from graphut.nn.gpu.device_rows import DeviceRows

@@ -35,8 +35,8 @@ RETURNED = (
 class FusedRows(DeviceRows):
     """A frontier whose steps end by Triton kernels, for `ACT` with `weighting="sum"`.
 
-    It replaces `DeviceRows` and `RuleState`, which do the same by
-    some fifty launches a step. Outputs are summed in place, by node.
+    It replaces `DeviceRows` and `RuleState`, which do the same by some fifty launches a step.
+    Outputs are summed in place, by node.
     """
 
     def __init__(
