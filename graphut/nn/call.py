@@ -156,17 +156,17 @@ def _fast_paths(
     if record or is_capturing() or context.blocks or by_edge or settings.calls_steps:
         return plain
     layout, between = context.layout, context.cross_layout
-    can_count, tables = not isinstance(settings.rule, EventDriven), []
+    can_count = not isinstance(settings.rule, EventDriven)
     for step in settings.steps:
         if not isinstance(step.attention, MultiHeadAttention):
             return plain
         can_count = can_count and step.attention.takes_counts(layout, feat)
         if step.cross_attention is not None and between is not None:
             can_count = can_count and step.cross_attention.takes_counts(between, feat)
-        tables.append(step.attention.in_place_key_value(layout, feat))
     if can_count:
         return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
     # All steps must agree: one may be in training mode and another in evaluation mode.
+    tables = [step.attention.in_place_key_value(layout, feat) for step in settings.steps]
     context.in_place = None if None in tables else tables[0]
     return plain
 
