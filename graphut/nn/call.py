@@ -161,8 +161,9 @@ def _fast_paths(
         if not isinstance(step.attention, MultiHeadAttention):
             return plain
         can_count = can_count and step.attention.takes_counts(layout, feat)
-        if step.cross_attention is not None and between is not None:
-            can_count = can_count and step.cross_attention.takes_counts(between, feat)
+        cross = step.cross_attention
+        if can_count and between is not None:
+            can_count = isinstance(cross, MultiHeadAttention) and cross.takes_counts(between, feat)
     if can_count:
         return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
     # All steps must agree: one may be in training mode and another in evaluation mode.
