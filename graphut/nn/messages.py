@@ -132,7 +132,7 @@ class MessageAggregation(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the results of all destinations, or of those in `frontier`.
 
-        Arguments and results are those of `MultiHeadAttention` for one tensor of features.
+        It has the arguments and results of `MultiHeadAttention` for one tensor of features.
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)

@@ -266,7 +266,8 @@ class AdaptiveRecurrence(nn.Module):
             `(M, d)`, `Ponder.shown` of the earlier call, without the rows of removed nodes. Nodes
             from `M` on are new.
         graph, feat, **options
-            As in `forward`, and so is the result: the new graph, and the features of all its nodes.
+            The new graph, the features of all its nodes, and other arguments of `forward`. The
+            result has the form of its result.
         changed : Tensor, optional
             Ids, int64, of nodes whose features or positions have changed.
         edges_into : Tensor, optional
