@@ -12,20 +12,20 @@ import torch
 from scipy.stats import spearmanr
 
 from graphut._files import read_json
-from graphut.experiments.cli import main
+from graphut.experiments.cli import main, show
 from graphut.experiments.tasks import LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_problems import GraphBFS, GraphDistance
-from graphut.experiments.training.learners import graphs as module
-from graphut.experiments.training.learners.graphs import (
-    GraphBatch,
-    GraphLearner,
+from graphut.experiments.training.learners import graph_scores
+from graphut.experiments.training.learners.graph_batch import GraphBatch, step_losses
+from graphut.experiments.training.learners.graph_scores import (
     needed_flops,
     score_graphs,
-    step_losses,
+    until_quiescent,
 )
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.wording import flag
 from graphut.models import UniversalGraphTransformer
-from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
+from graphut.nn import AdaptiveRecurrence, EventDriven, FixedDepth, ScheduledHalting
 from tests.experiments.training.learners.small_models import small_model
 from tests.nn.cases import build_step
 
@@ -81,7 +81,7 @@ def test_sizes_are_those_of_the_task() -> None:
 def test_outcome_and_scores_equal_graphs_one_by_one(
     answer_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_BATCH_NODES", 20)
+    monkeypatch.setattr(graph_scores, "_BATCH_NODES", 20)
     task = TASKS["edge" if answer_at == "edge" else "node"]
     graphs = whole(task.test) if answer_at == "graph" else task.test
     model = make_model(task, answer_at=answer_at)
@@ -263,7 +263,7 @@ def waking_model(**options: Any) -> UniversalGraphTransformer:
 
 
 def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BATCH_NODES", 20)
+    monkeypatch.setattr(graph_scores, "_BATCH_NODES", 20)
     graphs = TASKS["node"].test
     model = waking_model(quantize=1)
     scores = score_graphs(model, graphs)
@@ -283,11 +283,22 @@ def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) 
     assert str(evaluation).endswith(", 1 round at most, 0.00% of graphs at rest")
 
 
+def test_change_penalty_counts_sleeping_nodes_as_unchanged() -> None:
+    model, graphs = waking_model(quantize=1, change_penalty=0.1, max_steps=9), TASKS["node"].test
+    batch, found = GraphBatch.of(graphs, "node"), []
+    for rule in (EventDriven(), FixedDepth()):
+        model.evaluation_rule = rule
+        steps = batch.run(model.eval(), get_steps=True).steps
+        found.append(step_losses(model, batch, [*steps][:9]).change * (len(steps) - 1))
+    assert len(steps) == 9 and found[0] > 0
+    torch.testing.assert_close(*found)
+
+
 def test_scores_by_events_stop_after_rounds_that_grow_with_the_graphs() -> None:
     graph = GraphDistance(held_out=1, sizes="5-5").test[0]
     model = waking_model()
-    with model.evaluating(), module._enough_rounds(model, 7):
-        assert model.evaluation_rule == EventDriven(max_rounds=7)
+    with until_quiescent(model, 2):
+        assert model.evaluation_rule == EventDriven(max_rounds=108)
     model.encoder.step.transition.layers[-1].weight.data.mul_(40)  # chaotic: it never rests
     scores = score_graphs(model, [graph])
     assert scores.rounds is not None and scores.rounds.tolist() == [4 * 5 + 100]
@@ -336,9 +347,22 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     assert "max_steps must be a whole number, at least 1; got 0" in capsys.readouterr().err
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
     assert "oak" in capsys.readouterr().err
-    for command in (["generate", run, "a"], ["show", run, "a", "--out", str(tmp_path / "a.png")]):
-        assert main(command) == 2
-        assert "a graph cannot be typed: graphut eval FOLDER --data" in capsys.readouterr().err
+    assert main(["generate", run, "a"]) == 2
+    assert "a graph cannot be typed: graphut eval FOLDER --data" in capsys.readouterr().err
+    for name in ("wave.png", "wave.gif"):
+        assert main(["show", run, "2", "--out", str(tmp_path / name)]) == 0
+        assert "answers are correct" in capsys.readouterr().out and (tmp_path / name).exists()
+    large = ["show", run, "1", "--out", str(tmp_path / "sizes.png")]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(show, "_LARGEST_GRAPH", 2)
+        assert main(large) == 0
+    assert main([*large, "--draw", "all"]) == 2
+    assert "--draw is for texts" in capsys.readouterr().err
+    for number in ("0", "5", "a"):
+        assert main(["show", run, number, "--out", str(tmp_path / "a.png")]) == 2
+        assert f"its number in the test set, 1 to 4; got '{number}'" in capsys.readouterr().err
+    assert main(["report", run, "--out", str(tmp_path / "report.html")]) == 0
+    assert "how often nodes compute" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])

@@ -1,0 +1,198 @@
+"""Batches of labelled graphs, and the losses of a model on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from graphut.attention import EdgeLayout
+from graphut.attention.layout import layout_from_edges
+from graphut.experiments.tasks import LabelledGraph
+from graphut.models import UniversalGraphTransformer
+from graphut.models.outputs import GraphOutput
+from graphut.nn.loop_state import FrontierRows
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    """A batch of graphs as their disjoint union."""
+
+    layout: EdgeLayout
+    nodes: Tensor  # (N,) kinds, or (N, F) features
+    positions: Tensor | None  # (N, k)
+    labels: Tensor  # by node, by graph or by edge
+    asked: Tensor  # (A,) nodes, or graphs, that have a label
+    depth: Tensor  # (N,) steps that each node needs, or -1 if unknown
+
+    @classmethod
+    def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
+        """Return the disjoint union of graphs."""
+        sizes = np.array([len(graph.nodes) for graph in graphs])
+        start = sizes.cumsum() - sizes
+        shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
+        source, target = torch.from_numpy(np.concatenate(shifted, 1))
+        nodes, lengths = int(sizes.sum()), torch.from_numpy(sizes)
+        layout = layout_from_edges(
+            source, target, num_src=nodes, num_dst=nodes, src_lengths=lengths, dst_lengths=lengths
+        )
+        labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
+        positions = [graph.positions for graph in graphs if graph.positions is not None]
+        depths = [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
+        if answer_at == "edge":
+            asked = target[labels == 1].unique()
+        else:
+            asked = (labels >= 0).argwhere()[:, 0]
+        return cls(
+            layout=layout,
+            nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
+            positions=torch.from_numpy(np.concatenate(positions)) if positions else None,
+            labels=labels,
+            asked=asked,
+            depth=torch.from_numpy(np.concatenate(depths)),
+        )
+
+    @property
+    def num_known(self) -> int:
+        """The number of nodes with a known depth."""
+        return int((self.depth >= 0).sum())
+
+    def run(self, model: UniversalGraphTransformer, **options: bool) -> GraphOutput:
+        """Return the output of a model; `options` are options of its `forward`."""
+        return model(self.layout, self.nodes, positions=self.positions, **options)
+
+    def answer_of_node(self, answer_at: str) -> Tensor:
+        """Return `(N,)`: for each node the index in `asked` of itself, or of its graph; or -1."""
+        graph = torch.repeat_interleave(self.layout.dst_lengths)
+        answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
+        answers[self.asked] = torch.arange(len(self.asked))
+        return answers[graph] if answer_at == "graph" else answers
+
+    def judge(
+        self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Return the cross-entropy of each answer in nats, and whether the answer is correct."""
+        labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
+        if model.config.answer_at != "edge":
+            labels, logits = labels[asked], logits[asked]
+            loss = cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
+            return loss, logits.argmax(-1) == labels
+        if label_smoothing:
+            raise ValueError(
+                f"label_smoothing is for classes: where edges answer it is 0, not {label_smoothing}"
+            )
+        layout = self.layout.to(logits.device)
+        _, _, edge = layout.in_edges()
+        wrong = labels[edge] == 0
+        shares, degrees = logits[edge].exp(), layout.in_degrees
+        best = torch.segment_reduce(shares, "max", lengths=degrees)
+        best_right = torch.segment_reduce(shares.masked_fill(wrong, 0), "max", lengths=degrees)
+        likely = torch.segment_reduce(shares.masked_fill(wrong, 0), "sum", lengths=degrees)
+        tiny = torch.finfo(likely.dtype).tiny
+        return -likely[asked].clamp_min(tiny).log(), (best_right == best)[asked]
+
+    def judge_depth(
+        self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
+    ) -> Tensor | float:
+        """Return the summed cross-entropy of the auxiliary target for states `(A, d)` of nodes."""
+        if model.auxiliary is None:
+            return 0.0
+        depth = self.depth.to(states.device)[nodes]
+        is_known = depth >= 0
+        target = depth[is_known] % model.config.depth_modulus
+        return cross_entropy(model.auxiliary(states[is_known]), target, reduction="sum")
+
+
+class StepLosses(NamedTuple):
+    """Losses that read the states after every step; each is a scalar."""
+
+    answers: Tensor  # of the answers, the mean over the steps that `step_loss` names
+    halting: Tensor  # of the halting probabilities
+    depth: Tensor  # of the auxiliary target
+    change: Tensor  # the penalty on change
+
+
+def step_losses(
+    model: UniversalGraphTransformer,
+    batch: GraphBatch,
+    steps: Sequence[FrontierRows],
+    label_smoothing: float = 0.0,
+) -> StepLosses:
+    """Return the losses of the states after each step.
+
+    The loss of the answers is a mean over the nodes with a label (or whose graph has one) and over
+    steps. A node counts in each step while it is active. The sum over steps is divided by
+    `max_steps`, or, with `step_loss="second_half"`, only the second half of the steps counts. With
+    "weighted" (arXiv 2107.05407, Eq. 7), the weights of the states in the output replace this mean.
+    The auxiliary target counts in the same steps.
+
+    The halting probability learns to predict that the answer is correct now, or stays correct, as
+    `halting_target` says. No gradient flows through this target.
+    """
+    config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
+    answer_of_node = answer_of_node.to(model.device)
+    layout, states = batch.layout.to(model.device), steps[0].states
+    weighted, has_halting = config.step_loss == "weighted", steps[0].probability is not None
+    asked = max(1, int((answer_of_node >= 0).sum()))
+    first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
+        config.step_loss, 1
+    )
+    losses, logits, rights, depths = [states.new_zeros(())], [], [], []
+    for number, rows in enumerate(steps, 1):
+        is_all = len(rows.nodes) == len(states)
+        states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
+        if number < first and not has_halting:
+            continue
+        loss, right = batch.judge(model, model.read_out(layout, states), label_smoothing)
+        answer = answer_of_node[rows.nodes]
+        here = answer >= 0
+        if number >= first:
+            loss = loss[answer[here]]
+            losses.append((loss * rows.weights[here] if weighted else loss).sum())
+            depths.append(batch.judge_depth(model, rows.states, rows.nodes))
+        if rows.probability is not None:
+            logits.append((torch.logit(rows.probability[here], eps=1e-6), answer[here]))
+            rights.append(right)
+    num_steps = max(1, model.max_steps - first + 1)
+    if config.halting_target == "stays_right":
+        rights = [*accumulate(reversed(rights), torch.logical_and)][::-1]
+    halting = sum(
+        binary_cross_entropy_with_logits(logit, right[answer].to(logit.dtype), reduction="sum")
+        for (logit, answer), right in zip(logits, rights, strict=True)
+    )
+    zero = states.new_zeros(())
+    return StepLosses(
+        answers=torch.stack(losses).sum() / (asked if weighted else asked * num_steps),
+        halting=zero + halting / (asked * model.max_steps),
+        depth=zero + sum(depths) / (max(1, batch.num_known) * num_steps),
+        change=change_penalty(steps, config.change_scale) if config.change_penalty else zero,
+    )
+
+
+def change_penalty(steps: Sequence[FrontierRows], scale: float) -> Tensor:
+    r"""Return the penalty on change of states, which makes waiting nodes come to rest.
+
+    It is the mean over the nodes of the first step, and over the later steps, of
+    :math:`c / (c + \tau^2)`, where :math:`c` is the mean square change of the state of a node
+    (`FrontierRows.change`; 0 if the node does not compute) and :math:`\tau` is the `scale`. A large
+    change costs at most 1: a node may change its state when news arrives, but changes at every step
+    are costly. This is the Geman-McClure function of robust statistics (Geman and McClure, 1987).
+
+    Examples
+    --------
+    >>> nodes, weights, states = torch.arange(2), torch.ones(2), torch.zeros(2, 8)
+    >>> changes = torch.tensor([[9.0, 9.0], [0.0, 1.0], [0.0, 3.0]])
+    >>> steps = [FrontierRows(nodes, states, weights, None, change) for change in changes]
+    >>> change_penalty(steps, 1.0)  # (0 + 1/2 + 0 + 3/4) / 4
+    tensor(0.3125)
+    """
+    if len(steps) < 2:
+        return steps[0].states.new_zeros(())
+    change = torch.cat([rows.change for rows in steps[1:]])
+    return (change / (change + scale**2)).sum() / (len(steps[0].nodes) * (len(steps) - 1))

@@ -1,0 +1,199 @@
+"""Comparison of a model's answers for graphs with the correct ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from math import isnan, nan
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from graphut.experiments.tasks import LabelledGraph
+from graphut.experiments.training.evaluation import score_batches
+from graphut.experiments.training.learners.graph_batch import GraphBatch
+from graphut.models import UniversalGraphTransformer
+from graphut.nn import EventDriven, Ponder
+
+_BATCH_NODES = 20_000
+# Ranges of depths, without their ends: 0 and 1, 2 and 3, 4 to 6, ...
+_RANGES = [*pairwise((0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9))]
+
+Column = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GraphScores:
+    """Correctness and steps of each node, beside the steps that it needs.
+
+    The answer for a graph is in the row of its first node.
+    """
+
+    right: Column  # (N,) 1 for a correct answer, 0 for a wrong one, NaN without a label
+    log_probability: Column  # (N,) of the correct answer, in nats, or NaN
+    steps: Column  # (N,)
+    depth: Column  # (N,) NaN if unknown
+    graph: NDArray[np.int64]  # (N,)
+    groups: list[str]  # of each graph
+    flops: int
+    all_flops: int  # if every node had taken all steps
+    needed_flops: (
+        float  # if every node had stopped after depth + 1 steps; NaN if a depth is unknown
+    )
+    # With the rule `EventDriven`: (G,) rounds of each graph, and whether it became quiescent.
+    rounds: NDArray[np.int64] | None = None
+    quiescent: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
+        """Concatenate the scores of several batches."""
+        first = np.cumsum([0, *(len(part.groups) for part in parts)])
+        columns = ["right", "log_probability", "steps", "depth"]
+        columns += [] if parts[0].rounds is None else ["rounds", "quiescent"]
+        flops = ("flops", "all_flops", "needed_flops")
+        values: dict[str, Any] = {
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
+            **{name: sum(getattr(part, name) for part in parts) for name in flops},
+        }
+        graph = np.concatenate([p.graph + start for p, start in zip(parts, first, strict=False)])
+        return cls(**values, graph=graph, groups=[group for part in parts for group in part.groups])
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics of `GraphLearner`."""
+        known = ~np.isnan(self.depth)
+        depth, steps = self.depth[known], self.steps[known]
+        varied = len(set(depth)) > 1 and len(set(steps)) > 1
+        wrong = set(self.graph[self.right == 0])
+        return {
+            "accuracy": float(np.nanmean(self.right)),
+            "graph_accuracy": 1 - len(wrong) / len(self.groups),
+            "log_probability": float(np.nanmean(self.log_probability)),
+            "steps": float(self.steps.mean()),
+            "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,
+            "work_ratio": None if isnan(self.needed_flops) else self.flops / self.needed_flops,
+        }
+
+    @property
+    def asked(self) -> Column:
+        """Correctness, 1 or 0, of each node that has a label."""
+        return self.right[~np.isnan(self.right)]
+
+    def by_depth(self) -> list[dict[str, Any]]:
+        """Return mean depth, accuracy and steps of the nodes in each range of depths."""
+        deepest = np.nanmax(self.depth, initial=-1)
+        return [
+            {
+                "from": low,
+                "to": min(high - 1, int(deepest)),
+                "depth": float(self.depth[here].mean()),
+                **self._means(here),
+            }
+            for low, high in _RANGES
+            if (here := (self.depth >= low) & (self.depth < high)).any()
+        ]
+
+    def by_group(self) -> list[dict[str, Any]]:
+        """Return accuracy and steps of the nodes in each group of graphs."""
+        groups = np.array(self.groups)
+        return [
+            {
+                "group": name,
+                **self._means((groups == name)[self.graph]),
+                **self.activity(groups == name),
+            }
+            for name in sorted(set(self.groups))
+        ]
+
+    def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
+        """Return the largest number of rounds and the share of quiescent graphs, if recorded."""
+        if self.rounds is None or self.quiescent is None:
+            return {}
+        quiescent = float(self.quiescent[graphs].mean())
+        return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
+
+    def _means(self, here: NDArray[np.bool_]) -> dict[str, Any]:
+        right = self.right[here & ~np.isnan(self.right)]
+        accuracy = float(right.mean()) if right.size else None
+        steps = float(self.steps[here].mean())
+        return {"nodes": int(here.sum()), "accuracy": accuracy, "steps": steps}
+
+
+def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
+    """Run a model on graphs, from the smallest to the largest, and compare its answers."""
+    largest = max((len(graph.nodes) for graph in graphs), default=1)
+    with until_quiescent(model, largest):
+        found = score_batches(
+            partial(_score, model),
+            graphs,
+            max(1, _BATCH_NODES // largest),
+            lambda graph: len(graph.nodes),
+            "graphs",
+        )
+    scores = GraphScores.joined(found)
+    if np.isnan(scores.right).all():
+        raise ValueError("no node of the graphs has an answer to evaluate on")
+    return scores
+
+
+@contextmanager
+def until_quiescent(model: UniversalGraphTransformer, nodes: int) -> Iterator[None]:
+    """Set `max_rounds` of the rule `EventDriven` to 4 per node and 100 more, in a `with` block.
+
+    Large graphs need more rounds than the small graphs of the training. A rule that has a number
+    of rounds, and any other rule, stays.
+    """
+    rule = model.evaluation_rule
+    if not isinstance(rule, EventDriven) or rule.max_rounds:
+        yield
+        return
+    model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
+    try:
+        yield
+    finally:
+        model.evaluation_rule = rule
+
+
+@torch.no_grad()
+def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
+    batch = GraphBatch.of(graphs, model.config.answer_at)
+    with model.evaluating():
+        output = batch.run(model)
+    loss, right = (each.cpu().numpy() for each in batch.judge(model, output.logits))
+    lengths, ponder = batch.layout.dst_lengths, output.ponder
+    first_nodes = lengths.cumsum(0) - lengths
+    at = first_nodes[batch.asked] if model.config.answer_at == "graph" else batch.asked
+    columns = np.full((2, int(lengths.sum())), np.nan)
+    columns[:, at.numpy()] = right, -loss
+    depth = batch.depth.numpy()
+    return GraphScores(
+        right=columns[0],
+        log_probability=columns[1],
+        steps=ponder.steps.cpu().numpy().astype(np.float64),
+        depth=np.where(depth < 0, np.nan, depth),
+        graph=np.repeat(np.arange(len(graphs)), lengths),
+        groups=[graph.group for graph in graphs],
+        flops=int(ponder.flops),
+        all_flops=int(ponder.all_flops),
+        needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
+        rounds=None if ponder.rounds is None else ponder.rounds.cpu().numpy(),
+        quiescent=None if ponder.quiescent is None else ponder.quiescent.cpu().numpy(),
+    )
+
+
+def needed_flops(ponder: Ponder, depth: Tensor) -> int:
+    """Return the operations of a recurrence if each node stops after `depth + 1` steps.
+
+    A node that stops before the last one is projected to keys and values once more, as with
+    `halted="frozen"`.
+    """
+    steps, degrees = depth + 1, ponder.layouts[0].in_degrees.cpu()
+    projected = steps.sum() + (steps < steps.max()).sum()
+    edges = (steps * degrees).sum() * ponder.edge_flops
+    return int(steps.sum() * ponder.node_flops + edges + projected * ponder.key_value_flops)
