@@ -54,9 +54,8 @@ def main() -> None:
     print(f"node accuracy {accuracy:.1%}, {ponder.mean_steps:.2f} updates per node")
     print(f"{int(ponder.rounds)} rounds, quiescent: {bool(ponder.quiescent)}")
 
-    frontiers = [rows.nodes for rows in output.steps]
     names = ["*" if node == marked else "" for node in range(nodes)]
-    animation = animate_frontier(layout, frontiers, names=names, places=places)
+    animation = animate_frontier(layout, ponder.frontiers, names=names, places=places)
     animation.save(options.out, writer="pillow", dpi=110)
 
 

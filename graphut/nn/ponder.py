@@ -52,6 +52,7 @@ class WakingRecord(NamedTuple):
     rounds: Tensor  # (G,) rounds of each graph with a non-empty frontier
     quiescent: Tensor  # (G,) False for graphs that still changed in the last round
     round_sizes: list[int]  # number of active nodes in each round
+    frontiers: list[Tensor] | None = None  # ids of the nodes that computed in each round
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,6 +100,8 @@ class Ponder:
     rounds: Tensor | None = None  #: `(G,)` int64, rounds of a graph with a non-empty frontier
     quiescent: Tensor | None = None  #: `(G,)` bool, False for graphs cut off at the last round
     round_sizes: Sequence[int] | None = None  #: number of active nodes in each round
+    #: with `get_attention` or `get_steps`: ids of the active nodes in each round
+    frontiers: Sequence[Tensor] | None = None
 
     @property
     def mean_steps(self) -> Tensor:

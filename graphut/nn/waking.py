@@ -6,6 +6,7 @@ after each round which of them change and which nodes compute next.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import NamedTuple
 
 import torch
@@ -34,7 +35,8 @@ class Start(NamedTuple):
 class OutEdges(NamedTuple):
     """The edges of a graph by source."""
 
-    starts: Tensor  # (N_src + 1,) first edge of each source
+    ends: Tensor  # (N_src,) end of the edges of each source
+    degrees: Tensor  # (N_src,) number of edges of each source
     targets: Tensor  # (E,) destination of each edge
 
 
@@ -49,7 +51,7 @@ def out_edges(layout: EdgeLayout) -> OutEdges:
     """
     rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
-    return OutEdges(starts, targets)
+    return OutEdges(starts[1:].clone(), starts.diff(), targets)
 
 
 def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
@@ -61,10 +63,9 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     >>> with_out_neighbours(Window(1).layout([9]), torch.tensor([3, 4]))
     tensor([2, 3, 4, 5])
     """
-    starts, targets = layout.cached(out_edges)
-    first = starts.index_select(0, nodes)
-    degree = starts.index_select(0, nodes + 1) - first
-    edge = torch.repeat_interleave(first - degree.cumsum(0) + degree, degree)
+    ends, degrees, targets = layout.cached(out_edges)
+    degree = degrees.index_select(0, nodes)
+    edge = torch.repeat_interleave(ends.index_select(0, nodes) - degree.cumsum(0), degree)
     edge += torch.arange(len(edge), device=edge.device)
     reached = targets.index_select(0, edge)
     size = layout.num_dst
@@ -148,7 +149,7 @@ class WakingFrontier:
             self.nodes = start.frontier
         self.state, self.context, self.rule = state, context, rule
         self._track = torch.is_grad_enabled()
-        if not self._track:  # it is written in place, and the caller keeps its own tensor
+        if not self._track:  # the states are written in place, so the caller's tensor is copied
             self.shown = self.shown.clone()
             context.owns_table = not state.settings.calls_steps
         size = context.num_dst
@@ -164,7 +165,7 @@ class WakingFrontier:
         self._sizes: list[int] = []
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Project the changed rows; return what the rows of the frontier read of themselves."""
+        """Project the changed states, and return the states that the frontier's rows read."""
         context, nodes = self.context, self.nodes
         context.begin_step(t)
         context.frontier = nodes
@@ -191,13 +192,13 @@ class WakingFrontier:
         assert shown is not None
         change = squared_change(after, shown, relative=settings.steps[0].norm == "pre")
         decided = change.detach()
-        moved = (~(decided <= self.rule.tol**2)).nonzero()[:, 0]
-        if len(moved) and not bool(decided.sum().isfinite()):
+        if not isfinite(decided.sum().item()):
             self._check_finite(after, t)
+        moved = (decided > self.rule.tol**2).nonzero()[:, 0]
         self._count(t)
         self._accept(after, moved)
         self._wake(t)
-        # What is wrong with the arguments of attention shows in the first round.
+        # The first round has checked the arguments of attention.
         self.state.trusts_arguments = self.context.owns_table
         if self.state.rows is not None:
             ids = torch.arange(len(after), device=after.device) if nodes is None else nodes
@@ -274,8 +275,16 @@ class WakingFrontier:
         elif self.num_active and batch is not None:
             quiescent[batch.graph if self.nodes is None else batch.graph[self.nodes]] = False
         shown = self.shown[: context.num_dst]
-        times = self._last_change, self._rounds
-        record = WakingRecord(shown, updates, *times, quiescent, self._sizes)
+        rows = self.state.rows
+        record = WakingRecord(
+            shown,
+            updates,
+            self._last_change,
+            self._rounds,
+            quiescent,
+            self._sizes,
+            frontiers=None if rows is None else [each.nodes for each in rows],
+        )
         wide = torch.promote_types(shown.dtype, torch.float32)
         zeros = torch.zeros_like(updates, dtype=wide)
         return LoopOutput(shown, updates, zeros, zeros, record)

@@ -587,8 +587,8 @@ def test_with_out_neighbours_of_any_graph(graph: tuple[Pairs, int, int], data: A
     "layout", [Complete().layout([3, 2]), Causal().layout([4]), *GRAPHS.values()]
 )
 def test_out_edges_are_all_edges_by_source(layout: EdgeLayout) -> None:
-    starts, targets = out_edges(layout)
-    degree = starts.diff()
+    ends, degree, targets = out_edges(layout)
+    assert torch.equal(ends, degree.cumsum(0))
     source = torch.repeat_interleave(torch.arange(layout.num_src), degree)
     assert sorted(zip(source.tolist(), targets.tolist(), strict=True)) == sorted(pairs_of(layout))
 
@@ -599,20 +599,3 @@ def test_squared_change_is_relative_to_the_shown_state() -> None:
     assert squared_change(new, shown, relative=True)[1] == 0.25
     wide = squared_change(new.bfloat16(), shown.bfloat16(), relative=False)
     assert wide.dtype == torch.float32
-
-
-@pytest.mark.parametrize("levels", [1, 2, 5])
-def test_quantized_states_are_exact_and_have_the_gradient_of_tanh(levels: int) -> None:
-    states = normal(40, 3)
-    found = Quantized(levels).round(states)
-    expected = (states.tanh() * levels).round() / levels
-    assert torch.equal(found, expected)
-    [gradient] = gradients([found], [states])
-    assert_same([gradient], gradients([states.tanh()], [states]))
-    assert torch.equal(Quantized(levels).round(states.detach()), expected)
-
-
-@pytest.mark.parametrize("given", [{"levels": 0}, {"levels": 1.5}, {"noise": -1.0}])
-def test_quantized_refuses(given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"must be (a whole number|0 or more)"):
-        Quantized(**given)
