@@ -47,8 +47,7 @@ def draw_frontier(
         The graph of `N` nodes, at most 512.
     steps : sequence of int, Tensor, or sequence of Tensor
         `(N,)`, number of steps of each node, for example `ponder.steps`; or, for nodes that wake,
-        the ids of the active nodes in each step, `[rows.nodes for rows in steps]` of the result of
-        a recurrence with `get_steps=True`.
+        the ids of the active nodes in each step, for example `ponder.frontiers`.
     names : sequence of str, optional
         Names of the nodes.
     places : Tensor, array or dict, optional
@@ -71,6 +70,30 @@ def draw_frontier(
         step = round(1 + index * (last - 1) / max(count - 1, 1))
         draw(figure.add_subplot(rows, columns, index + 1), step)
     return figure
+
+
+def place_nodes(graph: DGLGraph | EdgeLayout) -> Tensor:
+    """Return coordinates `(N, 2)` at which neighbours are near each other (Kamada and Kawai 1989).
+
+    Examples
+    --------
+    >>> from graphut.topology import Window
+    >>> place_nodes(Window(1).layout([3])).shape
+    torch.Size([3, 2])
+    """
+    import networkx
+
+    layout = as_layout(graph).to("cpu")
+    row, source, _ = layout.in_edges()
+    drawn = networkx.Graph()
+    drawn.add_nodes_from(range(layout.num_dst))
+    drawn.add_edges_from(zip(source.tolist(), row.tolist(), strict=True))
+    distances = {  # a finite distance between the components
+        node: {**dict.fromkeys(drawn, layout.num_dst / 2), **near}
+        for node, near in networkx.all_pairs_shortest_path_length(drawn)
+    }
+    found = networkx.kamada_kawai_layout(drawn, dist=distances)
+    return torch.tensor([[*found[node]] for node in range(layout.num_dst)])
 
 
 def animate_frontier(

@@ -16,6 +16,7 @@ from graphut.experiments.cli.run_options import (
     pick_device,
     run_parser,
 )
+from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import (
     AttentionTable,
@@ -23,17 +24,21 @@ from graphut.experiments.training.generation import (
     attention_tables,
     padded,
 )
-from graphut.plotting import animate_frontier, draw_attention, draw_ponder
+from graphut.models.base import AdaptiveModel
+from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
-from graphut.plotting.figure import check_picture_path, new_figure, save_figure, shortened
+from graphut.plotting.figure import BLUE, check_picture_path, new_figure, save_figure, shortened
+from graphut.plotting.frontier import place_nodes
 from graphut.plotting.ponder import ponder_size
 
 if TYPE_CHECKING:
+    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure, SubFigure
 
 _MOST_STEPS = 16  # of attention
 _TITLE = 0.35  # inches
 _LETTERS = 11  # of the title in an inch
+_LARGEST_GRAPH = 100  # nodes of a graph that is drawn
 
 
 class _Picture(NamedTuple):
@@ -43,7 +48,7 @@ class _Picture(NamedTuple):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Draw the steps and the attention of a model for a text."""
+    """Draw the steps and the attention of a model for a text, or for a graph of the test set."""
     options = vars(_parser().parse_args(argv))
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
@@ -55,6 +60,10 @@ def main(argv: Sequence[str]) -> int:
     run = Run.open(folder)
     chosen = generation_options(run, options)
     model = run.trained_model(pick_device(device))
+    if issubclass(run.learner.task_kind, GraphTask):
+        if what is not None:
+            raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
+        return _show_graph(run, model, text, out, animated)
     [answer] = run.learner.generate(model, run.vocabularies, [text], chosen, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)
     if animated:
@@ -68,11 +77,45 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated: bool) -> int:
+    """Draw the active nodes of each step for a graph of the test set, counted from 1."""
+    task = run.task()
+    if not (number.isdecimal() and 1 <= int(number) <= len(task.test)):
+        raise ValueError(
+            f"a graph is named by its number in the test set, 1 to {len(task.test)}; got {number!r}"
+        )
+    [answer] = run.learner.answers(model, task, [task.test[int(number) - 1]])
+    ponder = answer.parts[0].ponder
+    graph, active = ponder.layouts[0], ponder.frontiers or ponder.steps
+    names = [*map(str, range(graph.num_dst))]
+    if animated:
+        _save(animate_frontier(graph, active, names=names, places=place_nodes(graph)), out)
+    elif graph.num_dst <= _LARGEST_GRAPH:
+        figure = draw_frontier(graph, active, names=names, places=place_nodes(graph))
+        save_figure(figure, out)
+    else:
+        save_figure(_draw_sizes(ponder.frontier_sizes.tolist()), out)
+    print(f"{out}: {answer.text}")
+    return 0
+
+
+def _draw_sizes(sizes: Sequence[int]) -> Figure:
+    """Draw the number of active nodes in each step."""
+    figure = new_figure(5.0, 3.0)
+    axes = figure.add_subplot()
+    axes.plot(range(1, len(sizes) + 1), sizes, color=BLUE)
+    axes.set(xlabel="step", ylabel="active nodes")
+    return figure
+
+
 def _animate(part: PonderedPart, out: str) -> None:
     ponder = part.ponder
     assert ponder.attention is not None
     names = padded(part.names, len(ponder.steps))
-    animation = animate_frontier(ponder.attention.layout, ponder.steps, names=names)
+    _save(animate_frontier(ponder.attention.layout, ponder.steps, names=names), out)
+
+
+def _save(animation: FuncAnimation, out: str) -> None:
     with explain_write_errors(out):
         animation.save(out, writer="pillow")
 
@@ -124,10 +167,16 @@ def _parser() -> Parser:
     parser = run_parser(
         "show",
         "Draw the steps of each token with the halting probabilities, and the attention of each "
-        "step and head, for one text.",
+        "step and head, for one text. For a task on graphs, draw the active nodes of each step, "
+        "for one test graph.",
     )
     option = parser.add_argument
-    option("text", metavar="TEXT", help="the input, as for graphut generate")
+    option(
+        "text",
+        metavar="TEXT",
+        help="the input, as for graphut generate; for a task on graphs, "
+        "the number of a test graph, counted from 1",
+    )
     help = (
         "the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens of each "
         "step, in the decoder if there is one"

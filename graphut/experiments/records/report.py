@@ -10,7 +10,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import networkx
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -33,6 +32,7 @@ from graphut.models.base import AdaptiveModel
 from graphut.nn.steps_html import steps_html
 from graphut.plotting import draw_attention, draw_frontier, draw_training
 from graphut.plotting.figure import new_figure
+from graphut.plotting.frontier import place_nodes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -152,17 +152,20 @@ def _curves(run: Run) -> _Picture:
 
 @torch.no_grad()
 def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Table]:
-    """Yield, for each part, the share of nodes that halt at each step, and steps by position."""
+    """Yield, for each part, the share of nodes by number of steps, and steps by position."""
+    by_steps = "where nodes halt"
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with model.evaluating():
         for batch in in_batches(task.test[:count], run.training.batch_size):
             for part, ponder in run.learner.outcome(model, batch, 0.0).ponders.items():
+                if ponder.rounds is not None:  # no node halts for good
+                    by_steps = "how often nodes compute"
                 place = ragged_arange(ponder.layouts[0].dst_lengths.cpu())[1]
                 found.setdefault(part, []).append((ponder.steps.cpu(), place))
     for part, pairs in found.items():
         steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
         halted = enumerate((steps.bincount()[1:] / len(steps)).tolist(), 1)
-        yield _table(f"{part}: where nodes halt", ["step", "share of the nodes"], halted)
+        yield _table(f"{part}: {by_steps}", ["step", "share of the nodes"], halted)
         if not isinstance(task, GraphTask):  # nodes of graphs have no order
             means = enumerate((place.bincount(steps.double()) / place.bincount()).tolist(), 1)
             yield _table(f"{part}: steps by position", ["position", "mean steps"], means)
@@ -217,18 +220,12 @@ def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Picture]]:
 
 def _draw_graph(part: PonderedPart) -> _Picture | None:
     """Draw a graph and its active nodes at each step, if the graph is small."""
-    layout, size = part.ponder.layouts[0].to("cpu"), len(part.names)
+    layout, size = part.ponder.layouts[0], len(part.names)
     if size > _LARGEST_GRAPH:
         return None
-    row, source, _ = layout.in_edges()
-    graph = networkx.Graph([*zip(source.tolist(), row.tolist(), strict=True)])
-    distances = {  # a finite distance between the trees of a forest
-        node: {**dict.fromkeys(graph, size / 2), **near}
-        for node, near in networkx.all_pairs_shortest_path_length(graph)
-    }
-    found = networkx.kamada_kawai_layout(graph, dist=distances)
-    places = torch.tensor([[*found[node]] for node in range(size)])
-    figure = draw_frontier(layout, part.ponder.steps, names=[*map(str, range(size))], places=places)
+    active = part.ponder.frontiers or part.ponder.steps
+    names = [*map(str, range(size))]
+    figure = draw_frontier(layout, active, names=names, places=place_nodes(layout))
     titles = "; ".join(axes.get_title() for axes in figure.axes)
     return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
 
