@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -89,18 +90,58 @@ class UniversalGraphTransformer(AdaptiveModel):
             logits.
 
         """
+        options = {"get_attention": get_attention, "get_steps": get_steps}
+        return self._run(self.encoder, graph, nodes, positions=positions, **options)
+
+    def resume(
+        self,
+        shown: Tensor,
+        graph: DGLGraph | EdgeLayout | Tensor,
+        nodes: Tensor,
+        *,
+        changed: Tensor | None = None,
+        edges_into: Tensor | None = None,
+        **options: Any,
+    ) -> GraphOutput:
+        """Continue an event-driven run after the graph, or some of its nodes, have changed.
+
+        Only nodes that a change reaches compute. See `AdaptiveRecurrence.resume`.
+
+        Parameters
+        ----------
+        shown : Tensor
+            `output.ponder.shown` of the earlier call, without the rows of removed nodes.
+        graph, nodes
+            The present graph and all its nodes, as in `forward`.
+        changed : Tensor, optional
+            Ids, int64, of nodes with a new kind, new features or a new position.
+        edges_into : Tensor, optional
+            Ids, int64, of the destinations of edges that were added or removed.
+        **options
+            The other arguments of `forward`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rule in use is not `EventDriven`, or `shown` or an id does not fit the graph.
+        """
+        resume = partial(self.encoder.resume, shown, changed=changed, edges_into=edges_into)
+        return self._run(resume, graph, nodes, **options)
+
+    def _run(
+        self,
+        recurrence: Callable[..., tuple[Any, ...]],
+        graph: DGLGraph | EdgeLayout | Tensor,
+        nodes: Tensor,
+        **options: Any,
+    ) -> GraphOutput:
         if isinstance(graph, Tensor):
             graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
-        states, ponder, *more = self.encoder(
-            layout,
-            self._first_states(nodes),
-            positions=positions,
-            get_attention=get_attention,
-            get_steps=get_steps,
-        )
-        return GraphOutput(self.read_out(layout, states), ponder, more[-1] if get_steps else None)
+        states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
+        steps = more[-1] if options.get("get_steps") else None
+        return GraphOutput(self.read_out(layout, states), ponder, steps)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
         """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges."""

@@ -236,3 +236,22 @@ def test_graph_transformer_answers_at_no_edge_and_not_at_those_of_a_block() -> N
     with pytest.raises(ValueError, match=r"only 2 of 3 sources are destinations: .* not a block"):
         model(block, NODES[:3])
     assert build()(block, NODES[:3]).logits.shape == (2, 3)
+
+
+@pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
+def test_graph_transformer_resumes_as_its_recurrence_does(answer_at: str) -> None:
+    model = build(
+        answer_at=answer_at, adaptive=False, evaluation_rule="event_driven:max_rounds=50",
+        step_signal="none", inject_input=True, quantize=1,
+    )  # fmt: skip
+    first, layout, changed = model(graph(), NODES), as_layout(graph()), torch.tensor([1])
+    nodes = NODES.index_fill(0, changed, 0)
+    found = model.resume(first.ponder.shown, graph(), nodes, changed=changed)
+    feat = model._first_states(nodes)
+    states, ponder = model.encoder.resume(first.ponder.shown, layout, feat, changed=changed)
+    assert_same([found.logits, found.ponder.steps], [plain_logits(model, states), ponder.steps])
+    assert 0 < int((found.ponder.steps > 0).sum()) < 7  # the second graph does not compute
+    edges_into = torch.tensor([2])
+    again = model.resume(found.ponder.shown, graph(), nodes, edges_into=edges_into, get_steps=True)
+    assert again.steps[0].nodes.tolist() == again.ponder.frontiers[0].tolist() == [2]
+    assert again.ponder.quiescent.all() and torch.equal(again.logits, found.logits)
