@@ -19,6 +19,7 @@ from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.run_options import pick_device
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows, check_table
@@ -100,11 +101,16 @@ def _scaling(topology: str, nodes: list[int], **options: Any) -> Result:
     return layers.bench_scaling(topology, nodes, **options), ()
 
 
+def _waking(device: torch.device, **options: Any) -> Result:
+    return bench_waking(**options), (EVERY,)
+
+
 _BENCHMARKS: Mapping[str, Callable[..., Result]] = {
     "attention": _attention,
     "layers": _layers,
     "model": _model,
     "scaling": _scaling,
+    "waking": _waking,
 }
 
 

@@ -82,6 +82,15 @@ def _add_scaling(parser: Parser) -> None:
     add_device(parser)
 
 
+def _add_waking(parser: Parser) -> None:
+    option = parser.add_argument
+    option("run", metavar="RUN", help="folder of a run of graph-distance with the preset waking")
+    option("--nodes", type=int, default=10_000, metavar="N", help="default: 10000")
+    option("--scaling", type=int, nargs="*", default=[], metavar="N",
+           help="also measure the time of a node update and of a round on graphs of these sizes")
+    option("--repeats", type=int, default=3, metavar="N", help="timed rounds (default: 3)")
+
+
 def _add_gpu(parser: Parser) -> None:
     help = "start no section after this many minutes (default: 8)"
     parser.add_argument("--minutes", type=float, default=8.0, metavar="X", help=help)
@@ -103,5 +112,6 @@ _BENCHMARKS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "layers": (_add_layers, "compare graph layers with DGL's and PyG's, on the CPU"),
     "model": (_add_model, "compare the recurrence, with scheduled halting, with a padded model"),
     "scaling": (_add_scaling, "measure one attention layer on sentences of increasing length"),
+    "waking": (_add_waking, "compare a model whose nodes wake with the same model, always awake"),
     "gpu": (_add_gpu, "measure everything on a GPU, except sections that FILE already contains"),
 }

@@ -1,0 +1,119 @@
+"""The benchmark of nodes that wake: a trained model beside itself without the frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from graphut.experiments.bench.driver import CPU, Contender, Row, measure, say
+from graphut.experiments.tasks.graph_problems import GraphDistance
+from graphut.experiments.training.learners.graph_batch import GraphBatch
+from graphut.models import UniversalGraphTransformer
+from graphut.models.base import load
+from graphut.models.outputs import GraphOutput
+from graphut.nn import EventDriven, FixedDepth
+
+WAKING, EVERY = "nodes that wake", "every node in every round"
+_COMPARED = ("near", "grid", "delaunay")
+_SCALED = ("path", "grid")
+
+
+def bench_waking(
+    run: str | Path, nodes: int, *, scaling: Sequence[int] = (), repeats: int = 3
+) -> list[Row]:
+    """Measure a trained model with the rule `EventDriven` on graphs with one marked node.
+
+    The baseline computes every node in as many rounds, with the same weights in the same engine,
+    on a `near` tree, a grid and a Delaunay graph with this number of nodes. The error is the share
+    of nodes for which the two predict different classes. For each number of nodes in `scaling`,
+    the model also runs once on a path and once on a grid, and the time of this run is divided by
+    the number of node updates, and by the number of rounds.
+
+    Raises
+    ------
+    ValueError
+        If the folder `run` has no model of graphs with the evaluation rule `EventDriven`.
+    """
+    model = load(run)
+    rule = getattr(model, "evaluation_rule", None)
+    if not (isinstance(model, UniversalGraphTransformer) and isinstance(rule, EventDriven)):
+        raise ValueError(f"{run} has no model of graphs with the evaluation rule event_driven")
+    if min([nodes, *scaling]) < 2:
+        raise ValueError(f"a graph needs two nodes, got {min([nodes, *scaling])}")
+    rows = []
+    for family in _COMPARED:
+        rows += _compare(model, _graph(family, nodes), f"{family}, {nodes:,} nodes", repeats)
+    scaled = [
+        _scale(model, _graph(family, size), f"{family}, {size:,} nodes")
+        for family, size in product(_SCALED, scaling)
+    ]
+    return [*rows, *(updates for updates, _ in scaled), *(rounds for _, rounds in scaled)]
+
+
+def _compare(
+    model: UniversalGraphTransformer, batch: GraphBatch, name: str, repeats: int
+) -> list[Row]:
+    """Return a row for the frontier and one for the baseline."""
+    output = _run_waking(model, batch)
+    rounds, updates = len(output.ponder.frontier_sizes), float(output.ponder.mean_steps)
+    runs: dict[str, Contender] = {
+        WAKING: partial(_run_waking, model, batch),
+        EVERY: partial(_run_every, model, batch, rounds),
+    }
+    answers = _run_every(model, batch, rounds).logits.argmax(1)
+    error = float((answers != output.logits.argmax(1)).double().mean())
+    workload = f"{name}: {rounds:,} rounds, {updates:.1f} updates of a node"
+    rows = measure(workload, runs, repeats=repeats, device=CPU)
+    return [{**row, "error": error} for row in rows]
+
+
+def _scale(model: UniversalGraphTransformer, batch: GraphBatch, name: str) -> tuple[Row, Row]:
+    """Return the times of a thousand node updates and of a round, from a single run."""
+    say(f"timing {name}")
+    _run_waking(model, batch, max_rounds=2)  # fills the caches of the layout
+    start = perf_counter()
+    ponder = _run_waking(model, batch).ponder
+    ms = 1e3 * (perf_counter() - start)
+    rounds, updates = len(ponder.frontier_sizes), int(ponder.steps.sum())
+    awake = f"{name}, {updates / rounds:.1f} awake of {rounds:,} rounds"
+    return (
+        {"workload": "1000 node updates", "contender": name, "ms": 1000 * ms / updates},
+        {"workload": "a round", "contender": awake, "ms": ms / rounds},
+    )
+
+
+def _graph(family: str, nodes: int) -> GraphBatch:
+    """Return a graph of a family, always the same one, with a random node marked."""
+    sizes = f"{nodes}-{nodes}"
+    return GraphBatch.of(GraphDistance(families=family, sizes=sizes, held_out=1).test, "node")
+
+
+@torch.no_grad()
+def _run_waking(
+    model: UniversalGraphTransformer, batch: GraphBatch, max_rounds: int = 0
+) -> GraphOutput:
+    """Run until nothing changes, or for a number of rounds."""
+    rule = model.evaluation_rule
+    assert isinstance(rule, EventDriven)
+    model.evaluation_rule = replace(rule, max_rounds=max_rounds or 4 * len(batch.nodes) + 100)
+    try:
+        return batch.run(model)
+    finally:
+        model.evaluation_rule = rule
+
+
+@torch.no_grad()
+def _run_every(model: UniversalGraphTransformer, batch: GraphBatch, rounds: int) -> GraphOutput:
+    """Compute every node in a number of rounds."""
+    rule, steps = model.evaluation_rule, model.max_steps
+    model.evaluation_rule, model.max_steps = FixedDepth(), rounds
+    try:
+        return batch.run(model)
+    finally:
+        model.evaluation_rule, model.max_steps = rule, steps

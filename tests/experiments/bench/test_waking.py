@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphut.experiments.bench.waking import EVERY, WAKING, bench_waking
+from graphut.experiments.cli import main
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small model whose nodes wake."""
+    return saved(tmp_path_factory.mktemp("run"), "event_driven:tol=0.6")
+
+
+def saved(folder: Path, rule: str) -> Path:
+    torch.manual_seed(0)
+    config = UniversalGraphTransformerConfig(
+        num_kinds=2, classes=2, d_model=8, d_hidden=16, adaptive=False, evaluation_rule=rule,
+        step_signal="none", inject_input=True,
+    )  # fmt: skip
+    UniversalGraphTransformer(config).save_pretrained(folder)
+    return folder
+
+
+def test_bench_waking_compares_times_and_answers(run: Path) -> None:
+    rows = bench_waking(run, 20, scaling=[10, 30], repeats=1)
+    assert [row["contender"] for row in rows[:6]] == [WAKING, EVERY] * 3
+    for name, row in zip(("near", "grid", "delaunay"), rows[:6:2], strict=True):
+        assert row["workload"].startswith(f"{name}, 20 nodes: ") and 0 <= row["error"] <= 1
+    updates, rounds = rows[6:10], rows[10:]
+    assert [row["contender"] for row in updates] == [
+        "path, 10 nodes", "path, 30 nodes", "grid, 10 nodes", "grid, 30 nodes"
+    ]  # fmt: skip
+    assert {row["workload"] for row in rounds} == {"a round"}
+    for update, per_round in zip(updates, rounds, strict=True):
+        awake = float(per_round["contender"].split(", ")[2].split()[0])
+        assert per_round["ms"] == pytest.approx(update["ms"] * awake / 1000, rel=0.05 / awake)
+
+
+def test_bench_waking_on_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "waking", str(run), "--nodes", "9", "--repeats", "1"]) == 0
+    assert f"x {EVERY}" in capsys.readouterr().out
+
+
+def test_bench_waking_refuses_another_rule_and_tiny_graphs(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no model of graphs with the evaluation rule"):
+        bench_waking(saved(tmp_path / "fixed", "fixed"), 20)
+    with pytest.raises(ValueError, match="a graph needs two nodes, got 1"):
+        bench_waking(run, 20, scaling=[1])
