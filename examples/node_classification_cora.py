@@ -6,7 +6,7 @@ epoch with the best validation accuracy. The baselines are trained as in arXiv 1
 transformer step overfits 140 labels, so a consistency loss between two passes with different
 dropout is added (arXiv 2005.11079; without it the validation accuracy is 76% instead of 82%), and a
 running average of the weights is evaluated (arXiv 1703.01780). At the end the script prints the
-distribution of depths and their correlation with properties of the papers.
+distribution of depths.
 
     python examples/node_classification_cora.py --data cora.npz
 
@@ -20,7 +20,6 @@ import time
 
 import numpy as np
 import torch
-from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout, elu, embedding_bag
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -131,7 +130,7 @@ def consistency(one: Tensor, other: Tensor) -> Tensor:
 
 
 def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argparse.Namespace):
-    """Return test accuracy, logits and ponder record at the best epoch on the validation papers."""
+    """Return test accuracy and ponder record at the best epoch on the validation papers."""
     torch.manual_seed(seed)
     ours, feat = name == "adaptive", data["feat"]
     model = MODELS[name](feat.shape[1])
@@ -139,7 +138,7 @@ def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argpars
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1e-2 if ours else 5e-3, weight_decay=5e-3 if ours else 5e-4
     )
-    best, found = -1.0, (0.0, torch.zeros(()), None)
+    best, found = -1.0, (0.0, None)
     for _ in range(options.epochs // 2 if ours else options.epochs):
         model.train()
         loss = loss_of([model(graph, feat) for _ in range(2 if ours else 1)], data, options)
@@ -155,7 +154,7 @@ def train(name: str, graph, data: dict[str, Tensor], seed: int, options: argpars
         valid = accuracy(logits, data, "val")
         if valid >= best:
             best = valid
-            found = accuracy(logits, data, "test"), logits, ponder
+            found = accuracy(logits, data, "test"), ponder
     return found
 
 
@@ -169,35 +168,12 @@ def loss_of(passes: list, data: dict[str, Tensor], options: argparse.Namespace) 
     return loss + consistency(passes[0][0], passes[1][0]) if len(passes) == 2 else loss
 
 
-def describe_depth(graph, data: dict[str, Tensor], logits: Tensor, steps: Tensor) -> None:
-    """Print the histogram of depths and their correlation with properties of the papers."""
+def describe_depth(steps: Tensor) -> None:
+    """Print the histogram of depths."""
     print("papers by number of steps, last run of the adaptive model:")
     for number, count in enumerate(torch.bincount(steps).tolist()):
         if count:
             print(f"  {number}: {count:5d} {'#' * (60 * count // len(steps))}")
-    if len(steps.unique()) == 1:
-        return
-
-    subject, depth = logits.argmax(1), steps.double()
-    mean = torch.stack([depth[subject == c].mean() for c in range(CLASSES)])
-    print("mean steps by predicted subject:", *(f"{x:.2f}" for x in mean.tolist()))
-    explained = mean[subject].var() / depth.var()
-    print(f"the predicted subject explains {explained:.0%} of the variance of depth")
-
-    source, target = graph.edges()
-    degree = graph.in_degrees() - 1  # without the self-loop
-    same = (subject[source] == subject[target]).double()
-    agree = torch.zeros(len(steps)).double().index_add(0, target, same) - 1
-    cited, everyone, test = degree > 0, degree >= 0, data["test"]
-    print("rank correlation of depth")
-    for what, nodes, value in (
-        ("the number of neighbours", everyone, degree),
-        ("the share of neighbours with the same prediction", cited, agree / degree),
-        ("the number of words", everyone, (data["feat"] > 0).sum(1)),
-        ("the confidence of the prediction", everyone, logits.softmax(1).max(1).values),
-        ("a correct prediction, among the test papers", test, subject == data["label"]),
-    ):
-        print(f"  with {what}: {spearmanr(steps[nodes], value[nodes]).statistic:+.2f}")
 
 
 def main() -> None:
@@ -219,19 +195,19 @@ def main() -> None:
         graph, data = load(options.data)
     except (OSError, RuntimeError, ValueError) as error:
         parser.error(f"{error}; pass a local file with --data")
-    adaptive = None
+    steps = None
     for name in options.models:
         start, found = time.perf_counter(), []
         for seed in range(options.seeds):
-            test, logits, ponder = train(name, graph, data, seed, options)
+            test, ponder = train(name, graph, data, seed, options)
             print(f"{name}, seed {seed}: {test:.1%}", flush=True)
             found.append(test)
-            adaptive = adaptive if ponder is None else (logits, ponder.steps)
+            steps = steps if ponder is None else ponder.steps
         mean, spread = np.mean(found), np.std(found)
         seconds = (time.perf_counter() - start) / options.seeds
         print(f"{name}: test accuracy {mean:.1%} ± {spread:.1%}, {seconds:.0f} s a run")
-    if adaptive is not None:
-        describe_depth(graph, data, *adaptive)
+    if steps is not None:
+        describe_depth(steps)
 
 
 if __name__ == "__main__":
