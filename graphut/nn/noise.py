@@ -1,4 +1,4 @@
-"""Noise on what a recurrence begins with, or is given again at every step."""
+"""Noise on the states that a recurrence reads, as a function of seed, node and step."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ PLACES = ("first", "injected", "every_step")
 
 @dataclass(frozen=True)
 class InputNoise:
-    """Gaussian noise in training alone.
+    """Add Gaussian noise to states in training.
 
-    It is a function of a seed, the node, the feature and, with "every_step", the step: a node
-    gets the same whatever others are active. Each call of a recurrence draws a seed from torch's
-    generator on the CPU. So it is other noise for each batch, and for each process of a
-    distributed training if their generators differ.
+    The noise is a function of a seed, the node, the feature and, with "every_step", the step: it
+    does not depend on which other nodes are active. Each call of a recurrence draws a seed from
+    torch's generator on the CPU, so every batch has new noise.
 
     Parameters
     ----------
     std : float
-        Standard deviation, in units of the states. Those of graphut's models begin with
-        embeddings of deviation 1.
+        Standard deviation. Initial states of graphut's models are embeddings with a standard
+        deviation of 1.
     on : {"first", "injected", "every_step"}
-        Which states get noise. "first": those before step 1; what is injected stays clean.
-        "injected": what is added again, with one draw for all steps. "every_step": the same, with
-        a new draw at each step; a halted node keeps the draw of the step after its last.
+        Which states get noise. "first": the initial states, but not the injected ones, so that
+        nodes that wake learn to find the same states from any start. "injected": the injected
+        states, with one draw for all steps. "every_step": the same, with a new draw at each step;
+        a halted node keeps the draw of the step after its last.
 
     Raises
     ------
@@ -69,7 +69,7 @@ class DrawnNoise:
     seed: int
 
     def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return rows `(A, d)` with the noise of their nodes, `(A,)` ids or all, at a step."""
+        """Add the noise of a step to rows `(A, d)` of the nodes `(A,)`, or of all nodes."""
         node = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
         feature = torch.arange(rows.shape[1], device=rows.device)
         by_node = mix(mix(node) ^ mix(seed_hash(self.seed) + step))
@@ -78,11 +78,11 @@ class DrawnNoise:
 
 
 Noise: TypeAlias = Mapping[str, DrawnNoise]
-"""The noise of one call of a recurrence, for each place that has some."""
+"""The noise of one call of a recurrence, by place."""
 
 
 def draw_noise(kinds: Iterable[InputNoise], before_rounding: float) -> Noise:
-    """Draw a seed for each kind of noise, and for noise before states are quantized if any.
+    """Draw a seed for each kind of noise, and for noise before quantization if there is some.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def draw_noise(kinds: Iterable[InputNoise], before_rounding: float) -> Noise:
 def with_noise(
     noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Return rows with the noise for a place, or the same rows if there is none for it."""
+    """Add the noise of a place to rows, if there is some."""
     return noise[place].add(rows, nodes, step) if place in noise else rows
 
 
@@ -106,7 +106,7 @@ def with_noise(
 @torch.inference_mode(False)
 @torch.no_grad()
 def _quantiles(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 2^16 equally likely normal numbers: to look one up is exact, whatever the row."""
+    """Return 2^16 quantiles of the normal distribution; a lookup is exact in every batch."""
     chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
     numbers: Tensor = torch.special.ndtri(chances)
     return numbers.to(device, dtype)

@@ -75,8 +75,8 @@ def _cycle(nodes: int, random: np.random.Generator) -> Edges:
 def _road(nodes: int, random: np.random.Generator) -> Edges:
     """Draw a sparse planar graph, like a road network.
 
-    It is a spanning tree of a Delaunay triangulation with random edge weights, and 15% of `nodes`
-    further edges of the triangulation, if there are so many.
+    It has the edges of a minimum spanning tree of a Delaunay triangulation with random edge
+    weights, and `0.15 * nodes` further edges of the triangulation, if there are as many.
     """
     edges = _delaunay(nodes, random)
     weights = coo_array((1 + random.random(len(edges)), (edges[:, 0], edges[:, 1])), (nodes,) * 2)
@@ -111,7 +111,7 @@ TREES: dict[str, Family] = {
     ),
     # A random recursive tree: the parent of a node is any of the nodes before it.
     "recursive": lambda nodes, random: _tree(random.integers(0, np.arange(1, nodes))),
-    # A binary tree in which all levels but the last are full.
+    # A binary tree: all levels but the last are full.
     "balanced": lambda nodes, random: _tree(np.arange(nodes - 1) // 2),
     # A path with a leaf at each of its nodes.
     "caterpillar": lambda nodes, random: _tree(np.arange(nodes - 1) // 2 * 2),

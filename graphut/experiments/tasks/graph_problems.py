@@ -1,4 +1,4 @@
-"""Problems on random graphs, in which a node has to know what is many edges away."""
+"""Problems on random graphs whose answers depend on nodes that are many edges away."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ Solution = tuple[Numbers, Numbers, Numbers]
 
 @dataclass(frozen=True)
 class GraphUnion:
-    """Several graphs as one: the nodes of the first, then those of the second, ..."""
+    """The disjoint union of several graphs, in order."""
 
     sizes: Numbers  # (graphs,), nodes of each graph
-    edges: Numbers  # (2, E): all edges of the graphs, and then an edge from each node to itself
+    edges: Numbers  # (2, E): the edges of all graphs, and then a self-loop for each node
 
     @classmethod
     def of(
         cls, sizes: Numbers, parts: Sequence[Edges], random: np.random.Generator, directed: bool
     ) -> GraphUnion:
-        """Return the union of graphs, the nodes of each in random order.
+        """Return the union of graphs, and shuffle the nodes within each graph.
 
-        Edges that are not directed become two.
+        Without `directed`, each edge becomes two.
         """
         first = sizes.cumsum() - sizes
         order = np.concatenate([random.permutation(size) for size in sizes])
@@ -78,7 +78,7 @@ class GraphUnion:
         return self.first + random.integers(0, self.sizes)
 
     def distances(self, starts: Numbers) -> Numbers:
-        """Return how many edges each node is away from the nearest start; -1 if it is from all."""
+        """Return the distance of each node from the nearest start, or -1 if it reaches none."""
         matrix = self._matrix()
         found = dijkstra(matrix, indices=starts, unweighted=True, min_only=True)
         return np.where(np.isfinite(found), found, -1).astype(np.int64)
@@ -86,7 +86,7 @@ class GraphUnion:
     def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Return the distance of each node from the root of its tree, its parent and its height.
 
-        The height is how many edges away its farthest descendant is. The parent of a root is -1.
+        The height is the distance of the farthest descendant. The parent of a root is -1.
         """
         far, parent, _ = dijkstra(
             self._matrix(), indices=roots, unweighted=True, min_only=True, return_predecessors=True
@@ -102,8 +102,8 @@ class GraphUnion:
     def eccentricities(self) -> Numbers:
         """Return the distance of each node to the farthest node in its component.
 
-        It is -1 in a component with a cycle. In a tree, one end of the longest path is the node
-        that is farthest from an arbitrary node, and the other end is farthest from the first end.
+        In a component with a cycle it is -1. In a tree, the node that is farthest from an arbitrary
+        node is one end of a longest path, and the node that is farthest from it is the other end.
         """
         count, component = connected_components(self._matrix(), directed=False)
         source, target = self.edges
@@ -134,11 +134,11 @@ class GraphUnion:
 
 @dataclass(frozen=True)
 class GraphProblem(DrawnTask, GraphTask):
-    """A problem on random graphs, drawn anew for each epoch.
+    """A base class of problems on random graphs, drawn anew for each epoch.
 
-    The nodes of each graph are in random order, and each has an edge to itself. Validation and
-    test sets depend on the options alone. In larger graphs nodes need more steps than in training:
-    `graphut eval RUN --max-steps 2000`. Models of the preset `waking` need no such number.
+    The nodes of each graph are in random order and have self-loops. Validation and test sets
+    depend on the options alone. Nodes of large graphs need more steps than in training:
+    `graphut eval RUN --max-steps 2000`. Models of the preset `waking` run until nothing changes.
     """
 
     presets: ClassVar[dict[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
@@ -181,7 +181,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """`test`, with graphs as in training, and sets such as `near-100` of larger graphs."""
+        """The test sets: `test` has graphs as in training, `near-100` and others larger ones."""
         large = self._numbers("test_sizes", ",")
         families = self._listed("test_families") or self._listed("families")
         return {"test": self.test} | {
@@ -227,7 +227,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the marks, and return the solution."""
+        """Draw the kinds of the nodes, and return the solution."""
 
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
@@ -263,7 +263,7 @@ class GraphDistance(GraphProblem):
         return _YES_NO if self.modulus == 2 else Vocabulary(map(str, range(self.modulus)))
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph."""
+        """Mark a node of each graph, and solve the problem."""
         marked = union.draw(random)
         distance = union.distances(marked)
         return _marks(union, marked), distance % self.modulus, distance
@@ -280,7 +280,7 @@ class GraphReach(GraphProblem):
     presets = GraphProblem.presets | {WAKING: WAKING_REACH}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph."""
+        """Mark a node of each graph, and solve the problem."""
         marked = union.draw(random)
         distance = union.distances(marked)
         reached = (distance >= 0).astype(np.int64)
@@ -296,11 +296,12 @@ class GraphReach(GraphProblem):
 
 
 class GraphPath(GraphProblem):
-    """Say for each node of a tree if it is on the path between two marked nodes.
+    """Predict for each node of a tree whether it is on the path between two marked nodes.
 
-    A marked node is on it. Another one is sure when it has news of both marks. It may be sure
-    earlier, when it has news of all nodes of some branches: if all branches but one have no mark,
-    it is not on the path; if a branch has only one mark, it is.
+    The path includes the marked nodes. The depth of another node is the number of steps after
+    which it can know its answer: when it has news of both marks, or earlier, when it has news of
+    all nodes of some branches. If all branches but one have no mark, the node is not on the path;
+    if a branch has exactly one mark, it is.
 
     Examples
     --------
@@ -314,16 +315,16 @@ class GraphPath(GraphProblem):
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark two nodes of each graph."""
+        """Mark two nodes of each graph, and solve the problem."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
         from_one, to_one, below_one = union.heights(one)
         from_other, to_other, below_other = union.heights(other)
         apart = np.repeat(from_one[other], union.sizes)
         between = from_one + from_other == apart
-        # Seen from a mark, the branches below a node that is not between are those without marks.
-        # Of one between, a branch with one mark is the neighbour on the way to that mark, and what
-        # is below this neighbour, seen from the other mark.
+        # With a mark as root, the branches below a node that is not on the path have no marks. If
+        # the node is on the path, its branch with one mark begins at the neighbour on the way to
+        # that mark, and is below this neighbour with the other mark as root.
         one_branch = 1 + np.minimum(below_other[to_one], below_one[to_other])
         depth = np.maximum(from_one, from_other)
         depth = np.minimum(depth, np.where(between, one_branch, below_one))
@@ -333,14 +334,14 @@ class GraphPath(GraphProblem):
 
 @dataclass(frozen=True)
 class GraphBFS(GraphProblem):
-    """Say for each node which in-edge leads back towards the marked node.
+    """Predict for each node an in-edge that leads towards the marked node.
 
-    It is one from a nearer neighbour, where several are right. The marked node answers with the
-    edge from itself. Families and sizes are those of SALSA-CLRS (arXiv 2309.12253).
+    Every edge from a nearer neighbour is correct. The marked node answers with its self-loop.
+    SALSA-CLRS (arXiv 2309.12253) has the same families and sizes.
     """
 
     name: ClassVar[str] = "graph-bfs"
-    # A guess is often right, so that a node has to be surer. The answers take two more maps.
+    # A guess is often correct, so the threshold is higher. The answers take two more linear maps.
     presets = with_baselines(
         GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
@@ -358,7 +359,7 @@ class GraphBFS(GraphProblem):
         return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph."""
+        """Mark a node of each graph, and solve the problem."""
         marked = union.draw(random)
         distance = union.distances(marked)
         source, target = union.edges
@@ -369,9 +370,9 @@ class GraphBFS(GraphProblem):
 
 @dataclass(frozen=True)
 class PrefixParity(GraphProblem):
-    """Say for each node of a line if the number of ones up to it is odd.
+    """Predict for each node of a line whether the number of ones up to it is odd.
 
-    Edges go along the line, and the first node has kinds of its own.
+    Edges go along the line. The kind of a node is its bit and whether it is the first.
 
     Examples
     --------
@@ -389,8 +390,8 @@ class PrefixParity(GraphProblem):
     families: str = option("path", "path, and nothing else")
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the zeros and ones."""
-        first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # no in-edge but its own
+        """Draw the bits, and solve the problem."""
+        first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # only the self-loop
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
         in_order = np.lexsort([place, union.graph])
         ones = np.empty_like(bits)

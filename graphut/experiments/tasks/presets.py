@@ -10,7 +10,7 @@ SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
 UNTIED, WAKING = "untied", "waking"
 
 BASELINES = (FIXED, TRANSFORMER)
-"""The presets that `small` is compared with."""
+"""The baselines of the preset `small`."""
 
 MEANINGS = {
     SMALL: "for two CPU cores",
@@ -20,7 +20,7 @@ MEANINGS = {
     WAKING: "a node computes only when something that it reads has changed",
     PAPER: "the paper's sizes",
 }
-"""A short description of each preset; `small` is used where none is named."""
+"""A short description of each preset; `small` is the default."""
 
 
 def model_size(d_model: int, d_hidden: int, max_steps: int) -> Preset:
@@ -30,13 +30,13 @@ def model_size(d_model: int, d_hidden: int, max_steps: int) -> Preset:
 
 PAIRS: Preset = model_size(64, 256, 6) | {"share_embeddings": True, "epochs": 40}
 
-# Steps cost something from the first update on: else the decoder may learn to take all of them, and
-# then goes on to do so.
+# Steps have a cost from the first update. Otherwise the decoder may learn to take all of them, and
+# keep doing so.
 COPY: Preset = PAIRS | {"learning_rate": 2e-3, "ponder_weight": 0.02, "ponder_warmup": 0}
 
 # With post-norm, six steps do not train on every task. All tokens begin with all steps, and learn
-# to halt while they learn to answer: a model that halts at its first step before that never learns
-# what takes two. At first, tokens attend to like ones (`symmetric_init`) and mix with their
+# to halt while they learn to answer, because a model that soon halts at its first step never learns
+# to use two. At first, tokens attend to similar tokens (`symmetric_init`) and mix with their
 # neighbours (`sepconv`).
 DEEP: Preset = {
     "transition": "sepconv",
@@ -47,17 +47,17 @@ DEEP: Preset = {
     "ponder_weight": 0.01,
 }
 
-# With post-norm, language models do not learn at such rates: those that may halt do so at once, and
-# the loss of the others does not fall.
+# With post-norm, language models do not learn at these rates: with halting they halt at once, and
+# without halting their loss does not fall.
 LANGUAGE_MODEL: Preset = {"norm": "pre", "ponder_weight": 0.01, "ponder_warmup": 0}
 
 # Layers of half the width have a quarter of the weights.
 NARROW_LAYERS: Preset = model_size(32, 128, 4)
 WIDE_LAYERS: Preset = model_size(64, 256, 4)
 
-# Told no number of steps, no position, and the first states again at every step: what changes a
-# node is news. In training all nodes take all steps, answer after each, and learn when they are
-# right; a node then halts where it is sure of that.
+# Without step and position signals, and with the first states injected at every step, a node
+# changes only when information arrives. In training all nodes take all steps, answer after each
+# step, and learn to predict whether the answer is correct. In evaluation a node halts when sure.
 WHEN_RIGHT: Preset = {
     "step_signal": "none",
     "inject_input": True,
@@ -82,8 +82,9 @@ GRAPHS: Preset = (
 )
 NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
 
-# A sum counts neighbours, which a mean cannot: parts of a tree without a mark are cut off from the
-# leaves on, where all neighbours but one are cut off. A right guess may turn wrong.
+# A sum counts neighbours, which a mean cannot. Branches of a tree without a mark are pruned from
+# their leaves: a node is pruned when all its neighbours but one are. A correct guess may become
+# wrong, so the halting unit learns whether an answer stays correct.
 COUNTING_GRAPHS: Preset = GRAPHS | {
     "layer": "gin",
     "max_steps": 24,
@@ -151,11 +152,11 @@ WAKING_BFS: Preset = WAKING_GRAPHS | {
     "test_families": "watts-strogatz,delaunay,grid,road",
 }
 
-# One graph alone is one update an epoch.
+# A single graph is one update per epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
 NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 
-# The features divide into those of row, column and box. One wrong cell spoils a puzzle.
+# The features divide into features of row, column and box. A puzzle with one wrong cell is wrong.
 SUDOKU: Preset = (
     WHEN_RIGHT
     | model_size(96, 192, 16)
@@ -165,7 +166,7 @@ SUDOKU: Preset = (
         "evaluation_rule": "threshold:threshold=0.99,halt_from=output",
     }
 )
-# A list of the official sets is nested at most 20 deep.
+# Lists of the official sets are nested at most 20 deep.
 LIST_TREES: Preset = (
     WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
 )
@@ -178,8 +179,8 @@ def with_baselines(
 ) -> dict[str, Preset]:
     """Return the presets `small`, `fixed`, `transformer` and `untied`, and `paper` if there is one.
 
-    All but the last have the fields of `small`; those of `transformer` make its model as large.
-    In `untied` each step of `fixed` has weights of its own.
+    All but `paper` have the fields of `small`. The fields in `transformer` give its model as many
+    weights as `small` has. In `untied` each step of `fixed` has its own weights.
 
     Examples
     --------

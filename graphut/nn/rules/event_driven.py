@@ -12,7 +12,7 @@ from graphut.nn.rules.base import Decision, HaltingRule, Memory, StepRows
 
 @dataclass(frozen=True)
 class EventDriven(HaltingRule):
-    """Let a node compute only in rounds after a change of its own state or of an in-neighbour.
+    """Let a node compute only in the round after it or one of its in-neighbours has changed.
 
     This is "vote to halt" of Pregel (Malewicz et al. 2010) for a learned step. Every node has a
     shown state, which its out-neighbours and the node itself read. A round computes the nodes of
@@ -24,12 +24,12 @@ class EventDriven(HaltingRule):
     The distance of two states is the root mean square of their difference over the features. With
     `norm="pre"` it is divided by the root mean square of the shown state.
 
-    Each round of the forward pass costs as much as its frontier if no gradient is recorded. With
+    Without gradients, the cost of a round depends only on the size of its frontier. With
     gradients, and in steps with hooks, a round also copies tables with one row for each node.
 
     The recurrence needs one step for all repetitions, without cross-attention, separable
-    convolution and batch normalization, no step signal, no halting module, and one graph (not a
-    list of blocks).
+    convolution or batch normalization. It has no step signal and no halting module, and it runs on
+    one graph, not on a list of blocks.
 
     Parameters
     ----------
