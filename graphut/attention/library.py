@@ -51,8 +51,8 @@ class Call(Structure):
         ("nodes", c_int64),
         *((name, Rows) for name in ("query", "key", "value", "out")),
         *((name, Rows) for name in ("out_grad", "query_grad", "key_grad", "value_grad")),
-        *((name, c_void_p) for name in ("softmax", "bias", "bias_grad", "table", "table_grad")),
-        *((name, c_int64) for name in ("bias_heads", "reach", "kernel", "adds")),
+        *((name, c_void_p) for name in ("softmax", "bias", "bias_grad")),
+        *((name, c_int64) for name in ("bias_heads", "kernel", "adds")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
     ]

@@ -47,9 +47,7 @@ struct Call {
     // Scores
     const void* bias;  // (edges, bias_heads) by edge id
     void* bias_grad;   // (edges, heads)
-    const void* table;  // (heads, 2 reach + 1): a bias by source - destination
-    void* table_grad;
-    int64_t bias_heads, reach, kernel, adds;
+    int64_t bias_heads, kernel, adds;
     double scale, keep;        // kept weights are divided by `keep`
     uint32_t seed, threshold;  // weights with a smaller hash are dropped
 
@@ -60,7 +58,7 @@ struct Call {
         return edge_ids ? edge_ids[edge] : edge;
     }
     // Whether all scores of a node may be -inf although all features are finite.
-    bool may_be_dead(int64_t node) const { return bias || table || !degree(node); }
+    bool may_be_dead(int64_t node) const { return bias || !degree(node); }
 };
 
 // MurmurHash3's 32-bit finaliser; the same hash as in dropout.py.

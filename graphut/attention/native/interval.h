@@ -154,7 +154,7 @@ class Block {
     // The same. Writes `query_grad`, and adds to the gradients of sources.
     void backward(const T* keys, const T* values, const T* query, const T* out_grad,
                   const T* delta, int64_t delta_stride, T* query_grad, T* key_grads,
-                  T* value_grads, T* table_grad) {
+                  T* value_grads) {
         load_query(query);
         load_out_grad(out_grad, delta, delta_stride);
         T* scores = scratch_.scores.get(STRETCH * R);
@@ -166,7 +166,7 @@ class Block {
             const int64_t value_at = (from - base_) * value_width_;
             make_scores(keys, from, to, scores);
             make_grads(values, from, to, scores, grads);
-            if (call_.bias_grad || table_grad) give_bias_grads(grads, from, to, table_grad);
+            if (call_.bias_grad) give_bias_grads(grads, from, to);
             weighted_sums<T>({scores, R, 1}, out_grad_, value_width_, count_,
                              value_grads + value_at, value_width_, n, value_width_ / W);
             weighted_sums<T>({grads, R, 1}, query_, key_width_, count_, key_grads + key_at,
@@ -220,7 +220,7 @@ class Block {
     void make_scores(const T* keys, int64_t from, int64_t to, T* scores) {
         products<SOURCES>(keys + (from - base_) * key_width_, key_width_, query_lanes_, to - from,
                           scores);
-        if (call_.bias || call_.table) add_bias(from, to, scores);
+        if (call_.bias) add_bias(from, to, scores);
         mask(from, std::min(to, full_low_), from, scores);
         mask(std::max({from, full_high_, std::min(to, full_low_)}), to, from, scores);
     }
@@ -258,9 +258,6 @@ class Block {
     int64_t edge(int64_t r, int64_t j) const {
         return call_.edge_id(nodes_[r], j - base_ - runs_low_[r]);
     }
-    int64_t offset(int64_t r, int64_t j) const {
-        return std::clamp(j - nodes_[r], -call_.reach, call_.reach) + call_.reach;
-    }
 
     template <class F>
     void each_edge(int64_t from, int64_t to, F use) {
@@ -271,16 +268,10 @@ class Block {
 
     void add_bias(int64_t from, int64_t to, T* scores) {
         const T* bias = static_cast<const T*>(call_.bias);
-        const T* table = static_cast<const T*>(call_.table) + head_ * (2 * call_.reach + 1);
         const int64_t head = call_.bias_heads == 1 ? 0 : head_;
-        if (call_.bias)
-            each_edge(from, to, [&](int64_t r, int64_t j, int64_t at) {
-                scores[at] += bias[edge(r, j) * call_.bias_heads + head];
-            });
-        if (call_.table)
-            each_edge(from, to, [&](int64_t r, int64_t j, int64_t at) {
-                scores[at] += table[offset(r, j)];
-            });
+        each_edge(from, to, [&](int64_t r, int64_t j, int64_t at) {
+            scores[at] += bias[edge(r, j) * call_.bias_heads + head];
+        });
     }
 
     void drop(T* weights, int64_t from, int64_t to) {
@@ -289,16 +280,11 @@ class Block {
         });
     }
 
-    void give_bias_grads(const T* grads, int64_t from, int64_t to, T* table_grad) {
+    void give_bias_grads(const T* grads, int64_t from, int64_t to) {
         T* bias_grad = static_cast<T*>(call_.bias_grad);
-        if (bias_grad)
-            each_edge(from, to, [&](int64_t r, int64_t j, int64_t at) {
-                bias_grad[edge(r, j) * call_.heads + head_] = grads[at];
-            });
-        if (table_grad)
-            each_edge(from, to, [&](int64_t r, int64_t j, int64_t at) {
-                table_grad[offset(r, j)] += grads[at];
-            });
+        each_edge(from, to, [&](int64_t r, int64_t j, int64_t at) {
+            bias_grad[edge(r, j) * call_.heads + head_] = grads[at];
+        });
     }
 
     static void raise_top(const T* scores, int64_t count, Vec<T> (&top)[G], Vec<T> (&rescale)[G]) {
@@ -612,11 +598,8 @@ void interval_backward(const Call& call) {
     const std::vector<Tile> tiles = make_tiles(call);
     const std::vector<Unit> units = make_units(call, tiles);
     const Groups groups(call, tiles, static_cast<int64_t>(units.size()), sizeof(T));
-    const int64_t reach = call.table_grad ? 2 * call.reach + 1 : 0;
     GradTable<T> all_key_grads(call, call.key_grad, call.key_feats, units);
     GradTable<T> all_value_grads(call, call.value_grad, call.value_feats, units);
-    Buffer<T> tables;  // (heads, offsets) for each unit
-    tables.zeros(static_cast<int64_t>(units.size()) * call.heads * reach);
 #pragma omp parallel num_threads(call.threads)
     {
         Scratch<T> scratch;
@@ -624,7 +607,6 @@ void interval_backward(const Call& call) {
         for (int64_t task = 0; task < groups.tasks(); ++task) {
             const Unit& unit = units[groups.piece(task)];
             const Heads heads = groups.heads(task);
-            T* table = tables.get(0) + (groups.piece(task) * call.heads + heads.first) * reach;
             int64_t reached = std::min(unit.low, unit.reached);
             for (int64_t t = unit.first; t < unit.last; ++t) {
                 const Tile& tile = tiles[t];
@@ -646,7 +628,7 @@ void interval_backward(const Call& call) {
                         block.backward(in.keys.head(h), in.values.head(h), in.queries.head(h),
                                        out_grads.head(h), delta + h, heads.count(),
                                        query_grads.head(h), key_grads.head(h),
-                                       value_grads.head(h), reach ? table + h * reach : nullptr);
+                                       value_grads.head(h));
                     });
                 unpack<S>(query_grads, call.query_grad, tile.first, tile.last, heads,
                           call.key_feats);
@@ -658,9 +640,6 @@ void interval_backward(const Call& call) {
     }
     all_key_grads.finish();
     all_value_grads.finish();
-    for (std::size_t unit = 0; unit < units.size(); ++unit)
-        for (int64_t o = 0; o < call.heads * reach; ++o)
-            static_cast<T*>(call.table_grad)[o] += tables.get(0)[unit * call.heads * reach + o];
 }
 
 }  // namespace graphut

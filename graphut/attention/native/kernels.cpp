@@ -15,7 +15,6 @@ constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 32, EDGE_COS
 bool by_interval(const Call& call, int64_t lanes) {
     if (!call.rows) return true;
     if (call.kernel != FASTEST) return call.kernel == INTERVAL;
-    if (call.table) return true;  // the row kernel has no offsets
     int64_t blocks = 0, rows = 0;
     for (const Tile& tile : make_tiles(call))
         for (int64_t row = tile.first; row < tile.last; row += 2 * lanes) {

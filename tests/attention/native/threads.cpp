@@ -60,11 +60,6 @@ void try_runs(int64_t length, int64_t reach) {
     interval_backward<float, float>(call);
     row_forward<float, float>(call);
     row_backward<float, float>(call);
-
-    std::vector<float> table(HEADS * 5, 0.5f), table_grad(HEADS * 5);
-    call.table = table.data(), call.table_grad = table_grad.data(), call.reach = 2;
-    interval_forward<float, float>(call);
-    interval_backward<float, float>(call);
 }
 
 // Every node sees node 0 and some others; backward without the transposed layout, and with it.
