@@ -87,7 +87,7 @@ class HaltingFrontier:
             self._fill_cache(t)
 
     def _fill_cache(self, t: int) -> None:
-        """Write what halted nodes show in the steps after the last one."""
+        """Write the keys and values of halted nodes for the steps after the loop."""
         max_steps, more = self.state.settings.max_steps, 1
         if self.halted == "stale":
             more = 0

@@ -57,6 +57,9 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 
 
 
 def widest(names: Sequence[str], size: float) -> float:
-    """Return the distance in inches that horizontal names of a font size in points need."""
+    """Return the column width in inches at which horizontal names do not overlap.
+
+    `size` is the font size in points.
+    """
     letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2
     return 0.65 * letters * size / 72

@@ -74,7 +74,7 @@ def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
 
 
 def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and `softmax` of `call.h`, `(A, H, 2)`."""
+    """Return the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     tables = _readable(tables)
     out, softmax = _outputs(tables)
     call = make_call(tables, edges, scalars)
@@ -291,7 +291,7 @@ def gradient_buffer(table: Tensor) -> Tensor:
 
 
 def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
-    """Return the gradient in a buffer, with the shape and dtype of its table."""
+    """Cut a gradient out of its wider buffer, with the shape and dtype of the features."""
     if buffer.shape != like.shape:
         buffer = buffer[..., : like.shape[-1]].contiguous()
     return buffer.to(like.dtype)

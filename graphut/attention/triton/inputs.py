@@ -33,7 +33,7 @@ class ActiveRows:
         return slot.scatter_(0, self.nodes.clamp_max(self.num_dst), row)
 
     def first_row(self, cuts: Tensor) -> Tensor:
-        """Return the first row at or after each of some destinations, int32."""
+        """Return the first frontier row with each id in `cuts` or a larger id, int32."""
         if self.nodes is None:
             return cuts.int()
         return torch.searchsorted(self.nodes, cuts, out_int32=True)

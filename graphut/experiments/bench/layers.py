@@ -75,7 +75,7 @@ def random_blocks(
 
 
 def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callable[[], Tensor]]:
-    """Return the contenders, which run one layer per block, forward and backward."""
+    """Return the contenders; each runs one layer for each DGL block, forward and backward."""
     from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
     pyg_layer: type[nn.Module] = TransformerConv.__base__

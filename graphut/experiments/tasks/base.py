@@ -255,7 +255,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has labels; with "edge", the answer of a node is one of its in-edges."""
+        """The kind of labelled objects; with "edge", a node's label is one of its in-edges."""
         return "node"
 
     @property

@@ -77,7 +77,7 @@ class Graphs(GraphTask):
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
-        """All files of the data."""
+        """Name the files whose checksum is unknown: all files of the data."""
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def load(self, part: str) -> list[LabelledGraph]:

@@ -29,9 +29,9 @@ class LetterTask(DrawnTask, PairTask):
     """Random letters, and an answer computed from them.
 
     The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network", except that
-    each epoch has new pairs, and for `short_share`: lengths have a normal distribution, so that
-    very short sequences would be missing from training. The validation and test sets have no such
-    share, and are the same for all seeds.
+    each epoch has new pairs, and a `short_share` of the training sequences is short: lengths have a
+    normal distribution, so that very short sequences would otherwise be missing. The validation
+    and test sets have no such share, and are the same for all seeds.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _LETTERS

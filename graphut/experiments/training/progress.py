@@ -17,7 +17,7 @@ from graphut.experiments.training.learner import Outcome
 
 @dataclass
 class PartTotals:
-    """Sums over all nodes of one part of the model, such as the encoder."""
+    """Nodes, steps and operations of one part of the model, such as the encoder."""
 
     nodes: int = 0  # tokens, and extra nodes of the topology
     steps: int = 0

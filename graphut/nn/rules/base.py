@@ -29,9 +29,9 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor) -> BatchIndex:
-        """Return the index for other graphs, `graph_ids` `(N,)` int64.
+        """Return a copy in which `graph_ids`, `(N,)` int64, assigns each node to a graph.
 
-        In each graph of the batch, places are counted from 0 for each id.
+        Nodes with the same id in the same graph of the batch are numbered from 0.
         """
         if not isinstance(graph_ids, Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
@@ -212,7 +212,7 @@ class FixedDepth(HaltingRule):
     halt_from: str = "input"
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return zeros."""
+        """Return zeros, `(A,)`: every node has the same step count, so no score decides."""
         return rows.after.new_zeros(len(rows.after))
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:

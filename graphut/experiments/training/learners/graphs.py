@@ -150,7 +150,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def _answer(
         self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
     ) -> Answer:
-        """Return the number of correct answers; a node's name is its number and kind."""
+        """Describe the answers for one graph, with a name and the steps of each node."""
         batch = GraphBatch.of([example], model.config.answer_at)
         has_attention = model.config.layer == "attention"
         with model.evaluating(), until_quiescent(model, len(example.nodes)):
