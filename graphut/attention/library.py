@@ -25,7 +25,7 @@ class Rows(Structure):
 
     @classmethod
     def of(cls, table: Tensor) -> Rows:
-        """Return the rows of `(N, H, D)` with adjacent features."""
+        """Return address and strides of `(N, H, D)` features, for the kernels."""
         return cls(table.data_ptr(), *table.stride()[:2])
 
 

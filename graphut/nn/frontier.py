@@ -139,7 +139,7 @@ class ActiveRows:
             self.nodes = self._active_rows = torch.arange(num_dst, device=feat.device)
 
     def last(self) -> Tensor:
-        """Return states, encodings and noise of the last frontier."""
+        """Return states, encodings and noise of the frontier before the present one."""
         if self._last is None:
             rows = add_encoding(self._rows, self._encodings)
             self._last = with_noise(self._noise, "every_step", rows, self.last_nodes, self.step)

@@ -39,7 +39,7 @@ class FlopCount:
         self.attended.clear()
 
     def add(self, *, computed: Tensor, edges: Tensor) -> None:
-        """Add computed nodes and in-edges that are in no list."""
+        """Add counts of computed nodes and in-edges to the sums."""
         self.computed, self.edges = self.computed + computed, self.edges + edges
 
 

@@ -87,7 +87,7 @@ def start_of_changes(
     changed: Tensor | None,
     edges_into: Tensor | None,
 ) -> Start:
-    """Return where a run continues after changes; see `AdaptiveRecurrence.resume`."""
+    """Return the states and nodes from which `AdaptiveRecurrence.resume` continues."""
     num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
     if shown.dim() != 2 or shown.shape[1] != feat.shape[-1] or old > num_dst:
         raise ValueError(

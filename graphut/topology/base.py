@@ -129,7 +129,7 @@ class Topology:
 
     @property
     def stable_past(self) -> bool:
-        """True if `causal()` is stable; the default is `stable`."""
+        """True if later tokens never change the in-edges of earlier ones in `causal()`."""
         return self.stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:

@@ -123,7 +123,7 @@ def _contiguous(bias: Tensor | None) -> Tensor | None:
 
 
 def _kernels(inputs: KernelInputs) -> ModuleType:
-    """Return tiles where one interval of rows sees a block of sources, and they fit memory."""
+    """Return the kernels for dense tiles if layout and memory allow, else those for rows."""
     layout = inputs.layout
     monotone = isinstance(layout, IntervalLayout) and layout.is_monotone
     return interval if monotone and max(inputs.widths) <= WIDEST else csr

@@ -87,7 +87,7 @@ def evaluate_set(
     digest: str | None,
     files: ResultFiles,
 ) -> None:
-    """Evaluate a model on a set; print the metrics, write them into the folder, and append them.
+    """Evaluate a model on a set; print and save the metrics, and append them to the tables.
 
     `changed` contains the settings of the model that differ from the run. The file in the folder
     names the model by the `digest` of its weights; without a digest no file is written there.

@@ -118,7 +118,7 @@ class GraphUnion:
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
     def by_node(self, values: Numbers) -> list[Numbers]:
-        """Return the values of the nodes of each graph."""
+        """Split an array with a row for each node into one array for each graph."""
         return np.split(values, self.first[1:])
 
     def by_edge(self, values: Numbers) -> list[Numbers]:

@@ -44,7 +44,7 @@ class Outcome:
     def of(
         cls, logits: Tensor, labels: Tensor, label_smoothing: float, **ponders: Ponder
     ) -> Outcome:
-        """Return the outcome of logits `(N, classes)` for labels `(N,)`."""
+        """Return the loss and the number of correct logits `(N, classes)` for labels `(N,)`."""
         return cls(
             loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
             right=(logits.argmax(-1) == labels).sum(),

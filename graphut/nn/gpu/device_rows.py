@@ -39,7 +39,7 @@ class DeviceRows(ActiveRows):
 
     @property
     def existing_nodes(self) -> Tensor:
-        """Ids of the active nodes, and any ids of the graph for rows of no node."""
+        """Ids of the active nodes; padding rows get an arbitrary valid id."""
         return existing(self.nodes, self._missing)
 
     def all_states(self, num_src: int) -> Tensor:

@@ -106,7 +106,7 @@ class FusedRows(DeviceRows):
 
 
 class _EndStep(torch.autograd.Function):
-    """The kernels of `act_kernels`, whose arguments have the same names there."""
+    """The end of a step of ACT; the arguments are explained in `act_kernels`."""
 
     @staticmethod
     def forward(

@@ -29,9 +29,9 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor) -> BatchIndex:
-        """Return a copy in which `graph_ids`, `(N,)` int64, assigns each node to a graph.
+        """Return an index in which node `i` belongs to the graph `graph_ids[i]`.
 
-        Nodes with the same id in the same graph of the batch are numbered from 0.
+        Places count the nodes with the same id in the same graph of the batch, from 0.
         """
         if not isinstance(graph_ids, Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
@@ -212,7 +212,7 @@ class FixedDepth(HaltingRule):
     halt_from: str = "input"
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return zeros, `(A,)`: every node has the same step count, so no score decides."""
+        """Return zeros, `(A,)`: nodes halt by the number of steps alone."""
         return rows.after.new_zeros(len(rows.after))
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:

@@ -87,7 +87,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return the tokens whose logits `metrics` needs, as the last token of a text."""
+        """Return the tokens that `metrics` compares as possible last tokens of a text."""
         return ()
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
