@@ -107,11 +107,12 @@ def test_run_open_of_an_older_version_warns(tmp_path: Path) -> None:
 
 def test_run_open_drops_retired_options_at_their_only_value(tmp_path: Path) -> None:
     run = create(tmp_path, Copy())
-    change(tmp_path, training={"epochs": 3, "min_steps": 0})
-    assert Run.open(tmp_path).training == run.training
-    change(tmp_path, training={"epochs": 3, "min_steps": 2})
-    with pytest.raises(ValueError, match=r"run\.json .*'min_steps'"):
-        Run.open(tmp_path)
+    change(tmp_path, training={"epochs": 3, "min_steps": 0}, task_options={"fixed": False})
+    assert (Run.open(tmp_path).training, Run.open(tmp_path).task()) == (run.training, Copy())
+    for field, name, wrong in (("training", "min_steps", 2), ("task_options", "fixed", True)):
+        change(tmp_path, **{"training": {"epochs": 3}, "task_options": {}, field: {name: wrong}})
+        with pytest.raises(ValueError, match=rf"run\.json .*'{name}'"):
+            Run.open(tmp_path)
 
 
 @pytest.mark.parametrize(
