@@ -15,7 +15,7 @@ def test_run_card_shows_the_record(runs: dict[str, Path]) -> None:
     record = RunRecord.of(run)
     card = run_card(run, "ann/sort", "mit")
     assert "\nlicense: mit\n" in card and 'graphut.load("ann/sort")' in card
-    assert "the task `sort`. The letters in the order of the alphabet." in card
+    assert "the task `sort`. Sort a sequence of letters alphabetically." in card
     head, _, cells = (line.strip("| ").split(" | ") for line in card.splitlines() if "|" in line)
     found = dict(zip(head, cells, strict=True))
     evaluation = record.evaluations["test"]
