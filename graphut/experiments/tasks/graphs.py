@@ -53,7 +53,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has labels: "node" or "graph"."""
+        """The kind of labelled objects: "node" or "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property

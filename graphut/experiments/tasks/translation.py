@@ -102,7 +102,7 @@ class TranslationTask(PairTask):
 
     @property
     def _tokenized(self) -> bool:
-        """Whether the sentences are tokenised."""
+        """True if the sentences are tokenised already."""
         return False
 
     @abstractmethod
