@@ -55,7 +55,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The sizes of everything that is measured; the defaults take about 6 minutes on an H200."""
+    """The sizes of everything that is measured; the defaults take several minutes on an H200."""
 
     device: torch.device = _CUDA
     side: int = 8192  # of the matrices that are copied and multiplied
