@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 from graphut import UniversalTransformerConfig
-from graphut.experiments.comparison import Comparison, ComparisonRow
+from graphut.experiments.comparison import ComparisonRow, compare_topologies, comparison_text
 from graphut.experiments.tasks import Reverse
 from graphut.experiments.training import TrainingConfig
 from graphut.plotting.figure import BLUE, ORANGE, new_figure
@@ -33,15 +33,9 @@ def main(task: Reverse, training: TrainingConfig, folder: str) -> list[Compariso
         max_steps=4,
         cross_topology="window:0",  # only the encoder can move tokens
     )
-    comparison = Comparison(
-        topologies=WINDOWS + SHORTCUTS,
-        task=task,
-        training=training,
-        config=config,
-    )
     figure = new_figure(7, 4.5)  # fails before the training if matplotlib is missing
-    rows = comparison.run(folder)
-    print(comparison.text(rows))
+    rows = compare_topologies(WINDOWS + SHORTCUTS, task, training, config, folder)
+    print(comparison_text(rows))
 
     axes = figure.subplots()
     edges = [row.edges for row in rows]

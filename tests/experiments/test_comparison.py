@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.comparison import Comparison, ComparisonRow
+from graphut.experiments.comparison import ComparisonRow, compare_topologies, comparison_text
 from graphut.experiments.tasks import Sort
 from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners.pairs import PairLearner
@@ -22,15 +22,14 @@ CONFIG = UniversalTransformerConfig(
 )
 
 
-def comparison(*specs: str, **changes: Any) -> Comparison:
-    given = {"topologies": specs, "task": TASK, "training": TRAINING, "config": CONFIG}
-    return Comparison(**{**given, **changes})
+def compare(folder: Path, *specs: str, **options: Any) -> list[ComparisonRow]:
+    return compare_topologies(specs, TASK, TRAINING, CONFIG, folder, **options)
 
 
-def test_comparison_trains_every_topology_with_every_seed(tmp_path: Path) -> None:
+def test_compare_topologies_trains_every_topology_with_every_seed(tmp_path: Path) -> None:
     said: list[str] = []
     specs = ["star", "window:1"]
-    rows = comparison(*specs, seeds=[3, 5]).run(tmp_path / "both", repeats=1, report=said.append)
+    rows = compare(tmp_path / "both", *specs, seeds=[3, 5], report=said.append)
     lengths = [len(source) for source, _ in TASK.test]
     for number, (spec, row) in enumerate(zip(specs, rows, strict=True), start=1):
         assert row.topology == spec and row.ms > 0
@@ -48,28 +47,24 @@ def test_comparison_trains_every_topology_with_every_seed(tmp_path: Path) -> Non
     expected = (tmp_path / "plain" / "model.safetensors").read_bytes()
     assert (run.folder / "model.safetensors").read_bytes() == expected
     with pytest.raises(FileExistsError, match="1-seed-3"):
-        comparison(*specs, seeds=[3]).run(tmp_path / "both")
+        compare(tmp_path / "both", *specs, seeds=[3])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"seeds": []}, r"seeds must be different values, at least one; got \[\]"),
-        ({"seeds": [0, 1, 0]}, r"seeds must be different values, .*; got \[0, 1, 0\]"),
-        ({"topologies": ["star", "star"]}, "topologies must be different values"),
-        ({"topologies": ["windw:3"]}, "unknown topology 'windw'"),
-    ],
-)
-def test_comparison_refuses_impossible_values(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        comparison("complete", "window:1", **changes)
+def test_compare_topologies_refuses_impossible_values(tmp_path: Path) -> None:
+    for specs, seeds, message in (
+        (["star"], [], r"seeds must be different values, at least one; got \[\]"),
+        (["star"], [0, 1, 0], r"seeds must be different values, .*; got \[0, 1, 0\]"),
+        (["star", "star"], [0], "topologies must be different values"),
+        (["star", "windw:3"], [0], "unknown topology 'windw'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compare(tmp_path, *specs, seeds=seeds)
+    assert not [*tmp_path.iterdir()]
 
 
 def test_comparison_text_has_means_and_deviations() -> None:
     found = [PairLearner.evaluation(share, (1 + share) / 2, 1.5, 2.5) for share in (1.0, 0.5)]
-    text = comparison("complete", seeds=[0, 7]).text([ComparisonRow("star", 225.0, 12.3, found)])
-    title, _, head, row = text.splitlines()
-    assert title == "encoder topologies on sort, at most 2 epochs, seeds: 0, 7"
+    head, row = comparison_text([ComparisonRow("star", 225.0, 12.3, found)]).splitlines()
     assert " ".join(head.split()) == (
         "encoder topology edges ms per batch sequence accuracy token accuracy encoder steps "
         "decoder steps"

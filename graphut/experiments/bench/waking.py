@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import torch
 
 from graphut.experiments.bench.driver import CPU, Contender, Row, measure, say
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners.graph_batch import GraphBatch
+from graphut.experiments.training.learners.graph_scores import until_quiescent
 from graphut.models import UniversalGraphTransformer
 from graphut.models.base import load
 from graphut.models.outputs import GraphOutput
@@ -46,37 +47,45 @@ def bench_waking(
         raise ValueError(f"{run} has no model of graphs with the evaluation rule event_driven")
     if min([nodes, *scaling]) < 2:
         raise ValueError(f"a graph needs two nodes, got {min([nodes, *scaling])}")
+    baseline = load(run)
+    baseline.evaluation_rule = FixedDepth()
     rows = []
     for family in _COMPARED:
-        rows += _compare(model, _graph(family, nodes), f"{family}, {nodes:,} nodes", repeats)
+        batch, name = _graph(family, nodes), f"{family}, {nodes:,} nodes"
+        rows += _compare(model, baseline, batch, name, repeats)
     scaled = [
-        _scale(model, _graph(family, size), f"{family}, {size:,} nodes")
+        _scale(model, baseline, _graph(family, size), f"{family}, {size:,} nodes")
         for family, size in product(_SCALED, scaling)
     ]
     return [*rows, *(updates for updates, _ in scaled), *(rounds for _, rounds in scaled)]
 
 
 def _compare(
-    model: UniversalGraphTransformer, batch: GraphBatch, name: str, repeats: int
+    model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str, repeats: int
 ) -> list[Row]:
     """Return a row for the frontier and one for the baseline."""
     output = _run_waking(model, batch)
     rounds, updates = len(output.ponder.frontier_sizes), float(output.ponder.mean_steps)
+    baseline.max_steps = rounds
+    run_baseline = torch.no_grad()(partial(batch.run, baseline))
     runs: dict[str, Contender] = {
-        WAKING: partial(_run_waking, model, batch),
-        EVERY: partial(_run_every, model, batch, rounds),
-    }
-    answers = _run_every(model, batch, rounds).logits.argmax(1)
+        WAKING: partial(_run_waking, model, batch), EVERY: run_baseline
+    }  # fmt: skip
+    answers = run_baseline().logits.argmax(1)
     error = float((answers != output.logits.argmax(1)).double().mean())
     workload = f"{name}: {rounds:,} rounds, {updates:.1f} updates of a node"
     rows = measure(workload, runs, repeats=repeats, device=CPU)
     return [{**row, "error": error} for row in rows]
 
 
-def _scale(model: UniversalGraphTransformer, batch: GraphBatch, name: str) -> tuple[Row, Row]:
+@torch.no_grad()
+def _scale(
+    model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str
+) -> tuple[Row, Row]:
     """Return the times of a thousand node updates and of a round, from a single run."""
     say(f"timing {name}")
-    _run_waking(model, batch, max_rounds=2)  # fills the caches of the layout
+    baseline.max_steps = 2
+    batch.run(baseline)  # fills the caches of the layout
     start = perf_counter()
     ponder = _run_waking(model, batch).ponder
     ms = 1e3 * (perf_counter() - start)
@@ -95,25 +104,7 @@ def _graph(family: str, nodes: int) -> GraphBatch:
 
 
 @torch.no_grad()
-def _run_waking(
-    model: UniversalGraphTransformer, batch: GraphBatch, max_rounds: int = 0
-) -> GraphOutput:
-    """Run until nothing changes, or for a number of rounds."""
-    rule = model.evaluation_rule
-    assert isinstance(rule, EventDriven)
-    model.evaluation_rule = replace(rule, max_rounds=max_rounds or 4 * len(batch.nodes) + 100)
-    try:
+def _run_waking(model: UniversalGraphTransformer, batch: GraphBatch) -> GraphOutput:
+    """Run the model until no node changes."""
+    with until_quiescent(model, len(batch.nodes)):
         return batch.run(model)
-    finally:
-        model.evaluation_rule = rule
-
-
-@torch.no_grad()
-def _run_every(model: UniversalGraphTransformer, batch: GraphBatch, rounds: int) -> GraphOutput:
-    """Compute every node in a number of rounds."""
-    rule, steps = model.evaluation_rule, model.max_steps
-    model.evaluation_rule, model.max_steps = FixedDepth(), rounds
-    try:
-        return batch.run(model)
-    finally:
-        model.evaluation_rule, model.max_steps = rule, steps

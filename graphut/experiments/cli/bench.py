@@ -36,17 +36,16 @@ def main(arguments: Namespace) -> int:
         raise ValueError(f"--repeats must be at least 1, got {options['repeats']}")
     if what == "gpu":
         return _gpu(Path(results), **options)
-    device = options["device"] = pick_device(options.get("device", "cpu"))
-    rows, baselines = _BENCHMARKS[what](**options)
+    device = pick_device(options.get("device", "cpu"))
+    if "device" in options:
+        options["device"] = device
+    run, baselines = _BENCHMARKS[what]
+    rows = run(**options)
     print(rows_text(rows, baselines))
     if results is not None:
         origin = {**benchmark_machine(device), "command": command}
         append_rows(results, [{"bench": what, **row, **origin} for row in rows])
     return 0
-
-
-Result = tuple[list[Row], tuple[str, ...]]
-"""The rows of a benchmark, and the contenders that the others are compared with."""
 
 
 def _attention(
@@ -56,7 +55,7 @@ def _attention(
     lengths: str | None,
     remember: bool,
     **options: Any,
-) -> Result:
+) -> list[Row]:
     if (nodes is None) == (sentences is None) or (sentences is None) != (lengths is None):
         raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
     how = {name: options.pop(name) for name in ("backends", "others", "repeats", "cold")}
@@ -75,11 +74,7 @@ def _attention(
             raise ValueError("no backend gave a correct result: nothing was stored")
         path = autotune.remember(workload.kind, best)
         print(f"{best} is now used for {workload.kind} calls; stored in {path}", file=sys.stderr)
-    return rows, attention.BASELINES
-
-
-def _layers(device: torch.device, **options: Any) -> Result:
-    return layers.bench_layers(**options), layers.PEERS
+    return rows
 
 
 def _model(
@@ -88,30 +83,23 @@ def _model(
     dim: list[int] | None,
     nobody_halts: bool,
     **options: Any,
-) -> Result:
+) -> list[Row]:
     rows: list[Row] = []
     cases = product(dim or [128], shape or ["64x10-60", "8x400"], topology or ["complete"])
     for width, batch, spec in cases:
         for halting in (True, False) if nobody_halts else (True,):
             rows += bench_model(spec, batch, dim=width, halting=halting, **options)
-    return rows, ("dense",)
+    return rows
 
 
-def _scaling(topology: str, nodes: list[int], **options: Any) -> Result:
-    return layers.bench_scaling(topology, nodes, **options), ()
-
-
-def _waking(device: torch.device, **options: Any) -> Result:
-    return bench_waking(**options), (EVERY,)
-
-
-_BENCHMARKS: Mapping[str, Callable[..., Result]] = {
-    "attention": _attention,
-    "layers": _layers,
-    "model": _model,
-    "scaling": _scaling,
-    "waking": _waking,
+_BENCHMARKS: Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]] = {
+    "attention": (_attention, attention.BASELINES),
+    "layers": (layers.bench_layers, layers.PEERS),
+    "model": (_model, ("dense",)),
+    "scaling": (layers.bench_scaling, ()),
+    "waking": (bench_waking, (EVERY,)),
 }
+"""The function of each benchmark, and the contenders that the others are compared with."""
 
 
 def _gpu(results: Path, minutes: float, tiny: bool) -> int:

@@ -74,7 +74,7 @@ def _add_model(parser: Parser) -> None:
 
 def _add_scaling(parser: Parser) -> None:
     help = "who attends to whom (default: window:16)"
-    parser.add_argument("--topology", default="window:16", metavar="SPEC", help=help)
+    parser.add_argument("--topology", default="window:16", metavar="SPEC", dest="spec", help=help)
     nodes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
     help = "numbers of tokens (default: from 10 thousand to a million)"
     parser.add_argument("--nodes", type=int, nargs="+", default=nodes, metavar="N", help=help)

@@ -12,7 +12,6 @@ from graphut.experiments.cli.run_options import (
     pick_device,
     run_parser,
 )
-from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training import Run
 
@@ -20,36 +19,22 @@ from graphut.experiments.training import Run
 def main(argv: Sequence[str]) -> int:
     """Print the answers of a model to texts, with the number of steps of each token."""
     options = vars(_parser().parse_args(argv))
-    folder, device, plain, characters = (
-        options.pop(key) for key in ("folder", "device", "plain", "characters")
-    )
+    folder, device, plain = (options.pop(key) for key in ("folder", "device", "plain"))
     run = Run.open(folder)
     texts = _texts(options.pop("texts"), options.pop("input"))
     chosen = generation_options(run, options)
-    if characters:
-        if type(run.vocabularies.get("source")) is not Vocabulary:
-            raise ValueError(
-                f"--characters has no effect: the task {run.task_name} splits texts itself"
-            )
-        texts = [text and " ".join("".join(text.split())) for text in texts]
     model = run.trained_model(pick_device(device))
     asked = [text for text in texts if text is not None]
     answers = run.learner.generate(model, run.vocabularies, asked, chosen)
     for text in texts:
         found = None if text is None else next(answers)
-        answer, with_steps = (found.text, str(found)) if found else ("", "")
-        if characters and text:
-            answer = "".join(answer.split())
-            with_steps += f"\ntext    {answer}"
-        print(answer if plain else f"\n{with_steps}")
+        answer = "" if found is None else found.text if plain else str(found)
+        print(answer if plain else f"\n{answer}")
     return 0
 
 
 def _texts(given: list[str], path: str | None) -> list[str | None]:
-    """Return the texts of the command line or of a file, with `None` for each empty line.
-
-    An empty line gets an empty answer, so that the lines of input and output correspond.
-    """
+    """Return the texts of the command line or of a file; an empty line is `None`."""
     if bool(given) == (path is not None):
         raise ValueError("give either texts, or a file of them with --input")
     if path is None:
@@ -69,7 +54,5 @@ def _parser() -> Parser:
     option("texts", nargs="*", metavar="TEXT", help="what to answer or to continue")
     option("--input", metavar="FILE", help="a file with one text per line; - is standard input")
     option("--plain", action="store_true", help="print the answers without the steps")
-    help = "split the text into characters, without white space, and join the answer"
-    option("--characters", action="store_true", help=help)
     add_generation_options(parser)
     return parser

@@ -44,21 +44,17 @@ class Parser(ArgumentParser):
         parse = self.parse_known_args if has_commands else self.parse_known_intermixed_args
         found, unknown = parse(args, namespace)
         if unknown:
-            flags = [text for option in self.options() for text in option.option_strings]
-            given = unknown[0].partition("=")[0]
-            others = f"; other commands have {given}"
-            advice = others if given in flags else did_you_mean(given, flags)
+            advice = did_you_mean(unknown[0].partition("=")[0], self.options())
             self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
         return found
 
-    def options(self) -> Iterator[Action]:
-        """Yield the options, with those of subcommands."""
+    def options(self) -> Iterator[str]:
+        """Yield the options of the parser and of its subcommands, such as "--epochs"."""
         for action in self._actions:
+            yield from action.option_strings
             if isinstance(action, _SubParsersAction):
                 for parser in action.choices.values():
                     yield from parser.options()
-            elif action.option_strings:
-                yield action
 
     def _check_value(self, action: Action, value: Any) -> None:
         known = action.choices

@@ -1,4 +1,4 @@
-"""Options that the commands about a run share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from graphut.experiments.cli.options import (
     check_options,
     field_names,
 )
-from graphut.experiments.training import Run
+from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.training import Run, TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
 
 
@@ -25,6 +26,15 @@ def run_parser(command: str, description: str) -> Parser:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
     add_device(parser)
     return parser
+
+
+def add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
+    """Add the options of a task, of training and of the task's model, except those in `skip`."""
+    learner, presets = learner_of(TASKS[task]), TASK_PRESETS.get(task, {})
+    kinds = {"task": TASKS[task], "training": TrainingConfig, "model": learner.config_kind}
+    for title, kind in kinds.items():
+        group = parser.add_argument_group(title)
+        add_options(group, kind, [*learner.from_task, *skip], presets=presets)
 
 
 def pick_device(name: str | None) -> torch.device:
@@ -49,14 +59,13 @@ def pick_device(name: str | None) -> torch.device:
 def add_generation_options(parser: Parser, only: Collection[str] | None = None) -> None:
     """Add the options of models that generate text, or only those with these names."""
     group = parser.add_argument_group("options of models that generate text")
-    for learner in LEARNERS.values():
-        names = field_names(learner.generation_kind)
-        skip = [] if only is None else [name for name in names if name not in only]
-        add_options(group, learner.generation_kind, skip)
+    for kind in filter(None, (learner.generation_kind for learner in LEARNERS.values())):
+        skip = [] if only is None else [name for name in field_names(kind) if name not in only]
+        add_options(group, kind, skip)
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
     """Return the generation options of a run; raise `ValueError` for options it does not have."""
     kind = run.learner.generation_kind
-    check_options(options, field_names(kind), f"the task {run.task_name}")
-    return build(kind, options)
+    check_options(options, field_names(kind) if kind else [], f"the task {run.task_name}")
+    return build(kind, options) if kind else None

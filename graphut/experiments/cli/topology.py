@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
 
-from graphut.experiments.cli.options import Parser, add_device, add_options, build
-from graphut.experiments.cli.run_options import pick_device
-from graphut.experiments.comparison import Comparison
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, PairTask, preset_of
+from graphut.experiments.cli.options import Parser, add_device, build
+from graphut.experiments.cli.run_options import add_task_options, pick_device
+from graphut.experiments.comparison import compare_topologies, comparison_text
+from graphut.experiments.tasks import TASKS, PairTask, preset_of
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.wording import pluralize
@@ -23,7 +23,6 @@ from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
 
 _PAIR_TASKS = {name: kind for name, kind in TASKS.items() if issubclass(kind, PairTask)}
-_NOT_COMPARED = [*PairLearner.from_task, "encoder_topology"]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -77,18 +76,20 @@ def _compare(arguments: Namespace) -> None:
     """Train with each topology, and print a table."""
     options = {**preset_of(arguments.task), **vars(arguments)}
     task = build(_PAIR_TASKS[arguments.task], options)
-    comparison = Comparison(
-        topologies=arguments.specs,
-        task=task,
-        training=build(TrainingConfig, options),
-        config=build(UniversalTransformerConfig, options, **PairLearner().sizes(task)),
-        seeds=arguments.seeds,
-        device=pick_device(arguments.device),
-    )
+    training = build(TrainingConfig, options)
+    config = build(UniversalTransformerConfig, options, **PairLearner().sizes(task))
     with TemporaryDirectory() as temporary:
-        folder = arguments.out or temporary
-        rows = comparison.run(folder, report=partial(print, file=sys.stderr, flush=True))
-    print(comparison.text(rows))
+        rows = compare_topologies(
+            arguments.specs,
+            task,
+            training,
+            config,
+            arguments.out or temporary,
+            seeds=arguments.seeds,
+            device=pick_device(arguments.device),
+            report=partial(print, file=sys.stderr, flush=True),
+        )
+    print(comparison_text(rows))
 
 
 def _parser(argv: Sequence[str]) -> Parser:
@@ -127,13 +128,6 @@ def _add_compare(parser: Parser, argv: Sequence[str]) -> None:
     option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
     option("--out", metavar="FOLDER", help="keep the runs here")
     add_device(parser)
-    finder = Parser(add_help=False)
-    finder.add_argument("--task", nargs="?")
-    task = finder.parse_known_args(argv)[0].task
-    if task in _PAIR_TASKS:
-        presets = TASK_PRESETS.get(task, {})
-        add_options(parser.add_argument_group("task"), _PAIR_TASKS[task], presets=presets)
-        training = parser.add_argument_group("training")
-        add_options(training, TrainingConfig, ["seed"], presets=presets)
-        model = parser.add_argument_group("model")
-        add_options(model, UniversalTransformerConfig, _NOT_COMPARED, presets=presets)
+    task = next((word for word in argv if word in _PAIR_TASKS), None)
+    if task is not None:
+        add_task_options(parser, task, skip=["seed", "encoder_topology"])

@@ -241,9 +241,8 @@ class GraphProblem(DrawnTask, GraphTask):
             raise ValueError(f"{name} must be {wanted}; got {text!r}") from None
 
 
-@dataclass(frozen=True)
 class GraphDistance(GraphProblem):
-    """Predict for each node its distance to the marked node, modulo a number (default: its parity).
+    """Predict for each node whether its distance to the marked node is odd.
 
     Examples
     --------
@@ -255,18 +254,11 @@ class GraphDistance(GraphProblem):
     name: ClassVar[str] = "graph-distance"
     presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE}
 
-    modulus: int = option(2, "number that the distance is taken modulo", least=2)
-
-    @property
-    def answers(self) -> Vocabulary:
-        """The classes: is the distance odd, or the distance modulo the number."""
-        return _YES_NO if self.modulus == 2 else Vocabulary(map(str, range(self.modulus)))
-
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph, and solve the problem."""
         marked = union.draw(random)
         distance = union.distances(marked)
-        return _marks(union, marked), distance % self.modulus, distance
+        return _marks(union, marked), distance % 2, distance
 
 
 class GraphReach(GraphProblem):

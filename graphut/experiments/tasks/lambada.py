@@ -146,9 +146,8 @@ class LambadaReading(PassageTask):
     words of the passage. A passage without its answer is left out of training, and counts as wrong
     in an evaluation (892 of the 5153 test passages).
 
-    The published protocol trains on 1.8 million passages cut out of novels, validates on the
-    development passages, and tests on the test passages. `passages` is a file of such training
-    passages. Without it, the model trains on most of the development passages, as in `Lambada`.
+    The model trains on most of the development passages, is validated on the others, and is tested
+    on the test passages. The published protocol trains on 1.8 million passages from novels.
 
     The vocabulary contains all words of the validation and test passages, so that the model can
     point to each of them. Words that do not occur in training keep their initial embeddings.
@@ -157,15 +156,9 @@ class LambadaReading(PassageTask):
     name = "lambada-reading"
     presets = with_baselines(_READING, model_size(64, 64, 2))
     vocabulary_kind = Words
-    own_files = ("passages",)
 
     data: str | Path = option(MISSING, _FOLDER)
-    passages: str | Path | None = option(
-        None,
-        "file of training passages, one a line, the last word being the answer (default: train on "
-        "development passages, which is not the published protocol)",
-    )
-    held_out: int = option(400, "validation passages, without such a file", least=1)
+    held_out: int = option(400, "validation passages", least=1)
     words: int = option(60_000, "maximum number of training words in the vocabulary", least=1)
 
     @cached_property
@@ -184,16 +177,4 @@ class LambadaReading(PassageTask):
 
     @cached_property
     def _parts(self) -> dict[str, Passages]:
-        if self.passages is None:
-            return _read_passages(self.data, self.held_out)
-        return _read_passages(self.data, None) | {"train": _read_own_passages(self.passages)}
-
-
-def _read_own_passages(path: str | Path) -> Passages:
-    passages = [line.split() for line in files.lines_of(files.read_text(path, _NOVELS))]
-    for number, passage in enumerate(passages, 1):
-        if len(passage) < 2:
-            raise ValueError(f"{path}, line {number}: a passage needs at least two words")
-    if not any(answer in context for *context, answer in passages):
-        raise ValueError(f"{path} has no passage that contains its last word earlier")
-    return passages
+        return _read_passages(self.data, self.held_out)

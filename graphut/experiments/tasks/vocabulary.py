@@ -103,8 +103,8 @@ class Vocabulary:
         word = next((part for part in parts if len(part) > 1), None)
         if word is not None and all(len(symbol) == 1 for symbol in self.symbols):
             raise ValueError(
-                f"unknown symbol {word!r}; put spaces between symbols, as in {' '.join(word)!r} "
-                f"(graphut generate --characters does so); known are: {self._listing()}"
+                f"unknown symbol {word!r}; put spaces between symbols, as in {' '.join(word)!r}; "
+                f"known are: {self._listing()}"
             )
         return self.encode(parts)
 

@@ -108,11 +108,6 @@ def padded(names: Sequence[str], nodes: int) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoOptions:
-    """The empty options of a model that does not generate text."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class GenerationOptions:
     """The options of a model that generates text; the default is greedy decoding."""
 

@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.generation import Answer, NoOptions, PonderedPart
+from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
+from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.nn import Ponder
@@ -24,6 +24,7 @@ from graphut.topology import Topology
 Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
 ModelT = TypeVar("ModelT", bound=AdaptiveModel)
+_BATCH = 100  # examples that a `ReadingLearner` evaluates at once
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,7 +86,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
     model_kind: ClassVar[type[AdaptiveModel]]
-    generation_kind: ClassVar[type[Any]] = NoOptions  # dataclass of the options of `generate`
+    # Dataclass of the options of `generate`; None if the model does not generate text.
+    generation_kind: ClassVar[type[Any] | None] = None
     evaluation_options: ClassVar[Sequence[str]] = ()  # those that `evaluate_in_detail` takes
     from_task: ClassVar[Sequence[str]]  # fields of the model's configuration that `sizes` returns
     example: ClassVar[str]  # noun for an example
@@ -150,7 +152,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         *,
         get_attention: bool = False,
     ) -> Iterator[Answer]:
-        """Yield the answer to each text; `options` is a `generation_kind`.
+        """Yield the answer to each text; `options` is a `generation_kind`, or None.
 
         With `get_attention`, the parts of an answer contain attention weights. Raise `ValueError`
         if the examples of the task are not texts.
@@ -203,6 +205,11 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
 
     label: ClassVar[str]  # heading of the table of steps: see `PonderedPart`
 
+    @staticmethod
+    @abstractmethod
+    def inputs(example: Example, /) -> list[Any]:
+        """Return the input of the model for an example: token ids, or those of each sentence."""
+
     @abstractmethod
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Tokenize a user's text."""
@@ -216,6 +223,17 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         self, output: Any, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
         """Return the likeliest answer in an output of the model, and its log-probability."""
+
+    def answered(self, model: ModelT, examples: Sequence[Example]) -> list[tuple[Example, Any]]:
+        """Return each example with the prediction of a model, by the model's method `predict`."""
+        likeliest: Any = model
+        return answer_in_batches(
+            lambda batch: likeliest.predict([*map(self.inputs, batch)]),
+            examples,
+            _BATCH,
+            lambda example: len(self.inputs(example)),
+            f"{self.example}s",
+        )
 
     @torch.no_grad()
     def _answer(

@@ -43,6 +43,8 @@ _RETIRED: dict[str, Any] = {
     "least": 2,
     "max_depth": 20,
     "max_values": 5,
+    "modulus": 2,
+    "passages": None,
 }
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from graphut._files import read_json
-from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASKS, agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
@@ -49,28 +48,11 @@ def test_generate_answers_a_file_line_by_line(
     assert lines == ["", first, "", *others, ""]
 
 
-def test_generate_splits_words_into_characters(
-    finished_run: Path, tmp_path: Path, output: Command
-) -> None:
-    command, options = ["generate", finished_run], ["--max-length", "9", "--device", "cpu"]
-    letters = [*command, "h e l l o w o r l d", "a", *options]
-    words = [*command, "hello world", "a", "--characters", *options]
-    plain = output(*words, "--plain")
-    assert plain == output(*letters, "--plain").replace(" ", "")
-    one, two = plain.splitlines()
-    first, second = output(*letters).removeprefix("\n").split("\n\n")
-    assert output(*words) == f"\n{first}\ntext    {one}\n\n{second}text    {two}\n"
-    path = tmp_path / "texts.txt"
-    path.write_text("hello world\n\na")
-    found = output(*command, "--input", path, "--characters", "--plain", *options)
-    assert found == f"{one}\n\n{two}\n"
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
         (["q D"], "unknown symbol 'D'; known are: a b c"),
-        (["hello world"], "as in 'h e l l o' (graphut generate --characters does so)"),
+        (["hello world"], "put spaces between symbols, as in 'h e l l o'; known"),
         ([" "], ""),
         (["a", "--beam-size", "0"], "0"),
         (["a", "--temperature", "-1"], "-1"),
@@ -196,15 +178,11 @@ def test_generate_after_train_and_eval_of_every_task(
     assert output("generate", tmp_path, text, "--device", "cpu").lstrip().startswith("input ")
 
 
-def test_generate_refuses_to_split_what_a_task_splits(
-    tmp_path: Path, output: Command, refusal: Command
-) -> None:
+def test_generate_after_train_of_characters(tmp_path: Path, output: Command) -> None:
     data, run = tmp_path / "pairs.tsv", tmp_path / "run"
     words = ("to be", "or not", "not to be", "be or to", "to not", "be to")
     data.write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
-    argv = ["--data", str(data), "--characters", "--out", str(run), *MODEL]
-    assert main(["train", "pairs", *argv]) == 0
+    output("train", "pairs", "--data", data, "--characters", "--out", run, *MODEL)
     command = ["generate", run, "not to be", "--max-length", "4", "--device", "cpu"]
     assert "input   n o t ␣ t o ␣ b e\n" in output(*command)
     assert "␣" not in output(*command, "--plain")
-    assert "the task pairs splits texts itself" in refusal(*command, "--characters")

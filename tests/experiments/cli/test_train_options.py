@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.cli.train_options import read_options
+from graphut.experiments.cli.train import read_options
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, TrainingConfig, learner_of
 from graphut.experiments.wording import flag

@@ -73,13 +73,6 @@ def test_graph_distance_equals_a_search() -> None:
         assert graph.labels.tolist() == [distance % 2 for distance in wanted]
 
 
-def test_graph_distance_modulo_three() -> None:
-    task = GraphDistance(modulus=3, **SIZES)
-    assert task.answers.symbols == ("0", "1", "2")
-    for graph in task.train(0, 0):
-        assert graph.depth is not None and np.array_equal(graph.labels, graph.depth % 3)
-
-
 def test_graph_reach_equals_a_search() -> None:
     answers = set()
     for graph in graphs_of(GraphReach, FAMILIES):

@@ -111,31 +111,3 @@ def test_lambada_reading_trains_on_development_passages_where_there_is_nothing_e
     assert every < passages
     assert all(p[-1] not in p[:-1] for p in passages - every)
     assert not {tuple(p.context) for p in train} & {tuple(p.context) for p in validation}
-
-
-def test_lambada_reading_takes_passages_of_ones_own(lambada_folder: Path, tmp_path: Path) -> None:
-    path = tmp_path / "passages.txt"
-    path.write_text("the cat saw the dog and the dog saw the cat\nno zyzzyva here\n")
-    task = LambadaReading(lambada_folder, passages=path, words=2)
-    [passage] = task.train(0, 0)
-    words = task.vocabulary.write([*passage.context, passage.answer])
-    assert words == "the cat saw the dog and the dog saw the cat"
-    assert (len(task.validation), len(task.test)) == (4869, 5153)
-    assert "zyzzyva" not in task.vocabulary
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a b a\nc\n", "line 2: a passage needs at least two words"),
-        ("a b\nc d\n", "has no passage that contains its last word earlier"),
-        ("", "line 1: a passage needs at least two words"),
-    ],
-)
-def test_lambada_reading_refuses_passages_that_are_none(
-    text: str, message: str, lambada_folder: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "passages.txt"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=f"passages.txt.*{message}"):
-        LambadaReading(lambada_folder, passages=path).train(0, 0)

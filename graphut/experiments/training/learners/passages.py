@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 import torch
 
 from graphut.experiments.tasks import Passage, PassageTask, Vocabularies
-from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
+from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerPointer
 from graphut.models.outputs import PointerOutput, PointerPrediction
 from graphut.models.pointer import likeliest, log_probability
 
-_BATCH = 100
 _LEAST = 1e-12  # lower bound of a probability under a logarithm
 
 
@@ -44,6 +43,11 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         "{steps:.2f}, last word {last_steps:.2f}"
     )
 
+    @staticmethod
+    def inputs(example: Passage, /) -> list[int]:
+        """Return the token ids of the passage."""
+        return example.context
+
     def sizes(self, task: PassageTask) -> dict[str, int]:
         """Return the size of the vocabulary."""
         return {"vocab_size": len(task.vocabulary)}
@@ -52,7 +56,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
     ) -> Outcome:
         """Return the loss of the answerable passages; smoothing is over the words of a passage."""
-        output = model([passage.context for passage in batch])
+        output = model([*map(self.inputs, batch)])
         answers = torch.tensor([passage.answer for passage in batch], device=model.device)
         log_likely = log_probability(output, answers)
         has_answer = torch.tensor([passage.answer in passage.context for passage in batch])
@@ -82,12 +86,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Answer the passages; there are no details."""
-
-        def answer(batch: list[Passage]) -> list[PointerPrediction]:
-            return model.predict([passage.context for passage in batch])
-
-        answered = answer_in_batches(answer, examples, _BATCH, lambda p: len(p.context), "passages")
-        return self.evaluation(**passage_metrics(answered)), {}
+        return self.evaluation(**passage_metrics(self.answered(model, examples))), {}
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Split a text into words, or into letters if it has no spaces."""

@@ -16,16 +16,13 @@ from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.stories import parse_stories, sentences, words
-from graphut.experiments.training.evaluation import Evaluation, K, answer_in_batches, grouped
+from graphut.experiments.training.evaluation import Evaluation, K, grouped
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
 
 FAILED = 0.05
 """Error above which a task of bAbI has failed (arXiv 1502.05698, section 5)."""
-
-_BATCH = 200
-
 
 Answered = tuple[Question, ClassifierPrediction]
 """A question and the prediction of its answer."""
@@ -65,9 +62,14 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
             "failures": f", {failed} of {groups} tasks failed" if groups > 1 else "",
         }
 
+    @staticmethod
+    def inputs(example: Question, /) -> list[list[int]]:
+        """Return the facts, and then the question."""
+        return [*example.facts, example.question]
+
     def sizes(self, task: QuestionTask) -> dict[str, int]:
         """Return the sizes of the vocabularies, and the words of the longest sentence."""
-        documents = map(document, chain(task.train(0, 0), task.validation, task.test))
+        documents = map(self.inputs, chain(task.train(0, 0), task.validation, task.test))
         return {
             "vocab_size": len(task.vocabulary),
             "classes": len(task.answers.symbols),
@@ -82,7 +84,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         The loss of the steps is a sum over the active steps of a question, divided by `max_steps`.
         """
         weight = model.config.step_loss_weight
-        output = model([document(question) for question in batch], get_steps=weight > 0)
+        output = model([*map(self.inputs, batch)], get_steps=weight > 0)
         labels = torch.tensor([question.answer for question in batch], device=model.device)
         outcome = Outcome.of(output.logits, labels, label_smoothing, encoder=output.ponder)
         if output.answers is None:
@@ -98,7 +100,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         self, model: UniversalTransformerClassifier, batch: list[Question]
     ) -> dict[str, int]:
         """Count the questions, and the nodes, which are sentences."""
-        lengths = [len(document(question)) for question in batch]
+        lengths = [len(self.inputs(question)) for question in batch]
         return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
 
     def evaluate_in_detail(
@@ -109,11 +111,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Answer the questions; the details are by group and by the number of supporting facts."""
-
-        def answer(batch: list[Question]) -> list[ClassifierPrediction]:
-            return model.predict([document(question) for question in batch])
-
-        answered = answer_in_batches(answer, examples, _BATCH, lambda q: len(q.facts), "questions")
+        answered = self.answered(model, examples)
         return self.evaluation(**question_metrics(answered)), {
             "by_group": rows_by(answered, "group", lambda q: q.group),
             "by_supporting": rows_by(answered, "supporting", lambda q: len(q.supporting)),
@@ -128,8 +126,8 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     def reading(self, example: Question, task: QuestionTask) -> tuple[Reading, str]:
         """Return the sentences of a question, and the correct answer."""
-        names = [task.vocabulary.write(sentence) for sentence in document(example)]
-        return Reading(names, document(example)), task.answers.symbols[example.answer]
+        names = [task.vocabulary.write(sentence) for sentence in self.inputs(example)]
+        return Reading(names, self.inputs(example)), task.answers.symbols[example.answer]
 
     def likeliest(
         self, output: ClassifierOutput, reading: Reading, vocabularies: Vocabularies
@@ -152,7 +150,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
             for asked in parse_stories(read_text(path)):
                 shown = asked.with_last_facts(task.longest_story)
                 questions.append(shown.encode(encode, vocabularies["answer"]))
-                sizes = [len(sentence) for sentence in document(questions[-1])]
+                sizes = [len(sentence) for sentence in self.inputs(questions[-1])]
                 if len(sizes) > config.max_length or max(sizes) > config.longest_sentence:
                     raise ValueError(
                         f"{asked.question!r} has {len(sizes)} sentences of at most {max(sizes)} "
@@ -160,11 +158,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
                         f"{config.longest_sentence} words: shorten it"
                     )
         return questions
-
-
-def document(question: Question) -> list[list[int]]:
-    """Return the sentences that a model reads: the facts, and then the question."""
-    return [*question.facts, question.question]
 
 
 def question_metrics(answered: Sequence[Answered]) -> dict[str, Any]:

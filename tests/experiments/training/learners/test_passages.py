@@ -8,7 +8,6 @@ import torch
 
 from graphut.experiments.tasks import Passage
 from graphut.experiments.training import Evaluation
-from graphut.experiments.training.learners import passages as module
 from graphut.experiments.training.learners.passages import (
     PassageLearner,
     passage_metrics,
@@ -78,7 +77,7 @@ def test_outcome_ignores_a_passage_without_its_answer(smoothing: float) -> None:
 
 
 def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BATCH", 2)
+    monkeypatch.setattr("graphut.experiments.training.learner._BATCH", 2)
     model = make_model()
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
     predictions = [model.predict([passage.context])[0] for passage in passages]

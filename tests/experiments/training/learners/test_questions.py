@@ -9,11 +9,9 @@ import torch
 
 from graphut.experiments.tasks import Question
 from graphut.experiments.training import Evaluation
-from graphut.experiments.training.learners import questions as module
 from graphut.experiments.training.learners.questions import (
     Answered,
     QuestionLearner,
-    document,
     question_metrics,
 )
 from graphut.models.outputs import ClassifierPrediction
@@ -59,7 +57,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
 def test_outcome_with_a_loss_at_every_step_equals_the_formula(smoothing: float) -> None:
     model, plain, batch = make_model(step_loss_weight=0.5), make_model(), TASK.test[:7]
     found = LEARNER.outcome(model, batch, smoothing)
-    output = model([document(q) for q in batch], get_steps=True)
+    output = model([LEARNER.inputs(q) for q in batch], get_steps=True)
     expected = LEARNER.outcome(plain, batch, smoothing).loss
     steps = [own[-1] for own in output.steps.split(output.lengths.tolist())]
     assert output.answers is not None and len({*map(int, steps)}) > 1
@@ -107,13 +105,13 @@ def test_evaluations_are_ranked_by_accuracy_and_then_by_log_probability() -> Non
 def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_BATCH", 3)
+    monkeypatch.setattr("graphut.experiments.training.learner._BATCH", 3)
     model = make_model()
     questions = [
         Question([TASK.test[0].facts[0]] * n, TASK.test[0].question, n % 3, tuple(range(n)), group)
         for n, group in ((4, "a"), (1, "a"), (2, "b"), (7, "b"), (0, "b"), (2, "a"))
     ]
-    alone = [model.predict([document(question)])[0] for question in questions]
+    alone = [model.predict([LEARNER.inputs(question)])[0] for question in questions]
     found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
     expected = question_metrics([*zip(questions, alone, strict=True)])
     assert found.metrics == pytest.approx(expected, abs=1e-5)
@@ -137,7 +135,7 @@ def test_answers_are_the_predictions() -> None:
     model = make_model()
     found = LEARNER.answers(model, TASK, TASK.test)
     for question, answer in zip(TASK.test, found, strict=True):
-        [alone] = model.predict([document(question)])
+        [alone] = model.predict([LEARNER.inputs(question)])
         assert (answer.text, answer.correct) == (PLACES[alone.label], PLACES[question.answer])
         assert answer.is_correct == (alone.label == question.answer)
         assert str(answer).endswith(f"; correct: {answer.correct}")
