@@ -17,9 +17,6 @@ def pluralize(count: int, noun: str, plural: str = "") -> str:
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
-counted = pluralize
-
-
 def meaning_of(kind: type) -> str:
     r"""Return the first paragraph of a class's docstring as one line.
 

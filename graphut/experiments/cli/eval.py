@@ -13,8 +13,7 @@ from graphut._files import with_checksum, write_json
 from graphut._version import __version__
 from graphut.experiments.cli.options import Parser, check_options
 from graphut.experiments.cli.run_options import add_generation_options, pick_device, run_parser
-from graphut.experiments.records.record import RunRecord
-from graphut.experiments.records.setup import DATA
+from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners import LEARNERS

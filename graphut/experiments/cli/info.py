@@ -7,8 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.records.record import RunRecord
-from graphut.experiments.records.setup import Setup, without_folders
+from graphut.experiments.records.record import RunRecord, Setup, without_folders
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import pluralize

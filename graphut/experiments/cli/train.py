@@ -21,10 +21,9 @@ from graphut.experiments.cli.run_options import add_task_options, pick_device
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
-from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run import RUN
-from graphut.experiments.training.run_files import CHECKPOINT, model_digest
+from graphut.experiments.training.run_files import CHECKPOINT, FolderLock, model_digest
 from graphut.experiments.wording import meaning_of, pluralize
 from graphut.models.config import ModelConfig
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from graphut.experiments.records.record import RunRecord
-from graphut.experiments.records.setup import DATA
+from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import NOT_MEASURED, markdown_table, three_digits
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run

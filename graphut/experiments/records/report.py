@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,8 +17,7 @@ from torch import Tensor
 from graphut._files import reraise_for_file
 from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
-from graphut.experiments.records.record import RunRecord
-from graphut.experiments.records.setup import DATA, option_fields, usual_options
+from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import NOT_MEASURED, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
@@ -27,7 +25,7 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables, padded
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.experiments.wording import flag, meaning_of
+from graphut.experiments.wording import meaning_of
 from graphut.models.base import AdaptiveModel
 from graphut.nn.steps_html import steps_html
 from graphut.plotting import draw_attention, draw_frontier, draw_training
@@ -103,7 +101,7 @@ def run_report(run: Run, device: torch.device) -> str:
         record=record,
         meaning=meaning_of(type(task)),
         minutes=three_digits(record.seconds / 60),
-        options=_options(record),
+        options=_table("Options", ["option", "value"], record.setup.options.items()),
         curves=_curves(run),
         results=_table("Metrics", results, record.results),
         meanings=run.learner.metric_meanings,
@@ -117,25 +115,6 @@ def run_report(run: Run, device: torch.device) -> str:
         machines=_table("Machines and versions", ["property", *names], machines),
         needs_data=any(DATA in command for command in record.commands),
         version=__version__,
-    )
-
-
-def _options(record: RunRecord) -> tuple[_Table, _Table]:
-    """Return the options that differ from the preset, and all others."""
-    setup, fields = record.setup, option_fields(record.setup.task)
-    usual = usual_options(setup.task, setup.preset)
-    changed, others = [], []
-    for name, value in {**usual, **record.options}.items():
-        cells, meaning = [flag(name), str(value)], fields[name].metadata["help"]
-        if name in setup.options:
-            known = "required" if usual[name] is MISSING else str(usual[name])
-            changed.append([*cells, known, meaning])
-        else:
-            others.append([*cells, meaning])
-    preset = f"the preset {setup.preset}" if setup.preset else "the defaults"
-    return (
-        _Table(f"Options that differ from {preset}", ["option", "value", preset, "help"], changed),
-        _Table(f"Options as in {preset}", ["option", "value", "help"], others),
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from graphut._files import reraise_for_file
 
-_NAMED = 4  # missing files in a message
 _NO_TEXT = "is not a text file in UTF-8"
 
 
@@ -29,12 +28,7 @@ class DataSet:
         """Return the text of a file, and verify its checksum."""
         path = Path(folder, name)
         if not path.is_file():
-            missing = [name for name in self.checksums if not Path(folder, name).is_file()]
-            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-            raise FileNotFoundError(
-                f"there is no {path}; the folder lacks {', '.join(missing[:_NAMED])}{more}; "
-                f"get the data {self.origin}"
-            )
+            raise FileNotFoundError(f"there is no {path}; get the data {self.origin}")
         data = path.read_bytes()
         expected, found = self.checksums[name], sha256(data).hexdigest()
         if expected not in (None, found):

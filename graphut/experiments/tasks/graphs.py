@@ -89,13 +89,9 @@ class Graphs(GraphTask):
         return read_graphs(self.data)
 
     @cached_property
-    def _graphs(self) -> list[LabelledGraph]:
-        known = self.node_kinds, self.answers, self.num_feats
-        return [graph.labelled(*known) for graph in self._files]
-
-    @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:
-        graphs, files = self._graphs, self._files
+        files, known = self._files, (self.node_kinds, self.answers, self.num_feats)
+        graphs = [file.labelled(*known) for file in files]
         if self.answer_at == "node" and any(file.masks for file in files):
             asked = {part: [file.asked_in(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:

@@ -100,12 +100,6 @@ class Vocabulary:
         parts = text.split()
         if len(parts) == 1 and parts[0] not in self and all(symbol in self for symbol in parts[0]):
             parts = list(parts[0])
-        word = next((part for part in parts if len(part) > 1), None)
-        if word is not None and all(len(symbol) == 1 for symbol in self.symbols):
-            raise ValueError(
-                f"unknown symbol {word!r}; put spaces between symbols, as in {' '.join(word)!r}; "
-                f"known are: {self._listing()}"
-            )
         return self.encode(parts)
 
     def write(self, tokens: Sequence[int]) -> str:

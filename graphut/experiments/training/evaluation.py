@@ -45,7 +45,6 @@ def score_batches(
     examples: Sequence[T],
     batch_size: int,
     length: Callable[[T], int],
-    name: str,
 ) -> list[S]:
     """Score batches of examples sorted by length, and return the scores, shortest first.
 
@@ -54,11 +53,11 @@ def score_batches(
 
     Examples
     --------
-    >>> score_batches(" ".join, ["ccc", "a", "bb"], 2, len, "words")
+    >>> score_batches(" ".join, ["ccc", "a", "bb"], 2, len)
     ['a bb', 'ccc']
     """
     if not examples:
-        raise ValueError(f"there are no {name} to evaluate on")
+        raise ValueError("there are no examples to evaluate on")
     batches = shard(list(in_batches(sorted(examples, key=length), batch_size)))
     scores = []
     with progress_bar(total=sum(map(len, batches)), desc="evaluating") as bar:
@@ -73,7 +72,6 @@ def answer_in_batches(
     examples: Sequence[T],
     batch_size: int,
     length: Callable[[T], int],
-    name: str,
 ) -> list[tuple[T, S]]:
     """Return each example with its answer, in order; see `score_batches`."""
 
@@ -81,7 +79,7 @@ def answer_in_batches(
         return [*zip(batch, answer([examples[index] for index in batch]), strict=True)]
 
     places = range(len(examples))
-    scored = score_batches(score, places, batch_size, lambda n: length(examples[n]), name)
+    scored = score_batches(score, places, batch_size, lambda n: length(examples[n]))
     answers = dict(chain.from_iterable(scored))
     return [(example, answers[index]) for index, example in enumerate(examples)]
 

@@ -232,7 +232,6 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
             examples,
             _BATCH,
             lambda example: len(self.inputs(example)),
-            f"{self.example}s",
         )
 
     @torch.no_grad()

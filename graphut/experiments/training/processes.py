@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # Python 3.10 has two
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
 from itertools import chain, zip_longest
 from math import inf
@@ -29,9 +29,7 @@ T = TypeVar("T")
 # others notice it immediately, without a timeout.
 _TIMEOUT = timedelta(days=1)
 
-# Seconds in which all processes have to start, and after which this is announced.
-_JOIN_TIMEOUT = 60
-_QUIET = 5
+_JOIN_TIMEOUT = 60  # seconds in which all processes have to start
 
 
 @contextmanager
@@ -71,11 +69,7 @@ def _number_from_environment(name: str, least: int, most: float = inf) -> int:
 
 
 def _join_store(own_rank: int, size: int) -> Any:
-    """Return the `Store` of torch in which the processes find each other.
-
-    A second thread opens it, because torch waits for ever for a server that does not speak its
-    protocol.
-    """
+    """Return the `Store` of torch in which the processes find each other."""
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
     joined: Future[Any] = Future()
 
@@ -86,12 +80,10 @@ def _join_store(own_rank: int, size: int) -> Any:
         except Exception as error:
             joined.set_exception(error)
 
+    # In a thread, because torch waits for ever for a server that does not speak its protocol.
     Thread(target=join, daemon=True).start()
     try:
-        with suppress(FutureTimeoutError):
-            return joined.result(_QUIET)
-        print(f"process {own_rank} waits at {address} for {size} processes", file=sys.stderr)
-        return joined.result(_JOIN_TIMEOUT - _QUIET)
+        return joined.result(_JOIN_TIMEOUT)
     except FutureTimeoutError:
         reason = f"the {size} processes did not all start within {_JOIN_TIMEOUT} s"
     except dist.DistError as error:

@@ -23,10 +23,9 @@ from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, FolderLock, read_metrics
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import upgrade_fields

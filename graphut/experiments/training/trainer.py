@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from tqdm import tqdm
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Task
@@ -23,7 +22,6 @@ from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import progress_bar
-from graphut.experiments.training.folder_lock import FolderLock
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import late_share, make_optimizer, make_schedule
@@ -38,6 +36,7 @@ from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
     CHECKPOINT,
     METRICS,
+    FolderLock,
     append_metrics,
     drop_metrics_after,
     remember_machine,
@@ -269,24 +268,11 @@ class Trainer:
                 if all_reduce_sum(torch.tensor(int(should_stop()))):
                     return False
                 self._update(batch)
-                if not bar.disable:
-                    bar.set_description_str(self._status(), refresh=False)
+                bar.set_description_str(f"{name}: {self.progress.totals}", refresh=False)
                 bar.update()
                 if time.monotonic() - self._saved_at > SAVE_EVERY:
                     self._save()
         return True
-
-    def _status(self) -> str:
-        """Return the text of the progress bar, with the time that all other epochs would take."""
-        self._count_seconds()
-        progress, epochs = self.progress, self.config.epochs
-        left = progress.seconds * (epochs * self.updates / progress.update - 1)
-        totals = progress.totals
-        steps = "/".join(f"{steps:.1f}" for steps in totals.steps().values())
-        return (
-            f"epoch {progress.epoch + 1}/{epochs}, loss {totals.loss / totals.updates:.3g}, "
-            f"accuracy {totals.accuracy:.1%}, steps {steps}, {tqdm.format_interval(left)} left"
-        )
 
     def _update(self, batch: list[Any]) -> None:
         if num_processes() > 1:  # each process has its own seed, which a resumed run draws again

@@ -52,7 +52,7 @@ def test_generate_answers_a_file_line_by_line(
     ("argv", "message"),
     [
         (["q D"], "unknown symbol 'D'; known are: a b c"),
-        (["hello world"], "put spaces between symbols, as in 'h e l l o'; known"),
+        (["hello world"], "unknown symbol 'hello'; known are: a b c"),
         ([" "], ""),
         (["a", "--beam-size", "0"], "0"),
         (["a", "--temperature", "-1"], "-1"),

@@ -15,7 +15,6 @@ from safetensors.torch import load_file
 
 from graphut.experiments.cli import main
 from graphut.experiments.training import Run
-from graphut.experiments.training.folder_lock import LOCK, FolderLock
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.tiny import TINY
@@ -88,16 +87,6 @@ def test_train_says_that_a_folder_cannot_be_made(
     assert f"cannot write {folder}: Not a directory: name a folder" in refusal(
         "train", "sort", "--out", str(folder), *TINY
     )
-
-
-def test_train_leaves_a_run_alone_that_another_process_began(
-    tmp_path: Path, refusal: Callable[..., str]
-) -> None:
-    with FolderLock(tmp_path):
-        assert "another process is training" in refusal(
-            "train", "sort", "--out", str(tmp_path), *TINY
-        )
-    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
 @pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])

@@ -120,12 +120,6 @@ def test_babi_of_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [q.answer for q in task.validation] == [1, 1]
 
 
-def test_babi_names_the_missing_files(tmp_path: Path) -> None:
-    wanted = r"there is no .*qa2_train\.txt; the folder lacks .*qa2_test\.txt; .*tar\.gz"
-    with pytest.raises(FileNotFoundError, match=wanted):
-        Babi(tmp_path, tasks="2").train(0, 0)
-
-
 @pytest.mark.parametrize("text", ["", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"])
 def test_parse_tasks_quotes_an_invalid_text(text: str) -> None:
     with pytest.raises(ValueError, match=f'or "all"; got {re.escape(repr(text))}'):

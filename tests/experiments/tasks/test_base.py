@@ -3,12 +3,11 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import pytest
 
-from graphut.experiments.tasks import TASKS, Task, Text, TextTask, Vocabulary, option
-from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.tasks import TASKS, Task, Text, TextTask, Vocabulary
 from tests.experiments.tasks.tiny import GENERATED, tiny
 
 
@@ -76,13 +75,8 @@ class Counting(TextTask):
     name = "counting-of-tests"
     vocabulary: ClassVar[Vocabulary] = Vocabulary("ab")
 
-    data: str | Path | None = option(None, "a file")
-    length: int = option(2, "tokens of the longest text", least=1)
-    order: Literal["up", "down"] = option("up", "the longest text last, or first")
-
     def load(self, part: str) -> list[Text]:
-        texts = [Text([2] * number) for number in range(1, self.length + 1)]
-        return texts if self.order == "up" else texts[::-1]
+        return [Text([2]), Text([2, 2])]
 
 
 def test_task_loads_each_part_once() -> None:
@@ -92,26 +86,12 @@ def test_task_loads_each_part_once() -> None:
     assert task.vocabularies == {"text": Counting.vocabulary}
 
 
-def test_task_checks_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert Counting(Path("file")).data == str(tmp_path / "file")
-    with pytest.raises(ValueError, match="length must be at least 1, got 0"):
-        Counting(length=0)
-    with pytest.raises(ValueError, match="order must be one of up, down; got 'left'"):
-        Counting(order="left")  # type: ignore[arg-type]
-
-
 def test_task_without_examples_names_its_class() -> None:
     class Empty(Counting):
         load = Task.load
 
     with pytest.raises(NotImplementedError, match="Empty has no examples: override its `load`"):
         Empty().test  # noqa: B018
-
-
-def test_in_batches_yields_everything_in_order() -> None:
-    assert list(in_batches("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
-    assert list(in_batches([], 2)) == []
 
 
 def all_pairs(task: Task) -> list[Any]:

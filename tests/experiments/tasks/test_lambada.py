@@ -84,11 +84,6 @@ def test_lambada_refuses_wrong_input(lambada_folder: Path, tmp_path: Path) -> No
         Lambada(lambada_folder, tmp_path).train(0, 0)
 
 
-def test_lambada_names_the_files_that_are_missing(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"lambada_development_plain_text.txt.*zenodo"):
-        Lambada(tmp_path).validation  # noqa: B018
-
-
 def test_lambada_reading_has_every_passage_of_the_files(lambada_folder: Path) -> None:
     task = LambadaReading(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()

@@ -146,11 +146,6 @@ def test_write_program_uses_every_operation_of_the_paper() -> None:
         assert any(sign in program for program in programs), sign
 
 
-def test_write_program_nesting_counts_operations() -> None:
-    for seed in range(50):
-        assert write_program(Random(seed), LteAddition.operations, 3, 4).count("+") == 4
-
-
 def test_write_program_operands_are_uniform() -> None:
     numbers = [
         int(number)

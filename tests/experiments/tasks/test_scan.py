@@ -55,12 +55,6 @@ def test_scan_jump_is_trained_on_alone(scan_folder: Path) -> None:
     assert all("jump" in source for source, _ in texts(task, task.test))
 
 
-def test_scan_names_the_files_that_are_missing(tmp_path: Path) -> None:
-    wanted = "the folder lacks simple_split/tasks_train_simple.txt, .*brendenlake/SCAN"
-    with pytest.raises(FileNotFoundError, match=wanted):
-        Scan(tmp_path).validation  # noqa: B018
-
-
 @pytest.mark.parametrize("line", ["walk OUT I_WALK", "IN: fly OUT: I_FLY"])
 def test_parse_quotes_a_wrong_line(line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(line) if "fly" not in line else "'fly'"):

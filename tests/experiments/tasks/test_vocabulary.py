@@ -61,12 +61,6 @@ def test_vocabulary_reads_other_texts_by_their_spaces(text: str, unknown: str) -
         Vocabulary("ab").read(text)
 
 
-@pytest.mark.parametrize("symbol", ["Q", "<bos>", "<eos>", ""])
-def test_vocabulary_encode_quotes_an_unknown_symbol_beside_the_known(symbol: str) -> None:
-    with pytest.raises(ValueError, match=f"unknown symbol '{symbol}'; known are: a b c$"):
-        Vocabulary("abc").encode(["a", symbol])
-
-
 @pytest.mark.parametrize("token", [-1, 5])
 def test_vocabulary_decode_quotes_a_token_out_of_range(token: int) -> None:
     with pytest.raises(ValueError, match=rf"token id {token} is not in 0\.\.4"):
@@ -149,10 +143,3 @@ def test_words_learn_takes_no_reserved_words() -> None:
     words = Words.learn([[UNKNOWN, "a", UNKNOWN, "<eos>"]])
     assert words.symbols == (UNKNOWN, "a")
     assert words.read("a <eos>") == [3, words.unknown]
-
-
-def test_vocabulary_read_advises_to_put_spaces_between_symbols_of_one_character() -> None:
-    with pytest.raises(ValueError, match=r"unknown symbol 'ab'; put spaces .* as in 'a b' \(gr"):
-        Vocabulary("abc").read("c ab")
-    with pytest.raises(ValueError, match=r"unknown symbol 'tot'; known are: a b to$"):
-        Vocabulary(["a", "b", "to"]).read("a tot")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -47,7 +46,3 @@ def test_training_config_quotes_a_value_out_of_range(name: str, value: Any) -> N
 def test_training_config_does_not_wait_where_the_last_model_is_kept() -> None:
     with pytest.raises(ValueError, match="ponder_wait must be 0 if choose_by is 'last'; got 2"):
         TrainingConfig(choose_by="last", ponder_wait=2)
-
-
-def test_training_config_has_help_for_every_field() -> None:
-    assert all(field.metadata["help"] for field in fields(TrainingConfig))

@@ -6,8 +6,8 @@ from graphut.experiments.training.evaluation import answer_in_batches, score_bat
 
 
 def test_score_batches_needs_examples() -> None:
-    with pytest.raises(ValueError, match="there are no words to evaluate on"):
-        score_batches(len, [], 2, len, "words")
+    with pytest.raises(ValueError, match="there are no examples to evaluate on"):
+        score_batches(len, [], 2, len)
 
 
 def test_answer_in_batches_keeps_the_order() -> None:
@@ -17,6 +17,6 @@ def test_answer_in_batches_keeps_the_order() -> None:
         batches.append(batch)
         return [word.upper() for word in batch]
 
-    found = answer_in_batches(answer, ["ccc", "a", "bb"], 2, len, "words")
+    found = answer_in_batches(answer, ["ccc", "a", "bb"], 2, len)
     assert found == [("ccc", "CCC"), ("a", "A"), ("bb", "BB")]
     assert batches == [["a", "bb"], ["ccc"]]

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import redirect_stderr
-from io import StringIO
 from pathlib import Path
 from socket import socket
 
@@ -124,16 +122,12 @@ def test_process_group_refuses_a_wrong_environment(
 def test_process_group_does_not_wait_for_ever_at_a_used_port(
     own_rank: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(processes, "_QUIET", 0.5)
     monkeypatch.setattr(processes, "_JOIN_TIMEOUT", 1)
 
     def check() -> None:
-        said = StringIO()
         error = f"process {own_rank} cannot join the others at {address}: .*{message}"
-        with pytest.raises(ConnectionError, match=error), redirect_stderr(said), process_group():
+        with pytest.raises(ConnectionError, match=error), process_group():
             pass
-        waiting = f"process 1 waits at {address} for 2 processes\n" if own_rank == "1" else ""
-        assert said.getvalue() == waiting
 
     with socket() as other:
         other.bind(("localhost", 0))

@@ -134,7 +134,6 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
             graphs,
             max(1, _BATCH_NODES // largest),
             lambda graph: len(graph.nodes),
-            "graphs",
         )
     scores = GraphScores.joined(found)
     if np.isnan(scores.right).all():

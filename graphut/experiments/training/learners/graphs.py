@@ -17,7 +17,7 @@ from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome
 from graphut.experiments.training.learners.graph_batch import GraphBatch, StepLosses, step_losses
 from graphut.experiments.training.learners.graph_scores import score_graphs, until_quiescent
-from graphut.experiments.wording import counted
+from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
 
 
@@ -129,7 +129,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         }
         evaluation = self.evaluation(**scores.metrics())
         if scores.rounds is not None:
-            said = f"{counted(details['rounds'], 'round')} at most"
+            said = f"{pluralize(details['rounds'], 'round')} at most"
             said += f", {details['quiescent']:.2%} of graphs at rest"
             evaluation = replace(evaluation, summary=f"{evaluation.summary}, {said}")
         return evaluation, details

@@ -193,7 +193,7 @@ def decode(
     def answer(batch: list[Pair]) -> list[Generation]:
         return model.generate([source for source, _ in batch], **options)
 
-    return answer_in_batches(answer, pairs, batch_size, lambda pair: len(pair[0]), "pairs")
+    return answer_in_batches(answer, pairs, batch_size, lambda pair: len(pair[0]))
 
 
 def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:

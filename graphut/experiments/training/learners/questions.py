@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
+from graphut.experiments.tasks.babi import parse_stories, sentences, words
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.stories import parse_stories, sentences, words
 from graphut.experiments.training.evaluation import Evaluation, K, grouped
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier

@@ -188,7 +188,7 @@ def score_texts(
         ]
 
     with torch.no_grad(), model.evaluating():
-        parts = score_batches(score, texts, size, lambda text: len(text.tokens), "texts")
+        parts = score_batches(score, texts, size, lambda text: len(text.tokens))
     return [*chain.from_iterable(parts)]
 
 

@@ -13,12 +13,6 @@ from graphut.experiments.training.learners.pairs import PairLearner
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_learner_of_every_task(name: str) -> None:
-    learner = learner_of(TASKS[name])
-    assert issubclass(TASKS[name], learner.task_kind)
-
-
-@pytest.mark.parametrize("name", TASKS)
 def test_fields_of_task_training_and_model_have_different_names(name: str) -> None:
     """All of them are options of `graphut train`."""
     kinds: list[Any] = [TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind]

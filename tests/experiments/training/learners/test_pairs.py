@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from string import digits
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.experiments.tasks import Copy, Pair, Sort
+from graphut.experiments.tasks import Pair, Sort
 from graphut.experiments.tasks.listops import ListOps
 from graphut.experiments.training import GenerationOptions, evaluate
 from graphut.experiments.training.learners.pairs import (
@@ -117,14 +116,6 @@ def test_answers_are_compared_with_the_targets() -> None:
     assert found[1].correct == TASK.target_vocabulary.write(other) != found[1].text
     for answer in found:
         assert answer.parts[0].names == ["q", "d", "x"] and answer.parts[1].reads[0] == "<bos>"
-
-
-def test_read_pairs_of_a_file(tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("b a\ta b\n")
-    letters = Copy().source_vocabulary
-    config = make_model().config
-    found = LEARNER.read(str(tmp_path / "pairs.tsv"), Copy().vocabularies, config, Copy())
-    assert found == [(letters.encode("ba"), letters.encode("ab"))]
 
 
 def result(tokens: list[int], source: list[int], steps: int = 1) -> Any:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
@@ -124,12 +123,6 @@ def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14
     assert lines[0].split()[1:] == task.source_vocabulary.readable(
         task.source_vocabulary.read("two men")
     )
-
-
-def test_sizes_need_sacrebleu(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
-    monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(ImportError, match=r'pip install "graphut\[translation\]"'):
-        LEARNER.sizes(task)
 
 
 @settings(max_examples=20)

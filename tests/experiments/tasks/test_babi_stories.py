@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Vocabulary
-from graphut.experiments.tasks.stories import StoryQuestion, parse_stories, sentences, words
+from graphut.experiments.tasks.babi import StoryQuestion, parse_stories, sentences, words
 
 WORDS = st.lists(st.sampled_from(["Mary", "went", "home", "milk"]), min_size=1, max_size=4)
 SAID = WORDS.map(lambda parts: (" ".join(parts) + ".", None, ()))
@@ -62,14 +62,6 @@ def test_parse_stories_is_the_reverse_of_writing(
 def test_parse_stories_quotes_a_wrong_line(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         list(parse_stories(f"1 Mary went home.\n{line}\n"))
-
-
-def test_parse_stories_takes_no_question_as_a_fact() -> None:
-    text = "1 Mary ran.\n2 Who ran?\tMary\t1\n3 John ran.\n4 Who ran?\tJohn\t3\n"
-    assert [(asked.facts, asked.answer, asked.supporting) for asked in parse_stories(text)] == [
-        (["Mary ran."], "mary", (0,)),
-        (["Mary ran.", "John ran."], "john", (1,)),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.training.folder_lock import LOCK, FolderLock
+from graphut.experiments.training.run_files import LOCK, FolderLock
 
 
 def test_folder_lock_is_held_until_the_outer_context_ends(tmp_path: Path) -> None:

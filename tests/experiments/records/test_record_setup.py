@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.train_options import read_options
-from graphut.experiments.records.setup import Setup, option_words, without_folders
+from graphut.experiments.records.record import Setup, option_words, without_folders
 from graphut.experiments.tasks import TASK_PRESETS, preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
 from graphut.experiments.training import TrainingConfig
