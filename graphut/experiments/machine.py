@@ -19,7 +19,7 @@ _BENCH_PACKAGES = ("torch_geometric", "triton")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """Return the processors, the number of threads and the versions of packages."""
+    """Return the names of processor and GPU, the number of threads, and versions of packages."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "cpu": cpu_name(),
@@ -33,7 +33,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 
 
 def benchmark_machine(device: torch.device) -> dict[str, object]:
-    """Return the description of the machine with vector instructions and more packages."""
+    """Return `describe_machine`, with the vector instructions and versions of more packages."""
     return {
         "vectors": torch.backends.cpu.get_cpu_capability(),
         **describe_machine(device),
@@ -43,7 +43,7 @@ def benchmark_machine(device: torch.device) -> dict[str, object]:
 
 @cache
 def _commit() -> str | None:
-    """Return the commit of graphut, with "+" if files differ; `None` outside of a git checkout."""
+    """Return the git commit of graphut, with "+" after local changes; `None` without git."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

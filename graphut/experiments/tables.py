@@ -53,7 +53,7 @@ def three_digits(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share in percent, without the sign: 0.0456 is 4.56."""
+    """Return a share as a percentage without the percent sign, such as 4.56 for 0.0456."""
     return f"{100 * value:.2f}"
 
 

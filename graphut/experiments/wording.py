@@ -29,7 +29,7 @@ def meaning_of(kind: type) -> str:
 
 
 def flag(name: str) -> str:
-    """Return the command-line option for a field of a dataclass, such as `--batch-size`."""
+    """Return the command-line option of a dataclass field: `--batch-size` for `batch_size`."""
     return "--" + name.replace("_", "-")
 
 

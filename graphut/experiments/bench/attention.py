@@ -75,12 +75,12 @@ def bench_attention(
 
 
 def backend_names() -> list[str]:
-    """Return the names of all backends except the reference."""
+    """Return the names of all attention backends of graphut except the reference backend."""
     return [name for name in BACKENDS if name != REFERENCE]
 
 
 def fastest_backend(rows: Sequence[Row]) -> str | None:
-    """Return the backend with the lowest median time, or `None` if no backend was timed."""
+    """Return the name of graphut's backend with the lowest median time, or `None` without one."""
     timed = [row for row in rows if row["contender"] in BACKENDS and "ms" in row]
     return min(timed, key=lambda row: row["ms"])["contender"] if timed else None
 
@@ -88,7 +88,11 @@ def fastest_backend(rows: Sequence[Row]) -> str | None:
 def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
-    """Return a contender if it is correct, and its error or the reason why it is omitted."""
+    """Prepare an implementation and compare its result with the expected one.
+
+    Return its function for the timing, or `None` if it is wrong or cannot run, and the cells of its
+    row: the error, or a note with the reason.
+    """
     try:
         run, unpad = prepare(workload)
         error = largest_error(unpad(run()), expected)

@@ -40,7 +40,7 @@ class AttentionWorkload:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
 
     def __str__(self) -> str:
-        """Return the description for the table of results."""
+        """Return topology, sizes, share of active nodes and data type for the table of results."""
         active = "" if self.fraction == 1 else f", {self.fraction:.0%} active"
         name = str(self.dtype).removeprefix("torch.")
         dtype = "" if self.dtype == torch.float32 else f", {name}"
@@ -48,7 +48,7 @@ class AttentionWorkload:
 
     @cached_property
     def layout(self) -> EdgeLayout:
-        """The edges, on the device."""
+        """The edges of the batch, on the device of the workload."""
         return parse(self.spec).layout(sentence_lengths(self.shape)).to(self.device)
 
     @cached_property
@@ -63,7 +63,7 @@ class AttentionWorkload:
 
     @cached_property
     def in_edges(self) -> tuple[Tensor, Tensor]:
-        """`(row, source)` of each edge into an active node."""
+        """The edges into active nodes: `(E,)` row in the query, and `(E,)` source node."""
         return self.layout.in_edges(self.frontier)[:2]
 
     @cached_property
@@ -80,36 +80,36 @@ class AttentionWorkload:
 
     @property
     def flops(self) -> int:
-        """Number of floating-point operations, forward and backward.
+        """The number of floating-point operations of the call, forward and backward.
 
-        Per edge and feature, 4 are forward (score and sum) and 10 backward (recomputed score and
-        four products).
+        Per edge and feature, the forward pass has 4 (score and weighted sum), and the backward pass
+        has 10 (the score again, and four products).
         """
         return 14 * self.in_edges[0].numel() * self.dim
 
     @property
     def kind(self) -> str:
-        """The kind of call, for the choice of `backend="auto"`."""
+        """The kind of call, by layout, device and data type; `backend="auto"` chooses by it."""
         return call_kind(self.layout, self.device.type, self.dtype, biased=False)
 
     def prepare(self, backend: str, dtype: torch.dtype | None = None) -> Prepared:
-        """Return a backend of graphut as a contender, optionally with another data type."""
+        """Return the call with a backend of graphut, ready to be timed, in any data type."""
         options: dict[str, Any] = {"frontier": self.frontier, "backend": backend}
         attend = partial(edge_attention, self.layout, **options)
         return Prepared(gradient_run(attend, *(x.to(dtype) for x in self.tensors)))
 
     def reference(self) -> list[Tensor]:
-        """Compute output and gradients in float64."""
+        """Return the output and the gradients of query, key and value, computed in float64."""
         scores = len(self.tensors[0]) * self.layout.num_src * self.heads
         return self.prepare(REFERENCE if scores <= _DENSE_SCORES else "torch", torch.double).run()
 
 
 class UnavailableError(Exception):
-    """Raised with a short reason if an implementation cannot run a workload."""
+    """Signals, with a short reason, that an implementation cannot run a workload."""
 
 
 class Prepared(NamedTuple):
-    """A contender, whose masks and edge lists are prepared outside the timing, as layouts are."""
+    """A call that is ready to be timed: masks, edge lists and layouts are prepared before."""
 
     run: Run
     unpad: Callable[[list[Tensor]], list[Tensor]] = list  # converts results to packed rows

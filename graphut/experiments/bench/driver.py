@@ -96,10 +96,11 @@ def say(text: str) -> None:
 
 
 def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Return the larger relative error of the output and of the gradients, or infinity for NaN.
+    """Return the relative error of the output or of the gradients, whichever is larger.
 
-    The first tensor is the output. The gradients are concatenated, because a single gradient may be
-    zero except for rounding.
+    The first tensor is the output, and the others are gradients. The error of the gradients is that
+    of their concatenation, because a single gradient may be zero except for rounding. NaN counts
+    as infinity.
     """
     differences, norms = [], []
     for a, b in zip(found, expected, strict=True):
@@ -131,7 +132,7 @@ def sentence_lengths(shape: str) -> Tensor:
 
 
 def check_heads(dim: int, heads: int) -> None:
-    """Raise `ValueError` if features do not divide into heads."""
+    """Raise `ValueError` if `dim` features cannot be divided evenly among attention heads."""
     if heads < 1 or dim < 1 or dim % heads:
         raise ValueError(f"{dim} features do not divide into {heads} heads")
 
@@ -156,7 +157,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def rows_text(rows: Sequence[Row], baselines: Sequence[str] = ()) -> str:
-    """Return a table for each workload, with the speed relative to each baseline."""
+    """Return a text table for each workload; columns show the speed-up over each baseline."""
     groups = groupby(rows, key=itemgetter("workload"))
     return "\n\n".join(f"{workload}\n{_table([*group], baselines)}" for workload, group in groups)
 

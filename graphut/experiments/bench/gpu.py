@@ -55,7 +55,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The sizes of everything that is measured; the defaults take several minutes on an H200."""
+    """The sizes of all GPU benchmarks; the defaults take several minutes on an H200."""
 
     device: torch.device = _CUDA
     side: int = 8192  # of the matrices that are copied and multiplied
@@ -86,7 +86,7 @@ TINY = Plan(
 
 
 def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
-    """Return the functions that measure each section, by the first workload of the section."""
+    """Return a function for each section of the benchmark, by the section's first workload."""
     found: dict[str, Callable[[], list[Row]]] = {"ceilings": partial(ceilings, plan)}
     for (shape, dim), halting in product(plan.recurrences, (True, False)):
         schedule = "schedule" if halting else "no halting"
@@ -120,7 +120,7 @@ def ceilings(plan: Plan) -> list[Row]:
 
 
 def launches(plan: Plan) -> list[Row]:
-    """Count the kernel launches of one step of a recurrence with halting, of each shape."""
+    """Count the kernel launches per step of adaptive recurrences, for each size of the plan."""
     rows = []
     for shape, dim in plan.recurrences:
         torch.manual_seed(0)
@@ -144,7 +144,7 @@ def launches(plan: Plan) -> list[Row]:
 def _adaptive_run(
     layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor, backward: bool
 ) -> int:
-    """Run a recurrence, and return the number of its steps."""
+    """Run a recurrence, optionally with its backward pass; return its number of steps."""
     with torch.set_grad_enabled(backward):
         out, ponder = layer(layout, feat)
     if backward:
@@ -153,9 +153,10 @@ def _adaptive_run(
 
 
 def waking(plan: Plan) -> list[Row]:
-    """Compare nodes that wake with a model that computes every node in every round.
+    """Compare the rule `EventDriven` with a model that computes every node in every round.
 
-    The weights are random, and the states are quantized, so that the results are equal.
+    The graph is a grid. The weights are random, and the states are quantized, so that the results
+    are equal.
     """
     torch.manual_seed(0)
     dim, side = plan.wake_dim, plan.side_of_grid
@@ -187,7 +188,7 @@ def _inference(layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor) -> t
 
 
 def training(plan: Plan) -> list[Row]:
-    """Train a model to copy."""
+    """Measure the speed of training a sequence-to-sequence model on the task copy."""
     torch.manual_seed(0)
     task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
     sizes: dict[str, Any] = PairLearner().sizes(task)
@@ -215,9 +216,10 @@ def _value(name: str, value: float) -> Row:
 
 
 def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str], object]) -> bool:
-    """Measure the sections that a table of results lacks, and append each when it is done.
+    """Measure the sections that the CSV file `out` lacks; append each when it is done.
 
-    No section begins after `minutes`. Return whether all sections are there.
+    No section begins after `minutes`. `report` receives the table of each section. Return whether
+    the file has all sections.
     """
     machine = benchmark_machine(plan.device)
     done = _sections_in(out, machine)
@@ -239,7 +241,7 @@ def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str
 
 
 def _sections_in(path: Path, machine: Mapping[str, Any]) -> set[str]:
-    """Return the sections that were measured on the same kind of GPU without a failure."""
+    """Return the sections in a CSV file that did not fail on the same kind of GPU."""
     if not path.exists():
         return set()
     with path.open(newline="", encoding="utf-8") as file:

@@ -75,7 +75,10 @@ def random_blocks(
 
 
 def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callable[[], Tensor]]:
-    """Return the contenders; each runs one layer for each DGL block, forward and backward."""
+    """Return a function for each kind of layer that runs it on the blocks, forward and backward.
+
+    There is one layer for each block.
+    """
     from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
     pyg_layer: type[nn.Module] = TransformerConv.__base__
@@ -133,7 +136,10 @@ def bench_scaling(
     device: torch.device = CPU,
     repeats: int = 5,
 ) -> list[Row]:
-    """Measure one attention layer and its layout, forward, on sentences of `nodes` tokens."""
+    """Measure one attention layer on single sentences of increasing length.
+
+    `nodes` holds the numbers of tokens. A run makes the edge layout and the forward pass.
+    """
     sizes = sorted(set(nodes))
     if len(sizes) < 2 or sizes[0] < 1:
         raise ValueError(f"a slope needs two different positive numbers of tokens, got {[*nodes]}")

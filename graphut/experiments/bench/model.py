@@ -35,7 +35,7 @@ _SHARE = 0.01  # halting probability of a node before its last step
 
 
 def scheduled_depths(nodes: int) -> Tensor:
-    """Draw the step at which each node halts, by `ACTIVE_FRACTIONS`; always the same steps.
+    """Return `(nodes,)`: a fixed random step of halting for each node, by `ACTIVE_FRACTIONS`.
 
     Examples
     --------
@@ -59,11 +59,12 @@ def bench_model(
     repeats: int = 9,
     halting: bool = True,
 ) -> list[Row]:
-    """Compare results, time and memory of the two models, forward and forward with backward.
+    """Compare results, time and memory of an adaptive and of a dense, padded model.
 
-    Both have the same weights, in float32, and nodes halt by the same schedule, or never if not
-    `halting`. If outputs or gradients differ, there is a note in place of figures. `relative_flops`
-    are the operations of a model as a share of those of the dense model.
+    The forward pass is timed alone, and with the backward pass. Both models have the same weights,
+    in float32. Nodes halt by the same schedule, or never if not `halting`. If outputs or gradients
+    differ, the rows have a note instead of figures. `relative_flops` is the number of operations
+    divided by that of the dense model.
 
     Examples
     --------

@@ -11,15 +11,16 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 
 
 def present_positions(counts: Tensor) -> Tensor:
-    """Return the positions that are not padding for sentence lengths, `(batch, longest)` bool.
+    """Return a mask of the positions that are not padding, `(batch, longest)` bool.
 
-    As an index, the result converts a padded batch to packed rows.
+    `counts` is the length of each sentence. As an index, the mask converts a padded batch to packed
+    rows.
     """
     return torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
 
 
 def pad(rows: Tensor, present: Tensor) -> Tensor:
-    """Reshape `(N, ...)` to `(batch, longest, ...)`, padded with zeros."""
+    """Convert packed rows `(N, ...)` to a batch `(batch, longest, ...)`, padded with zeros."""
     table = rows.new_zeros(*present.shape, *rows.shape[1:])
     table[present] = rows
     return table

@@ -26,7 +26,7 @@ _PYG_MESSAGES = 6
 
 
 def prepare_pyg(workload: AttentionWorkload) -> Prepared:
-    """Return the attention of PyG's `TransformerConv` (arXiv 2009.03509).
+    """Return a call of the attention in PyG's `TransformerConv` (arXiv 2009.03509).
 
     Its message passing gets query, key and value directly: its four linear maps are left out, so
     that all contenders compute the same.
@@ -55,10 +55,10 @@ def prepare_pyg(workload: AttentionWorkload) -> Prepared:
 
 
 def prepare_padded(workload: AttentionWorkload) -> Prepared:
-    """Return scaled-dot-product attention on a padded batch with a boolean mask.
+    """Return a call of scaled-dot-product attention on a padded batch with a boolean mask.
 
     The tensors are padded before the timing, as in a model that works on padded batches. Active
-    queries form a padded batch of their own.
+    queries are padded separately.
     """
     layout = workload.layout
     rows = present_positions(rows_by_sentence(layout, workload.frontier))
@@ -82,7 +82,7 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
 
 
 def prepare_sentences(workload: AttentionWorkload) -> Prepared:
-    """Return one scaled-dot-product attention call per sentence, without padding."""
+    """Return a call of scaled-dot-product attention for each sentence, without padding."""
     layout = workload.layout
     sizes = layout.src_lengths.tolist()
     active = rows_by_sentence(layout, workload.frontier)
@@ -110,7 +110,7 @@ def prepare_sentences(workload: AttentionWorkload) -> Prepared:
 
 
 def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
-    """Return `attn_mask` and `is_causal`, without a mask where none is needed."""
+    """Return the arguments `attn_mask` and `is_causal` for a mask; `None` if none is needed."""
     if bool(mask.all()):
         return None, False
     if mask.shape[0] == mask.shape[1] and torch.equal(mask, torch.ones_like(mask).tril()):
@@ -119,7 +119,10 @@ def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
 
 
 def prepare_flex(workload: AttentionWorkload) -> Prepared:
-    """Return `flex_attention` on all sentences in one row; blocks without edges are skipped."""
+    """Return a call of `flex_attention` on all sentences in one row.
+
+    It skips blocks of rows and columns without edges.
+    """
     if workload.device.type != "cuda":
         raise UnavailableError("flex_attention has no backward on the CPU")
     try:
@@ -140,7 +143,10 @@ def prepare_flex(workload: AttentionWorkload) -> Prepared:
 
 
 def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """Return a mask function that reads each row's interval or, for other layouts, a table."""
+    """Return the function of `flex_attention` that says whether a query attends to a source.
+
+    It reads the interval of sources of each row or, for other layouts, a table of all pairs.
+    """
     layout = workload.layout
     if isinstance(layout, IntervalLayout):
         nodes = slice(None) if workload.frontier is None else workload.frontier
@@ -153,7 +159,7 @@ def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, 
 
 
 def check_memory(needed: int, device: torch.device) -> None:
-    """Raise `UnavailableError` if less memory is free than needed."""
+    """Raise `UnavailableError` if fewer than `needed` bytes are free on a device."""
     free = free_bytes(device)
     if free is not None and needed > free:
         raise UnavailableError(

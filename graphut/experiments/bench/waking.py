@@ -1,4 +1,4 @@
-"""The benchmark of nodes that wake: a trained model beside itself without the frontier."""
+"""The benchmark of nodes that wake: a trained model, compared with computing every node."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def bench_waking(
 def _compare(
     model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str, repeats: int
 ) -> list[Row]:
-    """Return a row for the frontier and one for the baseline."""
+    """Return a row for the model whose nodes wake, and one for the baseline."""
     output = _run_waking(model, batch)
     rounds, updates = len(output.ponder.frontier_sizes), float(output.ponder.mean_steps)
     baseline.max_steps = rounds
@@ -82,7 +82,7 @@ def _compare(
 def _scale(
     model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str
 ) -> tuple[Row, Row]:
-    """Return the times of a thousand node updates and of a round, from a single run."""
+    """Run a model once; return the time of a thousand node updates, and that of a round."""
     say(f"timing {name}")
     baseline.max_steps = 2
     batch.run(baseline)  # fills the caches of the layout
@@ -98,7 +98,7 @@ def _scale(
 
 
 def _graph(family: str, nodes: int) -> GraphBatch:
-    """Return a graph of a family, always the same one, with a random node marked."""
+    """Return a graph of a family with one marked node; it is the same at each call."""
     sizes = f"{nodes}-{nodes}"
     return GraphBatch.of(GraphDistance(families=family, sizes=sizes, held_out=1).test, "node")
 

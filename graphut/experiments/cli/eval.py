@@ -24,7 +24,7 @@ from graphut.nn import EventDriven, parse_rule
 
 
 class ResultFiles(NamedTuple):
-    """The CSV files to which evaluations are appended."""
+    """The CSV files to which the results of evaluations are appended."""
 
     rows: str | None = None  # one row for each test set
     curves: str | None = None  # rows by length, by difficulty and by group
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def set_max_steps(model: AdaptiveModel, steps: int) -> None:
-    """Set the largest number of steps, or of rounds if the evaluation rule is `EventDriven`."""
+    """Set the largest number of steps of a node; with `EventDriven`, of rounds."""
     model.max_steps = steps
     if isinstance(rule := model.evaluation_rule, EventDriven):
         model.evaluation_rule = replace(rule, max_rounds=steps)
@@ -86,10 +86,11 @@ def evaluate_set(
     digest: str | None,
     files: ResultFiles,
 ) -> None:
-    """Evaluate a model on a set; print and save the metrics, and append them to the tables.
+    """Evaluate a model on a test set; print and save the metrics, and append them to CSV files.
 
-    `changed` contains the settings of the model that differ from the run. The file in the folder
-    names the model by the `digest` of its weights; without a digest no file is written there.
+    `changed` contains the settings of the model that differ from the run. The metrics are saved in
+    the folder of the run as `evaluation-NAME.json`, with the `digest` of the model's weights;
+    without a digest this file is not written.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
@@ -114,7 +115,7 @@ def evaluate_set(
 
 
 def add_results(parser: Parser) -> None:
-    """Add the options that name `ResultFiles`."""
+    """Add the options `--results` and `--curves`, which name CSV files."""
     help = "append a row for each test set to this CSV file: task, preset, options, seed, metrics, "
     help += "cost, versions, processor and commit; several processes may append to one file"
     parser.add_argument("--results", metavar="FILE", help=help)

@@ -12,10 +12,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context that records the first Ctrl-C or SIGTERM; a second one acts as usual.
+    """A context manager that records the first Ctrl-C or SIGTERM in `signal`.
 
-    In a process group later signals are ignored too, because torchrun forwards signals that the
-    terminal has already sent. It kills a process that does not end in time.
+    A second signal acts as usual. In a process group later signals are ignored too, because
+    torchrun forwards signals that the terminal has already sent; torchrun kills a process that does
+    not end in time.
     """
 
     def __init__(self) -> None:

@@ -77,7 +77,7 @@ def add_options(
     *,
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Add an option for each field of a dataclass, except fields that already have one.
+    """Add a command-line option for each field of a dataclass, except fields that have one.
 
     The metadata of a field contains its help. Options that are not given are absent from the
     result, because the dataclass has their defaults. The help shows the values of `presets`, with
@@ -92,7 +92,7 @@ def add_options(
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
-    """Build a dataclass from the options that are its fields.
+    """Build a dataclass from the options that are named like its fields.
 
     Raise `ValueError` if a field without a default is missing.
     """
@@ -104,7 +104,7 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
 
 
 def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise `ValueError` if an option is not among the known ones."""
+    """Raise `ValueError`, which names the `owner`, if an option is not known."""
     for name in options:
         if name not in known:
             raise ValueError(f"{flag(name)} is no option of {owner}")
@@ -135,7 +135,7 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _reader(annotation: Any) -> dict[str, Any]:
-    """Return the arguments of `add_argument` for a type annotation."""
+    """Return keyword arguments of `add_argument` that parse values of a type annotation."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if annotation is bool:

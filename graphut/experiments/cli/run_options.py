@@ -21,7 +21,7 @@ from graphut.experiments.training.learners import LEARNERS
 
 
 def run_parser(command: str, description: str) -> Parser:
-    """Return a parser with the folder of a run and `--device`."""
+    """Return a parser with the arguments of a command on a run: its folder, and `--device`."""
     parser = Parser(prog=f"graphut {command}", description=description)
     parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
     add_device(parser)
@@ -38,7 +38,9 @@ def add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> N
 
 
 def pick_device(name: str | None) -> torch.device:
-    """Return the device with this name, or the best one; raise `ValueError` if it does not exist.
+    """Return the device with this name; without a name, the GPU if there is one, or the CPU.
+
+    Raise `ValueError` if the device does not exist.
 
     Examples
     --------
@@ -57,7 +59,7 @@ def pick_device(name: str | None) -> torch.device:
 
 
 def add_generation_options(parser: Parser, only: Collection[str] | None = None) -> None:
-    """Add the options of models that generate text, or only those with these names."""
+    """Add the options of models that generate text, or only the options named in `only`."""
     group = parser.add_argument_group("options of models that generate text")
     for kind in filter(None, (learner.generation_kind for learner in LEARNERS.values())):
         skip = [] if only is None else [name for name in field_names(kind) if name not in only]
@@ -65,7 +67,10 @@ def add_generation_options(parser: Parser, only: Collection[str] | None = None) 
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
-    """Return the generation options of a run; raise `ValueError` for options it does not have."""
+    """Return the dataclass of the generation options for a run, or `None` if it has none.
+
+    Raise `ValueError` for an option that the task of the run does not have.
+    """
     kind = run.learner.generation_kind
     check_options(options, field_names(kind) if kind else [], f"the task {run.task_name}")
     return build(kind, options) if kind else None

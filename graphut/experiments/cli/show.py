@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated: bool) -> int:
-    """Draw the active nodes of each step for a graph of the test set, counted from 1."""
+    """Draw the active nodes of each step, for the graph with this number in the test set."""
     task = run.task()
     if not (number.isdecimal() and 1 <= int(number) <= len(task.test)):
         raise ValueError(
@@ -140,7 +140,7 @@ def _attention_picture(table: AttentionTable) -> _Picture:
 
 
 def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
-    """Return weights that fit into a picture, and a note if they are averaged."""
+    """Return attention weights that fit into a picture, and a note if they are averaged."""
     steps, heads = weights.shape[:2]
     if steps <= _MOST_STEPS and steps * heads <= MAX_PANELS:
         return weights, ""

@@ -52,7 +52,7 @@ def _show(arguments: Namespace) -> None:
 
 
 def describe(topology: Topology, numbers: Statistics) -> str:
-    """Return the number of edges, the in-degrees and the distances as text."""
+    """Describe a topology: its number of edges, its in-degrees and its distances."""
     extra = numbers.nodes - numbers.tokens
     others = f" and {pluralize(extra, 'extra node')}" if extra else ""
     share = numbers.edges / numbers.nodes**2
@@ -73,7 +73,7 @@ def describe(topology: Topology, numbers: Statistics) -> str:
 
 
 def _compare(arguments: Namespace) -> None:
-    """Train with each topology, and print a table."""
+    """Train a model with each topology, and print a table of results."""
     options = {**preset_of(arguments.task), **vars(arguments)}
     task = build(_PAIR_TASKS[arguments.task], options)
     training = build(TrainingConfig, options)
@@ -119,7 +119,7 @@ def _parser(argv: Sequence[str]) -> Parser:
 
 
 def _add_compare(parser: Parser, argv: Sequence[str]) -> None:
-    """Add the options; the options of a task only if `argv` names it."""
+    """Add the options of `compare`, with the options of the task that `argv` names."""
     option = parser.add_argument
     option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
     help = f"one of {', '.join(_PAIR_TASKS)}"

@@ -89,7 +89,7 @@ def _train(argv: Sequence[str]) -> int:
 
 
 def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Return the task, with its data read, and a function that creates the run."""
+    """Read the data of a new run; return the task, and a function that creates the run."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or use another --out")
     task = build(TASKS[name], options)
@@ -110,7 +110,7 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
 
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Return the task, with its data read and checked, and a function that returns its run."""
+    """Check the options and data of a run; return the task, and a function that opens the run."""
     run = Run.open(folder)
     if options.get("epochs", 0) > run.training.epochs:  # train longer
         run = replace(run, training=replace(run.training, epochs=options["epochs"]))
@@ -128,7 +128,7 @@ def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tupl
 
 
 def _follow(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Return the task and the run that the first process has opened, in another process."""
+    """Wait for the first process; return the task, and a function that returns its run."""
     barrier()
     run = Run.open(folder)
     return run.task(), lambda lock: run
@@ -144,7 +144,10 @@ def _fit(
     *,
     resume: bool,
 ) -> bool:
-    """Train, and return whether the run has ended. Remove a run that fails before it learned."""
+    """Train, and return whether the run has ended.
+
+    A new run that fails before its first update is removed.
+    """
     trainer = None
     try:
         model = run.model().to(device)

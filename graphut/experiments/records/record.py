@@ -23,7 +23,7 @@ DATA = "DATA/"
 
 @dataclass(frozen=True)
 class Setup:
-    """The options that repeat a run."""
+    """The task, the preset and the options that repeat a run."""
 
     task: str  # a key of `TASKS`
     preset: str | None  # one of the task's presets; `None` if it has no presets
@@ -32,10 +32,10 @@ class Setup:
 
     @classmethod
     def of(cls, task: str, values: Mapping[str, Any]) -> Setup:
-        """Return the setup with the preset from which the fewest options differ.
+        """Return the setup of a run, with the preset from which the fewest options differ.
 
         `values` contains all options of the run. Options that did not exist yet when the run was
-        made are missing: they have their default values, not those of a preset.
+        made are missing: they have their default values, not the values of a preset.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         defaults = usual_options(task, None)
@@ -58,7 +58,7 @@ class Setup:
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as the words of a command line."""
+    """Return options as words of a command line, such as "--epochs", "3"."""
     words = []
     for name, value in options.items():
         if isinstance(value, bool):
@@ -69,7 +69,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace each path in the options by `DATA/` and the name of the file."""
+    """Return the options with each path replaced by `DATA/` and the name of the file."""
     return {
         name: f"{DATA}{Path(value).name}" if is_path(value) else value
         for name, value in options.items()
@@ -95,7 +95,7 @@ def usual_options(task: str, preset: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The contents of the files of a run about its training and its evaluations."""
+    """The options, the training and the evaluations of a run, read from its files."""
 
     run: Run
     weights: int  # number of learned parameters
@@ -138,7 +138,7 @@ class RunRecord:
 
     @cached_property
     def setup(self) -> Setup:
-        """The options as differences from a preset."""
+        """The task, the preset, and the options that differ from the preset."""
         return Setup.of(self.run.task_name, self.options)
 
     @cached_property
@@ -163,7 +163,7 @@ class RunRecord:
 
     @property
     def results(self) -> list[list[Any]]:
-        """The test set, the number of examples and the metrics of each evaluation."""
+        """A row for each evaluation: the test set, the number of examples and the metrics."""
         metrics = self.run.learner.metric_meanings
         return [
             [
@@ -193,7 +193,10 @@ class RunRecord:
     def row(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the row of an evaluation of a test set with options of `graphut eval`."""
+        """Return the row of a CSV file for one evaluation, whose metrics are in `evaluation`.
+
+        `name` is the test set, and `options` are options of `graphut eval`.
+        """
         numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
         machines = {
             key: "; ".join(dict.fromkeys(str(m[key]) for m in self.machines if m.get(key)))
@@ -216,7 +219,7 @@ class RunRecord:
     def curve_rows(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the rows of an evaluation by length, by difficulty and by group."""
+        """Return CSV rows with metrics by length, by difficulty and by group."""
         return [
             {**self._key(name, options), "by": key.removeprefix("by_"), **part}
             for key, parts in evaluation.items()
@@ -235,7 +238,7 @@ class RunRecord:
         }
 
     def _eval_commands(self) -> list[str]:
-        """Return the commands that evaluate; training already evaluates the set "test"."""
+        """Return the commands that repeat the evaluations, except the one after training."""
         by_set = {name: found["options"] for name, found in self.evaluations.items()}
         first = next(iter(by_set.values()))
         if by_set == {"test": {}}:
@@ -250,9 +253,9 @@ def _eval_command(options: Mapping[str, Any]) -> str:
 
 
 def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
-    """Return the contents of an evaluation's file; metrics that it does not have are `None`.
+    """Return the contents of an evaluation file; missing metrics are `None`.
 
-    Raise `ValueError` if a field has a wrong type; files of older versions have no checksum.
+    Raise `ValueError` if a field has a wrong type.
     """
     evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
     for name, kind in (("set", str), ("examples", int), ("options", dict)):

@@ -131,7 +131,10 @@ def _curves(run: Run) -> _Picture:
 
 @torch.no_grad()
 def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Table]:
-    """Yield, for each part, the share of nodes by number of steps, and steps by position."""
+    """Yield tables of the shares of nodes by number of steps, and of mean steps by position.
+
+    There are two tables for each part of the model, such as the encoder.
+    """
     by_steps = "where nodes halt"
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with model.evaluating():
@@ -153,9 +156,10 @@ def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
 def _examples(
     run: Run, task: Task, model: AdaptiveModel, count: int
 ) -> tuple[list[_Example], Counter[bool | None]]:
-    """Answer the first test examples; return some of them, and the number of correct answers.
+    """Answer `count` test examples; return some of them, and the numbers of correct and wrong ones.
 
-    The shortest, the median and the longest are returned, both of correct and of wrong answers.
+    The shortest, the median and the longest example are returned, both of the correct and of the
+    wrong answers.
     """
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
@@ -187,7 +191,7 @@ def _examples(
 
 
 def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Picture]]:
-    """Draw the attention of each part, averaged over the heads, with titles."""
+    """Draw the mean attention over heads for each part of a model, and return titled pictures."""
     pictures = []
     for title, weights, queries, keys in attention_tables(parts):
         if max(len(queries), len(keys)) <= _LONGEST:

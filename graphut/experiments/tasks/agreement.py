@@ -37,14 +37,14 @@ _SMALL = (
 
 
 class Prefix(NamedTuple):
-    """The words of a sentence before its verb, and the number of the verb."""
+    """The words of a sentence before its verb, and whether the verb is singular or plural."""
 
     words: tuple[str, ...]
     number: str
 
     @classmethod
     def parse(cls, line: str) -> Prefix:
-        r"""Parse a line of the published files.
+        r"""Parse a line of the published files: `VBZ` or `VBP`, a tab, and words.
 
         Examples
         --------
@@ -98,14 +98,14 @@ class Agreement(TextTask):
         return Words(cache.unpack_json(self._parsed["words"]))
 
     def load(self, part: str) -> list[Text]:
-        """Return the texts of a part."""
+        """Return the texts of "train", "validation" or "test"."""
         if part != "test":
             return self._texts(part)
         return [text for name, group in self._groups.items() for text in self._texts(name, group)]
 
     @property
     def test_sets(self) -> Mapping[str, list[Text]]:
-        """`test`, and `sentences` if their folder is given."""
+        """The test sets by name: `test`, and `sentences` if their folder is given."""
         return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:
@@ -113,7 +113,7 @@ class Agreement(TextTask):
 
     @cached_property
     def _parsed(self) -> cache.Arrays:
-        """The words of the vocabulary, and the token ids of each set."""
+        """The words of the vocabulary, and the token ids of each set of texts, from the cache."""
         settings = (self.name, _FORMAT, self.split, self.held_out)
         return cache.cached(self._parse, *settings, texts=self._files.values())
 
@@ -127,7 +127,7 @@ class Agreement(TextTask):
         return {"words": cache.pack_json(words.symbols), **tokens}
 
     def _prefixes(self) -> dict[str, list[Prefix]]:
-        """Return the prefixes of each set."""
+        """Return the prefixes of the training set, the validation set and each test file."""
         tests = {name: self._read(name) for name in self._groups}
         tested = {prefix.words for part in tests.values() for prefix in part}
         published = self._read(_VALIDATION)
@@ -149,7 +149,7 @@ class Agreement(TextTask):
 
     @property
     def _groups(self) -> dict[str, str]:
-        """The test files, and the name of the group of each."""
+        """The group of results that each test file belongs to, by the name of the file."""
         least = 0 if self.split == "published" else 1
         return {f"numpred.test.{n}": f"{n} attractors" for n in range(least, 6)}
 
@@ -158,7 +158,7 @@ class Agreement(TextTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The files without a known checksum."""
+        """The paths of the files without a known checksum, by `data/NAME`."""
         return self._data_set.unchecked(self.data)
 
     @property

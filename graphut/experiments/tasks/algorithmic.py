@@ -47,7 +47,7 @@ _ADDITION = (
 
 @dataclass(frozen=True)
 class AlgorithmicTask(DrawnTask, PairTask):
-    """Random digits, and an answer computed from them.
+    """Sequences of random digits, whose targets are computed from them.
 
     The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the generators of
     tensor2tensor: training sequences have up to 40 symbols, and test sequences up to 400. The
@@ -67,16 +67,16 @@ class AlgorithmicTask(DrawnTask, PairTask):
     @staticmethod
     @abstractmethod
     def answer(source: list[int], /) -> list[int]:
-        """Return the target of a source; both are digits, not token ids."""
+        """Return the target of a source; both are lists of digits, not of token ids."""
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test`, `up-to-400` and `exactly-400`."""
+        """The test sets by name: `test`, `up-to-400` and `exactly-400`."""
         long = {f"{part}-{self.test_length}": self.load(part) for part in _LONG}
         return {"test": self.test, **long}
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw pairs of a part, or of the long test sets "up-to" and "exactly"."""
+        """Draw pairs of "train", "validation", "test", or of the long "up-to" and "exactly"."""
         random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
         longest = self.test_length if part in _LONG else self.train_length
         sources = [self._source(random, longest, part == "exactly") for _ in range(count)]

@@ -19,7 +19,7 @@ from graphut.sentences import EOS
 
 
 class StoryQuestion(NamedTuple):
-    """A question and the facts before it, as text."""
+    """A question of bAbI and the facts before it, as text."""
 
     facts: list[str]  # the sentences of its story so far, without earlier questions
     question: str
@@ -27,7 +27,7 @@ class StoryQuestion(NamedTuple):
     supporting: tuple[int, ...]  # indices of the facts that imply the answer
 
     def with_last_facts(self, count: int | None) -> StoryQuestion:
-        """Keep only the last `count` facts; None keeps all."""
+        """Return the question with only the last `count` facts; None keeps all."""
         skipped = 0 if count is None else max(len(self.facts) - count, 0)
         supporting = tuple(index - skipped for index in self.supporting if index >= skipped)
         return self._replace(facts=self.facts[skipped:], supporting=supporting)
@@ -52,7 +52,7 @@ def sentences(text: str) -> list[str]:
 
 
 def parse_stories(text: str) -> Iterator[StoryQuestion]:
-    r"""Yield the questions in a file of bAbI (arXiv 1502.05698), each with its story so far.
+    r"""Yield the questions in the text of a bAbI file (arXiv 1502.05698), with their facts.
 
     A line holds a number and a sentence; the number 1 begins a new story. A question is followed
     by its answer and the numbers of the supporting lines, separated by tabs.
@@ -123,7 +123,7 @@ _PAPER = (
 
 
 def parse_tasks(text: str) -> list[int]:
-    """Parse a list of task numbers and ranges, such as "1,2,18-20", or "all"."""
+    """Return the sorted task numbers in a text such as "1,2,18-20" or "all"."""
     found: set[int] = set()
     for part in (f"1-{NUM_TASKS}" if text == "all" else text).split(","):
         first, dash, last = part.strip().partition("-")
@@ -169,7 +169,7 @@ class Babi(QuestionTask):
 
     @property
     def groups(self) -> list[str]:
-        """The names of the chosen tasks."""
+        """The names of the chosen tasks, such as "qa3"."""
         return [f"qa{number}" for number in parse_tasks(self.tasks)]
 
     @cached_property
@@ -186,7 +186,7 @@ class Babi(QuestionTask):
         return Vocabulary(sorted({each.answer for each in asked}))
 
     def load(self, part: str) -> list[Question]:
-        """Return the questions of a part, for all chosen tasks."""
+        """Return the questions of "train", "validation" or "test", for all chosen tasks."""
 
         @cache  # most sentences occur many times
         def encode(sentence: str) -> list[int]:
@@ -200,7 +200,7 @@ class Babi(QuestionTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[Question]]:
-        """`test`, and the test set of each task if there are several."""
+        """The test sets by name: `test`, and one for each task if there are several."""
         sets = {group: [q for q in self.test if q.group == group] for group in self.groups}
         return {"test": self.test, **(sets if len(sets) > 1 else {})}
 
@@ -211,7 +211,7 @@ class Babi(QuestionTask):
 
     @cached_property
     def _stories(self) -> dict[tuple[str, str], list[StoryQuestion]]:
-        """The questions by group and part."""
+        """The questions, by the name of the task and the part, such as `("qa3", "test")`."""
         texts = {key: self._data_set.read(self.data, name) for key, name in self._names.items()}
         longest = self.longest_story
         return {

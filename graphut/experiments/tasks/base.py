@@ -146,26 +146,31 @@ class Task(ABC):
 
     @property
     def test_sets(self) -> Mapping[str, list[Any]]:
-        """All test sets by name: `test`, and for some tasks harder ones."""
+        """The test sets by name: `test`, and for some tasks harder ones."""
         return {"test": self.test}
 
     def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
-        """Raise `ValueError`, with file and line, if a line is too long for the model."""
+        """Raise `ValueError` if a line in a user's file is too long for a model.
+
+        The message has the file and the line. By default nothing is checked.
+        """
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The files without a known checksum, by option, or by option and file: `data/train.txt`.
+        """The paths of the files without a known checksum.
 
-        A run stores their checksums when it begins.
+        The keys are options, or options with a file name, such as `data/train.txt`. A run stores
+        the checksums of these files when it begins.
         """
         paths = {name: getattr(self, name) for name in self.own_files}
         return {name: Path(path) for name, path in paths.items() if path is not None}
 
 
 class DrawnTask(Task):
-    """A task with random examples: new ones in each epoch, and fixed validation and test sets.
+    """A task that draws random examples: new ones in each epoch, and fixed held-out sets.
 
-    Subclasses have the two options below.
+    Subclasses have the options `epoch_size` and `held_out`, the numbers of examples in an epoch and
+    in the validation and test sets.
     """
 
     epoch_size: int
@@ -173,7 +178,10 @@ class DrawnTask(Task):
 
     @abstractmethod
     def draw(self, count: int, part: str, *stream: int) -> list[Any]:
-        """Draw examples of a part; they depend only on the options and the arguments."""
+        """Draw `count` examples of "train", "validation" or "test".
+
+        They depend only on the options and the arguments; `stream` holds further random seeds.
+        """
 
     def train(self, seed: int, epoch: int) -> list[Any]:
         """Draw the training examples of an epoch."""
@@ -186,7 +194,7 @@ class DrawnTask(Task):
 
 @dataclass(frozen=True)
 class PairTask(Task):
-    """Sequence to sequence: each example is a `Pair`."""
+    """A base class of sequence-to-sequence tasks, whose examples are `Pair`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {
         "source": "source_vocabulary",
@@ -206,7 +214,7 @@ class PairTask(Task):
 
 @dataclass(frozen=True)
 class VocabularyTask(Task):
-    """A task with a single vocabulary for all sequences."""
+    """A base class of tasks with a single vocabulary for all sequences."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
 
@@ -218,28 +226,28 @@ class VocabularyTask(Task):
 
 @dataclass(frozen=True)
 class TextTask(VocabularyTask):
-    """Language modelling, the prediction of the next token: each example is a `Text`."""
+    """A base class of language modelling tasks, whose examples are `Text`s."""
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Return the texts in a file of the user, to evaluate a model on."""
+        """Read the texts in a user's file, to evaluate a model on them."""
         raise ValueError(f"{path}: texts of the task {self.name} cannot be read from a file")
 
 
 @dataclass(frozen=True)
 class PassageTask(VocabularyTask):
-    """Prediction of the next word by pointing to a word of the passage: each is a `Passage`."""
+    """A base class of tasks whose answer is a word of the passage; examples are `Passage`s."""
 
 
 @dataclass(frozen=True)
 class QuestionTask(VocabularyTask):
-    """Questions about facts, with a class as the answer: each example is a `Question`."""
+    """A base class of tasks with questions about facts, whose examples are `Question`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
-        """The classes."""
+        """The vocabulary of the answers, which are the classes of a classifier."""
 
     @property
     def longest_story(self) -> int | None:
@@ -249,13 +257,13 @@ class QuestionTask(VocabularyTask):
 
 @dataclass(frozen=True)
 class GraphTask(Task):
-    """Classification of nodes, edges or graphs: each example is a `LabelledGraph`."""
+    """A base class of tasks that classify nodes, edges or graphs, given as `LabelledGraph`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """The kind of labelled objects; with "edge", a node's label is one of its in-edges."""
+        """Whether nodes, edges or graphs have labels; with "edge", a node chooses an in-edge."""
         return "node"
 
     @property
@@ -266,12 +274,12 @@ class GraphTask(Task):
     @property
     @abstractmethod
     def node_kinds(self) -> Vocabulary:
-        """The kinds of nodes; empty if nodes have features."""
+        """The vocabulary of the kinds of nodes; empty if nodes have features instead."""
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
-        """The classes; empty if edges have labels."""
+        """The vocabulary of the classes; empty if edges have labels."""
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

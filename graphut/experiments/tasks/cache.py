@@ -56,7 +56,7 @@ def unpack_lists(array: NDArray[np.int32]) -> list[list[int]]:
 
 
 def pack_json(value: object) -> NDArray[np.uint8]:
-    """Encode a value as JSON in an array."""
+    """Encode a value as JSON, and return the bytes as an array."""
     return np.frombuffer(json.dumps(value).encode(), np.uint8)
 
 

@@ -54,7 +54,7 @@ class CharLM(TextTask):
 
     @cached_property
     def vocabulary(self) -> Characters:
-        """All characters of the file."""
+        """The vocabulary of the characters in the file."""
         return Characters.of(self._text)
 
     def train(self, seed: int, epoch: int) -> list[Text]:
@@ -63,11 +63,11 @@ class CharLM(TextTask):
         return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        """Return overlapping windows of a part; each character is scored once."""
+        """Return overlapping windows of "validation" or "test", which score a character once."""
         return strided_windows(self._tokens[part], self.window)
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Return overlapping windows of a file; each character is scored once."""
+        """Return overlapping windows of a user's file, which score each character once."""
         text = read_text(path)
         with reraise_for_file(path, ""):
             return strided_windows(np.array(vocabulary.read(text), dtype=np.int32), self.window)

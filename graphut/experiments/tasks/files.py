@@ -20,12 +20,12 @@ class DataSet:
     checksums: Mapping[str, str | None]  # SHA-256 by path inside the folder; None if unknown
 
     def unchecked(self, folder: str | Path) -> dict[str, Path]:
-        """Return the files without a known checksum, for `Task.unchecked_files`."""
+        """Return the paths of the files without a known checksum, by `data/NAME`."""
         names = (name for name, checksum in self.checksums.items() if checksum is None)
         return {f"data/{name}": Path(folder, name) for name in names}
 
     def read(self, folder: str | Path, name: str) -> str:
-        """Return the text of a file, and verify its checksum."""
+        """Return the text of a file in the folder, and verify its checksum."""
         path = Path(folder, name)
         if not path.is_file():
             raise FileNotFoundError(f"there is no {path}; get the data {self.origin}")
@@ -41,7 +41,7 @@ class DataSet:
 
 
 def published_checksums(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a data set, from `NAME.sha256` in this package."""
+    """Return the SHA-256 of each file of a data set, read from `NAME.sha256` in this package."""
     lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
 
@@ -55,7 +55,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """Return a file, or all `.txt` files in a folder and its subfolders."""
+    """Return the path of a file, or of all `.txt` files in a folder and its subfolders."""
     return sorted(Path(path).rglob("*.txt")) if Path(path).is_dir() else [Path(path)]
 
 
@@ -71,7 +71,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def read_text(path: str | Path, origin: str = "") -> str:
-    """Return the text of a file of the user, without a byte order mark.
+    """Return the text of a user's file, without a byte order mark.
 
     Errors name the file; `origin` says where such a file can be found.
     """

@@ -41,7 +41,7 @@ _FORMATS = (
 
 @dataclass(frozen=True)
 class GraphFile:
-    """A graph as read from a file."""
+    """A graph as read from a file, with the names of kinds and labels."""
 
     place: str  # the file, for messages
     edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
@@ -73,7 +73,10 @@ class GraphFile:
             )
 
     def asked_in(self, part: str) -> NDArray[np.bool_]:
-        """Return the mask of the nodes of a part; all nodes, if the file has no masks."""
+        """Return the mask of the nodes in "train", "validation" or "test".
+
+        The mask has all nodes if the file has no masks.
+        """
         return self.masks.get(part, np.full(self.num_nodes, not self.masks))
 
     def _feature_rows(self, num_feats: int) -> NDArray[np.float32]:
@@ -89,7 +92,7 @@ class GraphFile:
 
 
 def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Keep only the labels of the nodes in a mask."""
+    """Return the graph without the labels of the nodes outside of a mask."""
     return graph._replace(labels=np.where(asked, graph.labels, -1))
 
 
@@ -356,6 +359,6 @@ def _truth(name: str, value: Any) -> bool:
 
 
 def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """Return the index of each symbol, and -1 for None."""
+    """Return the index of each name among the symbols of a vocabulary, and -1 for None."""
     indices = [-1 if n is None else vocabulary.encode([n])[0] - len(RESERVED) for n in names]
     return np.array(indices, np.int64)

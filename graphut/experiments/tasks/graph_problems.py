@@ -50,9 +50,9 @@ class GraphUnion:
     def of(
         cls, sizes: Numbers, parts: Sequence[Edges], random: np.random.Generator, directed: bool
     ) -> GraphUnion:
-        """Return the union of graphs, and shuffle the nodes within each graph.
+        """Return the union of graphs with the nodes of each graph in random order.
 
-        Without `directed`, each edge becomes two.
+        `parts` has the edges of each graph. Unless `directed`, each edge becomes two.
         """
         first = sizes.cumsum() - sizes
         order = np.concatenate([random.permutation(size) for size in sizes])
@@ -78,7 +78,7 @@ class GraphUnion:
         return self.first + random.integers(0, self.sizes)
 
     def distances(self, starts: Numbers) -> Numbers:
-        """Return the distance of each node from the nearest start, or -1 if it reaches none."""
+        """Return the distance of each node from the nearest of `starts`; -1 if there is no path."""
         matrix = self._matrix()
         found = dijkstra(matrix, indices=starts, unweighted=True, min_only=True)
         return np.where(np.isfinite(found), found, -1).astype(np.int64)
@@ -191,7 +191,7 @@ class GraphProblem(DrawnTask, GraphTask):
         }
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw graphs of the families and sizes of training."""
+        """Draw graphs of the families and sizes that the options name."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         least, most = self._numbers("sizes", "-")
         families = random.choice(self._listed("families"), count).tolist()
@@ -227,7 +227,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the kinds of the nodes, and return the solution."""
+        """Draw the kinds of the nodes; return the kinds, the labels and the depths."""
 
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
@@ -255,7 +255,7 @@ class GraphDistance(GraphProblem):
     presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and solve the problem."""
+        """Mark a node of each graph, and return kinds, labels and depths."""
         marked = union.draw(random)
         distance = union.distances(marked)
         return _marks(union, marked), distance % 2, distance
@@ -265,14 +265,14 @@ class GraphReach(GraphProblem):
     """Predict for each node whether its component has a marked node.
 
     Trees lose one or two random edges. Other graphs lose all edges between a breadth-first ball
-    and the rest. A node of a component without a mark needs news from all of the component.
+    and the rest. To know that its component has no mark, a node needs information from all of it.
     """
 
     name: ClassVar[str] = "graph-reach"
     presets = GraphProblem.presets | {WAKING: WAKING_REACH}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and solve the problem."""
+        """Mark a node of each graph, and return kinds, labels and depths."""
         marked = union.draw(random)
         distance = union.distances(marked)
         reached = (distance >= 0).astype(np.int64)
@@ -291,9 +291,9 @@ class GraphPath(GraphProblem):
     """Predict for each node of a tree whether it is on the path between two marked nodes.
 
     The path includes the marked nodes. The depth of another node is the number of steps after
-    which it can know its answer: when it has news of both marks, or earlier, when it has news of
-    all nodes of some branches. If all branches but one have no mark, the node is not on the path;
-    if a branch has exactly one mark, it is.
+    which information has reached it from both marks, or, if this is earlier, from all nodes of
+    enough of its branches: if all branches but one have no mark, the node is not on the path; if a
+    branch has exactly one mark, it is.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class GraphPath(GraphProblem):
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark two nodes of each graph, and solve the problem."""
+        """Mark two nodes of each graph, and return kinds, labels and depths."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
         from_one, to_one, below_one = union.heights(one)
@@ -351,7 +351,7 @@ class GraphBFS(GraphProblem):
         return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and solve the problem."""
+        """Mark a node of each graph, and return kinds, labels and depths."""
         marked = union.draw(random)
         distance = union.distances(marked)
         source, target = union.edges
@@ -382,7 +382,7 @@ class PrefixParity(GraphProblem):
     families: str = option("path", "path, and nothing else")
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the bits, and solve the problem."""
+        """Draw the bits, and return kinds, labels and depths."""
         first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # only the self-loop
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
         in_order = np.lexsort([place, union.graph])

@@ -53,7 +53,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """The kind of labelled objects: "node" or "graph"."""
+        """Whether nodes or graphs have labels."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property
@@ -70,18 +70,18 @@ class Graphs(GraphTask):
 
     @cached_property
     def answers(self) -> Vocabulary:
-        """The classes."""
+        """The vocabulary of the classes."""
         labels = chain.from_iterable(graph.labels or [graph.label] for graph in self._files)
         with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
             return Vocabulary(sorted({label for label in labels if label is not None}))
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
-        """Name the files whose checksum is unknown: all files of the data."""
+        """The paths of the user's files, which have no known checksum, by `data/NAME`."""
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the graphs that have labels in a part."""
+        """Return the graphs with a label in "train", "validation" or "test"."""
         return [graph for graph in self._parts[part] if (graph.labels >= 0).any()]
 
     @cached_property

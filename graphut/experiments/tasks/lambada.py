@@ -89,7 +89,7 @@ class Lambada(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The words of the novels, or of the training passages."""
+        """The vocabulary of the novels, or of the training passages."""
         if self.novels is None:
             return Words.learn(self._passages["train"], least=2, most=self.words)
         return Words(unpack_json(self._novels["words"]))
@@ -102,7 +102,7 @@ class Lambada(TextTask):
         return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        """Return the passages of a part."""
+        """Return the passages of "train", "validation" or "test"."""
         texts = [Text(self.vocabulary.encode(words)) for words in self._passages[part]]
         unknown = self.vocabulary.unknown
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):
@@ -163,14 +163,14 @@ class LambadaReading(PassageTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The frequent words of training, and all words of validation and test."""
+        """The vocabulary: the frequent words of training, and all words of validation and test."""
         train, *judged = self._parts.values()
         frequent = Words.learn(train, most=self.words)
         others = set(chain.from_iterable(chain.from_iterable(judged))) - set(frequent.symbols)
         return Words([*frequent.symbols, *sorted(others)])
 
     def load(self, part: str) -> list[Passage]:
-        """Return the passages of a part; in training, only those that contain their answer."""
+        """Return the passages of a part; "train" has only passages that contain their answer."""
         tokens = map(self.vocabulary.encode, self._parts[part])
         passages = [Passage(context, answer) for *context, answer in tokens]
         return [p for p in passages if part != "train" or p.answer in p.context]

@@ -26,10 +26,10 @@ _SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1
 
 @dataclass(frozen=True)
 class LetterTask(DrawnTask, PairTask):
-    """Random letters, and an answer computed from them.
+    """Sequences of random letters, whose targets are computed from them.
 
-    The defaults are those of DGL's tutorial "Transformer as a Graph Neural Network", except that
-    each epoch has new pairs, and a `short_share` of the training sequences is short: lengths have a
+    The defaults come from DGL's tutorial "Transformer as a Graph Neural Network", with two changes.
+    Each epoch has new pairs. A `short_share` of the training sequences is short: lengths have a
     normal distribution, so that very short sequences would otherwise be missing. The validation
     and test sets have no such share, and are the same for all seeds.
     """
@@ -60,7 +60,7 @@ class LetterTask(DrawnTask, PairTask):
         """Return the target of a source."""
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw pairs; in training, the first of them are short."""
+        """Draw `count` pairs of "train", "validation" or "test"."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         short = round(self.short_share * count) if part == "train" else 0
         lengths = random.normal(self.mean_length, self.length_deviation, count).round()

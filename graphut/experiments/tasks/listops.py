@@ -144,14 +144,14 @@ class ListExpressions(Task):
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
     def load(self, part: str) -> list[Any]:
-        """Return the pairs of expressions and values of a part."""
+        """Return the pairs of expressions and values of "train", "validation" or "test"."""
         held_out = self.held_out
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
         return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
 
     @cached_property
     def official(self) -> dict[str, list[Pair]]:
-        """The official test sets, if `data` is given."""
+        """The official test sets by name, if `data` is given."""
         return {
             name.replace("test_", "official-").removesuffix(".tsv"): [
                 *map(parse, text.splitlines())
@@ -204,7 +204,7 @@ class ListOps(ListExpressions, PairTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test`, and the official test sets if `data` is given."""
+        """The test sets by name: `test`, and the official ones if `data` is given."""
         return {"test": self.test, **self.official}
 
 
@@ -230,12 +230,12 @@ class ListOpsTree(ListExpressions, GraphTask):
     answers: ClassVar[Vocabulary] = Vocabulary(digits)
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the trees of a part."""
+        """Return the trees of "train", "validation" or "test"."""
         return [tree_of(source, label_all=part == "train") for source, _ in super().load(part)]
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """`test`, and the official test sets if `data` is given."""
+        """The test sets by name: `test`, and the official ones if `data` is given."""
         official = {
             name: [tree_of(source) for source, _ in pairs] for name, pairs in self.official.items()
         }

@@ -62,7 +62,7 @@ _CHARACTERS = Characters([*digits, *_OTHERS])
 
 
 class Draft:
-    """An unfinished program: its lines, and an expression that the next operation must use.
+    """A program that is being drawn: its lines, and an expression that the next operation uses.
 
     Operands are drawn uniformly from 1 to `10**length`; factors and numbers of iterations from 1 to
     `4 * length`.
@@ -76,7 +76,7 @@ class Draft:
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
     def operands(self, count: int) -> list[str]:
-        """Draw numbers; the unused expression, if any, replaces one of them."""
+        """Draw `count` operands; the expression, if there is one, replaces one of them."""
         chosen = [str(self.random.randint(1, 10**self.length)) for _ in range(count)]
         if self.expression is not None:
             chosen[self.random.randrange(count)] = self.expression
@@ -101,32 +101,32 @@ Operation = Callable[[Draft], str]
 
 
 def add(draft: Draft) -> str:
-    """Write `(a+b)`."""
+    """Return the sum `(a+b)` of two operands."""
     a, b = draft.operands(2)
     return f"({a}+{b})"
 
 
 def add_or_subtract(draft: Draft) -> str:
-    """Write `(a+b)` or `(a-b)`."""
+    """Return the sum `(a+b)` or the difference `(a-b)` of two operands."""
     a, b = draft.operands(2)
     return f"({a}{draft.sign()}{b})"
 
 
 def multiply(draft: Draft) -> str:
-    """Write `(a*3)` or `(3*a)`."""
+    """Return the product of an operand and a small number, as `(a*3)` or `(3*a)`."""
     [a] = draft.operands(1)
     return "({}*{})".format(*draft.random.sample([a, str(draft.small())], 2))
 
 
 def use_variable(draft: Draft) -> str:
-    """Write `v=a`, then `(v+b)` or `(v-b)`."""
+    """Add the line `v=a`, and return `(v+b)` or `(v-b)`."""
     a, b = draft.operands(2)
     sign = draft.sign()
     return f"({draft.assign(a)}{sign}{b})"
 
 
 def loop(draft: Draft) -> str:
-    """Write `v=a`, then `for x in range(3):v+=b` or `v-=b`."""
+    """Add the lines `v=a` and `for x in range(3):v+=b` (or `v-=b`), and return `v`."""
     a, b = draft.operands(2)
     rounds, sign = draft.small(), draft.sign()
     name = draft.assign(a)
@@ -135,7 +135,7 @@ def loop(draft: Draft) -> str:
 
 
 def choose(draft: Draft) -> str:
-    """Write `(a if c<d else b)`, or with `>`."""
+    """Return the choice `(a if c<d else b)`, or with `>`."""
     a, b, c, d = draft.operands(4)
     return f"({a} if {c}{draft.sign('<>')}{d} else {b})"
 
@@ -175,7 +175,7 @@ def run_program(program: str) -> str:
 
 @dataclass(frozen=True)
 class LearningToExecute(DrawnTask, PairTask):
-    """Random sources, and outputs computed from them.
+    """Random programs or digits, whose targets are computed from them.
 
     The tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6),
     with the programs and the mix strategy of Learning to Execute (arXiv 1410.4615): the length and
@@ -194,7 +194,7 @@ class LearningToExecute(DrawnTask, PairTask):
 
     @abstractmethod
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw a source; with `hardest`, of the maximum length and nesting."""
+        """Draw a source; with `hardest`, one of the maximum length and nesting."""
 
     @staticmethod
     @abstractmethod
@@ -203,11 +203,11 @@ class LearningToExecute(DrawnTask, PairTask):
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """`test` and `hardest`."""
+        """The test sets by name: `test` and `hardest`."""
         return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
 
     def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
-        """Draw pairs of a part."""
+        """Draw `count` pairs of "train", "validation" or "test"."""
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.source(random, hardest=hardest) for _ in range(_TRIES * count))
@@ -223,7 +223,7 @@ class LearningToExecute(DrawnTask, PairTask):
 
 @dataclass(frozen=True)
 class ProgramTask(LearningToExecute):
-    """Programs, and their outputs."""
+    """A base class of tasks whose sources are programs, and whose targets are their outputs."""
 
     operations: ClassVar[Sequence[Operation]]
     answer = staticmethod(run_program)
@@ -242,7 +242,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def source_vocabulary(self) -> Characters:
-        """The characters of programs."""
+        """The vocabulary of programs: their characters, or digits with their places."""
         if not self.digit_places:
             return _CHARACTERS
         places = range(self.length + 1)
@@ -251,7 +251,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def target_vocabulary(self) -> Characters:
-        """The characters of programs, without places."""
+        """The vocabulary of the outputs: the characters of programs."""
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def __post_init__(self) -> None:
@@ -307,7 +307,7 @@ class LteAddition(ProgramTask):
 
 @dataclass(frozen=True)
 class MemoryTask(LearningToExecute):
-    """Random digits, and an answer computed from them."""
+    """A base class of tasks whose sources are random digits."""
 
     source_vocabulary: ClassVar[Vocabulary] = _DIGITS
 

@@ -22,7 +22,7 @@ Symbols = tuple[str, ...]
 
 
 class _Line(NamedTuple):
-    """The symbols of a pair, and its file and line."""
+    """The symbols of a pair, and its place: the file and the line."""
 
     source: Symbols
     target: Symbols
@@ -57,7 +57,7 @@ def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Pairs(PairTask):
-    r"""Sequence to sequence, from a file of pairs.
+    r"""Sequence to sequence, with pairs from a user's file.
 
     Each line holds a source, a tab and a target. Symbols are separated by spaces; with `characters`
     each character is a symbol. Empty lines are skipped. A target may be empty.
@@ -105,12 +105,12 @@ class Pairs(PairTask):
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
-        """The symbols of the training sources."""
+        """The vocabulary of the symbols in the training sources."""
         return self._vocabulary(line.source for line in self._lines["train"])
 
     @cached_property
     def target_vocabulary(self) -> Vocabulary:
-        """The symbols of the training targets."""
+        """The vocabulary of the symbols in the training targets."""
         return self._vocabulary(line.target for line in self._lines["train"])
 
     def check_lengths(self, config: ModelConfig) -> None:
@@ -120,7 +120,7 @@ class Pairs(PairTask):
             _check_lengths(line.place, (line.source, line.target), config)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part as token ids."""
+        """Return the pairs of "train", "validation" or "test" as token ids."""
         source, target, pairs = self.source_vocabulary, self.target_vocabulary, []
         for line in self._lines[part]:
             with reraise_for_file(line.place, ""):
@@ -168,7 +168,10 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
 
 
 def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
-    """Hold out pairs by the hash of their source; keep each symbol in the remaining pairs."""
+    """Divide pairs into remaining and held-out ones, by the hash of their source.
+
+    At most `limit` sources are held out. Each symbol occurs in the remaining pairs.
+    """
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
         groups.setdefault(line.source, []).append(line)

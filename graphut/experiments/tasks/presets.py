@@ -24,7 +24,7 @@ MEANINGS = {
 
 
 def model_size(d_model: int, d_hidden: int, max_steps: int) -> Preset:
-    """Return the fields for the size of a model."""
+    """Return a preset with the options for the size of a model."""
     return {"d_model": d_model, "d_hidden": d_hidden, "max_steps": max_steps}
 
 

@@ -52,7 +52,7 @@ def load_task_plugins() -> None:
 
 
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
-    """Return the values of a preset of a task; by default, of the preset `small` if there is one.
+    """Return the options in a preset of a task; by default, in `small` if there is one.
 
     Raise `ValueError` if the task has no preset of that name.
     """

@@ -68,7 +68,7 @@ class Scan(PairTask):
     held_out: int = option(1000, "validation pairs, taken from the training pairs", least=1)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part."""
+        """Return the pairs of "train", "validation" or "test"."""
         if part == "test":
             return self._read("test")
         is_train = part == "train"
@@ -78,7 +78,7 @@ class Scan(PairTask):
 
     @cached_property
     def _chosen(self) -> set[tuple[int, ...]]:
-        """The sources of the validation set."""
+        """The sources that are held out for validation."""
         count = Counter(tuple(source) for source, _ in self._read("train"))
         # A command that occurs many times, such as "jump" in the split "jump", stays in training.
         once = (source for source in count if count[source] == 1)

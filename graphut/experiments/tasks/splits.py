@@ -17,7 +17,9 @@ T = TypeVar("T")
 def hold_out(
     items: Iterable[T], held_out: int, text: Callable[[T], bytes]
 ) -> tuple[list[T], list[T]]:
-    """Split off `held_out` items; the hash of `text(item)` decides, so that splits are repeatable.
+    """Return the remaining items, and `held_out` items that the hash of `text(item)` selects.
+
+    The order of the items has no influence.
 
     Examples
     --------
@@ -48,7 +50,7 @@ def random_windows(
 
 
 def strided_windows(tokens: NDArray[Any], length: int) -> list[Text]:
-    """Return overlapping windows for evaluation; each token is scored in exactly one window.
+    """Return overlapping windows of a text for evaluation; each token is scored in one window.
 
     The stride is half a window, and the tokens shared with the previous window are context. So
     each scored token has at least half a window of context, or the whole text before it.

@@ -23,7 +23,7 @@ BYTES = 256
 
 
 def translation_package(name: str, need: str) -> ModuleType:
-    """Import a package of the extra `translation`; an `ImportError` says how to install it."""
+    """Import a package that translation needs; without it, raise `ImportError` with advice."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -73,7 +73,7 @@ class Subwords(Vocabulary):
 
     @classmethod
     def learn(cls, texts: Iterable[str], size: int) -> Subwords:
-        """Merge the most frequent pair of symbols until there are `size` symbols.
+        """Learn subwords: merge the most frequent pair of symbols until there are `size` symbols.
 
         Stop earlier if no pair occurs twice. Raise `ValueError` if the size allows no merge.
         """
@@ -146,7 +146,7 @@ def _tokenizer(model: BPE) -> Tokenizer:
 
 
 def _alphabet() -> list[str]:
-    """Return a visible character for each byte."""
+    """Return the 256 visible characters that stand for the bytes."""
     return sorted(tokenizers_package().pre_tokenizers.ByteLevel.alphabet())
 
 

@@ -50,7 +50,7 @@ def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
 
 
 def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
-    """Return the possible cells of each digit, and the empty cells, as bit sets."""
+    """Return the possible cells of each digit, and the empty cells, as sets of bits."""
     places, empty = [_ALL] * 9, _ALL
     for cell, digit in enumerate(puzzle):
         if digit:
@@ -59,7 +59,7 @@ def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
-    """Put a digit into a cell, and return the cells that remain empty."""
+    """Put a digit into a cell, update `places`, and return the cells that remain empty."""
     here = places[digit] & cell
     for other in range(9):
         places[other] &= ~cell
@@ -68,7 +68,10 @@ def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
 
 
 def _search(places: list[int], empty: int) -> Iterator[list[int]]:
-    """Yield solutions: fill forced cells, then try the digits of a cell with few candidates."""
+    """Yield the solutions of a puzzle that `_start` describes.
+
+    Cells with a single possible digit are filled first; then the digits of another cell are tried.
+    """
     while True:
         one = two = three = 0  # cells with at least one, two and three candidates
         for place in places:
@@ -134,7 +137,7 @@ def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
 
 
 def rounds(puzzle: Cells) -> NDArray[np.int64]:
-    """Return the round of deduction in which each cell follows; 0 for givens, -1 for never.
+    """Return `(81,)`: the round of deduction that fills each cell; 0 for givens, -1 for none.
 
     A round fills all cells that have a single candidate, or that are the only possible cell of a
     digit in their row, column or box.
@@ -188,7 +191,7 @@ class Sudoku(GraphTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """`test`, and `minimal`."""
+        """The test sets by name: `test` and `minimal`."""
         return {"test": self.test, "minimal": [_graph(*pair) for pair in self._puzzles["test"]]}
 
     @cached_property

@@ -82,7 +82,7 @@ _PAPER = (
 
 @dataclass(frozen=True)
 class TranslationTask(PairTask):
-    """Translation, with subwords shared by both languages.
+    """A base class of translation tasks, with subwords shared by both languages.
 
     The subwords are learned from the training sentences. Training pairs with an empty or a long
     sentence are left out. Loading raises `ImportError` if the package `tokenizers` is missing, and
@@ -102,20 +102,20 @@ class TranslationTask(PairTask):
 
     @property
     def _tokenized(self) -> bool:
-        """True if the sentences are tokenised already."""
+        """Whether the sentences are tokenised already."""
         return False
 
     @abstractmethod
     def _read(self, part: str, language: str) -> list[str]:
-        """Return the sentences of a part in a language."""
+        """Return the sentences of "train", "validation" or "test" in a language."""
 
     @cached_property
     def source_vocabulary(self) -> Subwords:
-        """The subwords of both languages."""
+        """The vocabulary of subwords, for both languages."""
         return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of a part."""
+        """Return the pairs of "train", "validation" or "test"."""
         return self._pairs(part, self._usable if part == "train" else None)
 
     @cached_property
@@ -141,7 +141,7 @@ class TranslationTask(PairTask):
 
     @cached_property
     def _arrays(self) -> Arrays:
-        """The merges, and all sentences as token ids."""
+        """The merges of the subwords, and all sentences as token ids, from the cache."""
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
         for part in PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
@@ -223,7 +223,7 @@ class Wmt14(TranslationTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The files of the full corpora."""
+        """The paths of the files of the full corpora, by `data/NAME`."""
         return _WMT14_DATA[self.corpus].unchecked(self.data)
 
     def _read(self, part: str, language: str) -> list[str]:

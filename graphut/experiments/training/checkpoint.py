@@ -25,7 +25,7 @@ _OLD_FORMAT = "graphut checkpoint 2"  # the same format; early files have no che
 
 
 class TrainingState(NamedTuple):
-    """The objects that change during training, except the random state."""
+    """The objects whose state a checkpoint holds, besides the random state."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -39,7 +39,10 @@ class TrainingState(NamedTuple):
 
 
 def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint atomically, with the random state of torch and the progress."""
+    """Write a checkpoint file atomically.
+
+    It holds the state of `trained`, the random state of torch, and the progress of the run.
+    """
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     if trained.average is not None:

@@ -28,7 +28,10 @@ class Evaluation:
     summary: str  # one line of text
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
-        """Return the tuple that compares evaluations, for `TrainingConfig.choose_by`."""
+        """Return a tuple that is greater for the better of two evaluations.
+
+        `choice` is a value of `TrainingConfig.choose_by`.
+        """
         return (self["log_probability"],) if choice == "log_probability" else self.rank
 
     def __getitem__(self, name: str) -> Any:
@@ -46,7 +49,7 @@ def score_batches(
     batch_size: int,
     length: Callable[[T], int],
 ) -> list[S]:
-    """Score batches of examples sorted by length, and return the scores, shortest first.
+    """Sort examples by length, and return the result of `score` for each batch, shortest first.
 
     The processes of a process group share the batches, and each returns all scores. Raise
     `ValueError` if there are no examples.
@@ -73,7 +76,10 @@ def answer_in_batches(
     batch_size: int,
     length: Callable[[T], int],
 ) -> list[tuple[T, S]]:
-    """Return each example with its answer, in order; see `score_batches`."""
+    """Answer examples in batches of similar length; return examples and answers in order.
+
+    Processes share the batches as in `score_batches`.
+    """
 
     def score(batch: list[int]) -> list[tuple[int, S]]:
         return [*zip(batch, answer([examples[index] for index in batch]), strict=True)]
@@ -93,6 +99,6 @@ def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:
-    """Return a progress bar of at most 80 columns, which process 0 draws if it has a terminal."""
+    """Return a progress bar of at most 80 columns; only process 0 draws it, on a terminal."""
     columns = min(get_terminal_size().columns, 80)
     return tqdm(**options, ncols=columns, leave=False, disable=None if is_first() else True)

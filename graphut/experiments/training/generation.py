@@ -24,7 +24,7 @@ _LABEL_WIDTH = 8  # columns
 
 @dataclass(frozen=True)
 class PonderedPart:
-    """The nodes of one part of a model for one text: names, steps and attention."""
+    """The nodes of the encoder or the decoder for one text: names, steps and attention."""
 
     name: str  # "encoder" or "decoder"
     label: str  # heading of the names in a table; empty for sentences, one per line
@@ -35,13 +35,13 @@ class PonderedPart:
 
     @property
     def ponder(self) -> Ponder:
-        """The record of all nodes, with the attention weights."""
+        """The steps and the attention weights of all nodes, as the model recorded them."""
         if self.recorded is None:
             raise ValueError("the answer was generated without get_attention=True")
         return self.recorded
 
     def table(self) -> str:
-        """Return the names and their steps, for the terminal."""
+        """Return a table of the names and their steps, for the terminal."""
         if self.label:
             return steps_table(self.label, self.names, self.steps)
         lines = [f"{n:6}  {text}" for text, n in zip(self.names, self.steps, strict=True)]
@@ -59,7 +59,7 @@ class Answer:
     note: str = ""  # last lines of the description
 
     def __str__(self) -> str:
-        """Return the steps of each part, and the note."""
+        """Return the table of steps of each part, and the note."""
         return "\n".join([*(part.table() for part in self.parts), *filter(None, [self.note])])
 
 
@@ -75,13 +75,13 @@ def decoder_part(
     steps: Sequence[int],
     ponder: Ponder | None,
 ) -> PonderedPart:
-    """Return the part of a decoder that writes these tokens."""
+    """Describe a decoder that writes these tokens, with the steps of each token."""
     written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
     return PonderedPart("decoder", label, written, fed, list(steps), ponder)
 
 
 class AttentionTable(NamedTuple):
-    """The attention weights of a part of a model, with the names of queries and keys."""
+    """The attention weights of an encoder or decoder, with the names of queries and keys."""
 
     title: str
     weights: Tensor  # (steps, heads, queries, keys)
@@ -90,7 +90,7 @@ class AttentionTable(NamedTuple):
 
 
 def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
-    """Yield the self-attention of each part, and its cross-attention to the first part."""
+    """Yield the self-attention of each part, and the cross-attention to the first part."""
     for part in parts:
         for title, record, keys in (
             (part.name, part.ponder.attention, part.reads),
@@ -103,7 +103,7 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 
 
 def padded(names: Sequence[str], nodes: int) -> list[str]:
-    """Return the given names, and a star for each extra node."""
+    """Return the names of tokens, and "*" for each further node; in all, `nodes` names."""
     return [*names, *["*"] * (nodes - len(names))]
 
 

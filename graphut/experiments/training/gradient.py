@@ -18,7 +18,9 @@ from graphut.models.base import AdaptiveModel
 
 
 class BatchGradient:
-    """Computes the gradient of a batch, which does not depend on its division into parts.
+    """Computes the gradient of a batch that is divided among processes, and into parts.
+
+    The result does not depend on the division.
 
     Losses and ponder costs are means over the labels and nodes of the whole batch. All processes
     have the same model and the whole batch; `DistributedDataParallel` exchanges gradients. Each
@@ -42,7 +44,10 @@ class BatchGradient:
     def add(
         self, batch: list[Any], ponder_weight: float, late_share: float = 1.0
     ) -> tuple[list[str], Tensor]:
-        """Accumulate the gradient of a batch; return the model's parts and the `update_numbers`."""
+        """Add the gradient of a batch to the weights' `.grad`.
+
+        Return the names of the model's parts, such as "encoder", and the `update_numbers`.
+        """
         counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
         parts = shard([batch[start :: self._parts] for start in range(self._parts)])
         used = [part for part in parts if part]

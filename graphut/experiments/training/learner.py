@@ -1,4 +1,4 @@
-"""Base classes of learners, which connect the tasks of one kind with training and commands."""
+"""Base classes of learners: how models of one kind learn and answer tasks of one kind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Outcome:
     def of(
         cls, logits: Tensor, labels: Tensor, label_smoothing: float, **ponders: Ponder
     ) -> Outcome:
-        """Return the loss and the number of correct logits `(N, classes)` for labels `(N,)`."""
+        """Return the outcome of a classifier with logits `(N, classes)` for labels `(N,)`."""
         return cls(
             loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
             right=(logits.argmax(-1) == labels).sum(),
@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of terms that each loss averages, and the nodes of each part."""
+        """Return the numbers of terms that the losses average, and of the nodes of each part."""
         learned = self.labels if self.learned is None else self.learned
         added = {name: number for name, (_, number) in {**self.added, **self.late}.items()}
         nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
@@ -82,7 +82,7 @@ class Outcome:
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """A base class: how a model learns the tasks of one kind, is evaluated, and answers."""
+    """A base class of learners, which train, evaluate and use the models for one kind of task."""
 
     task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
     model_kind: ClassVar[type[AdaptiveModel]]
@@ -103,7 +103,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, Any]:
-        """Return the values of the configuration's fields in `from_task`."""
+        """Return the values of the model configuration that depend on the task, by field."""
 
     @abstractmethod
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
@@ -111,11 +111,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
-        """Return the `Outcome.counts` of a batch without running the model."""
+        """Return what `Outcome.counts` is for a batch, without running the model."""
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return an evaluation with these metrics, by name or in the order of the meanings.
+        """Return an evaluation with these metrics, by name or in the order of `metric_meanings`.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
@@ -130,16 +130,17 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return further values for `rank_by`, `target_metric` and `summary`."""
+        """Return values computed from the metrics, for `rank_by`, `target_metric` and `summary`."""
         return {}
 
     @abstractmethod
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Evaluate a model; return also details for JSON, such as metrics by length.
+        """Evaluate a model on examples, with options that `evaluation_options` names.
 
-        `options` are named in `evaluation_options`. The data of the task is not needed.
+        Return the evaluation, and details for a JSON file, such as metrics by length. The files of
+        the task are not needed.
         """
 
     @abstractmethod
@@ -160,15 +161,15 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Return the greedy answers to examples, with the correct answers and the attention."""
+        """Return the answers to examples, with the correct answers and the attention weights."""
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
     ) -> list[Example]:
         """Read examples from a user's file, for a model with this configuration.
 
-        The data of the task is not needed. Raise `ValueError` if the examples cannot be read, or if
-        one is longer than the model allows.
+        The files of the task are not needed. Raise `ValueError` if the examples cannot be read, or
+        if one is longer than the model allows.
         """
         raise ValueError(f"{path}: {self.example}s cannot be read from a file")
 
@@ -194,7 +195,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
 
 class Reading(NamedTuple):
-    """The text that a model reads."""
+    """A text, divided into words or sentences, with their token ids."""
 
     names: list[str]  # words or sentences
     tokens: list[Any]  # their token ids
@@ -208,11 +209,11 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     @staticmethod
     @abstractmethod
     def inputs(example: Example, /) -> list[Any]:
-        """Return the input of the model for an example: token ids, or those of each sentence."""
+        """Return the input of the model for an example: token ids, or a list of sentences."""
 
     @abstractmethod
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
-        """Tokenize a user's text."""
+        """Divide a user's text into words or sentences, and encode them."""
 
     @abstractmethod
     def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:
@@ -222,10 +223,10 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     def likeliest(
         self, output: Any, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
-        """Return the likeliest answer in an output of the model, and its log-probability."""
+        """Return the likeliest answer in the output of a model, and its log-probability."""
 
     def answered(self, model: ModelT, examples: Sequence[Example]) -> list[tuple[Example, Any]]:
-        """Return each example with the prediction of a model, by the model's method `predict`."""
+        """Return each example with the prediction of the model for it."""
         likeliest: Any = model
         return answer_in_batches(
             lambda batch: likeliest.predict([*map(self.inputs, batch)]),
@@ -256,13 +257,13 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
             yield self._answer(model, vocabularies, self.parse(text, vocabularies))
 
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Return the answers to examples."""
+        """Return the answers to examples, with the correct answers and the attention weights."""
         readings = (self.reading(example, task) for example in examples)
         return [self._answer(model, task.vocabularies, *reading) for reading in readings]
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
-    """Return the number of nodes of sentences with these lengths, including extra nodes."""
+    """Return the number of nodes of sentences: the tokens, and extra nodes of the topology."""
     tokens = torch.tensor(lengths)
     return int((tokens + topology.extra_nodes(tokens)).sum())
 

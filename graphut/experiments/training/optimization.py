@@ -13,7 +13,7 @@ from graphut.experiments.training.config import TrainingConfig
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
-    """Return an AdamW (arXiv 1711.05101) or Adam (arXiv 1412.6980) optimizer."""
+    """Return the optimizer in `config`: AdamW (arXiv 1711.05101) or Adam (arXiv 1412.6980)."""
     kind, weights = AdamW if config.optimizer == "adamw" else Adam, list(parameters)
     return kind(
         weights,
@@ -24,7 +24,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -
 
 
 def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:
-    """Return a scheduler that applies `learning_rate_factor` over this number of updates."""
+    """Return a scheduler of the learning rate by `learning_rate_factor` for all `updates`."""
     return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
 
 
@@ -42,7 +42,7 @@ def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
 
 
 def late_share(done: float) -> float:
-    """Return the factor of late losses after the fraction `done` of all updates.
+    """Return the factor of the losses in `Outcome.late` after a fraction of all updates.
 
     It is 0 in the first 20% of the updates, and rises linearly to 1 at 50%.
 

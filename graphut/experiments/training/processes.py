@@ -69,7 +69,7 @@ def _number_from_environment(name: str, least: int, most: float = inf) -> int:
 
 
 def _join_store(own_rank: int, size: int) -> Any:
-    """Return the `Store` of torch in which the processes find each other."""
+    """Return the `torch.distributed.Store` by which the processes find each other."""
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
     joined: Future[Any] = Future()
 
@@ -123,12 +123,12 @@ def all_reduce_sum(tensor: Tensor) -> Tensor:
 
 
 def shard(items: list[T]) -> list[T]:
-    """Return the items of this process: with two processes, every other item."""
+    """Return the share of this process in a list: with two processes, every other item."""
     return items[rank() :: num_processes()]
 
 
 def all_gather(own: list[T]) -> list[T]:
-    """Return the results of all processes for items divided by `shard`, in the items' order."""
+    """Return the results of all processes for a list that `shard` divided, in its order."""
     if num_processes() == 1:
         return own
     parts: list[Any] = [None] * num_processes()

@@ -28,7 +28,7 @@ class PartTotals:
 
 @dataclass
 class Totals:
-    """Sums over the updates of an epoch."""
+    """The sums of losses, labels, steps and operations over the updates of an epoch."""
 
     updates: int = 0
     loss: float = 0.0
@@ -37,7 +37,7 @@ class Totals:
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
-        """Add the `update_numbers` of one update; `parts` names the parts of the model."""
+        """Add the result of `update_numbers` for one update; `parts` names the model's parts."""
         right, labels, *sums = map(int, numbers[1:])
         self.updates += 1
         self.loss += numbers[0]
@@ -92,7 +92,7 @@ class Totals:
 
 @torch.no_grad()
 def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
-    """Return the numbers of an update, or of a part of a batch, that `Totals` sums, in float64.
+    """Return the loss and counts of an update, which `Totals` sums, as a float64 tensor.
 
     The counts are exact, because they are below 2^53.
     """
@@ -110,7 +110,7 @@ IN_A_ROW = 3
 
 @dataclass
 class Progress:
-    """The progress of a run, and the best evaluation so far."""
+    """The number of epochs and updates that a run has done, and its best evaluation."""
 
     epoch: int = 0  # number of complete epochs
     batch: int = 0  # number of batches done in the current epoch
@@ -125,7 +125,7 @@ class Progress:
     ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
     def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
-        """Record the evaluation of an epoch; return whether its model is kept.
+        """Record the evaluation of an epoch; return whether to keep the model of this epoch.
 
         It is kept if no earlier model was better, or if `config` chooses the last one.
         """
@@ -157,7 +157,10 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Rebuild the progress from `metrics.jsonl`; `evaluation` is `Learner.evaluation`."""
+        """Rebuild the progress from the lines of `metrics.jsonl`.
+
+        `evaluation` is the method `Learner.evaluation`.
+        """
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
@@ -183,7 +186,10 @@ class Progress:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Rebuild the progress from `to_dict`; `evaluation` is `Learner.evaluation`."""
+        """Rebuild the progress from the result of `to_dict`.
+
+        `evaluation` is the method `Learner.evaluation`.
+        """
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])

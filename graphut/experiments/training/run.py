@@ -130,7 +130,7 @@ class Run:
         return run
 
     def write(self) -> Run:
-        """Write `run.json`, with the digests of the vocabularies, and return the run."""
+        """Write `run.json`; return the run with the checksums of its vocabularies."""
         digests: dict[str, str | None] = {
             name: digest or digest_of(_vocabulary_file(self.folder, name))
             for name, digest in self.vocabulary_digests.items()
@@ -153,7 +153,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """Return whether training has saved anything."""
+        """Return whether training has saved a checkpoint or metrics."""
         return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
 
     @property
@@ -225,7 +225,7 @@ def is_run(folder: str | Path) -> bool:
 
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options of older versions that have the only value that this version supports."""
+    """Return options without those of older versions whose only value is now the behaviour."""
     return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
 
 

@@ -32,7 +32,10 @@ LEARNERS: dict[type[Task], AnyLearner] = {
 
 
 def learner_of(task: Task | type[Task]) -> AnyLearner:
-    """Return the learner for the nearest base class of a task; raise `TypeError` without one."""
+    """Return the learner for a task, by its nearest base class with a learner.
+
+    Raise `TypeError` if no base class has a learner.
+    """
     kind = task if isinstance(task, type) else type(task)
     for base in kind.__mro__:
         if base in LEARNERS:

@@ -22,7 +22,7 @@ from graphut.nn.loop_state import FrontierRows
 
 @dataclass(frozen=True)
 class GraphBatch:
-    """A batch of graphs as their disjoint union."""
+    """The disjoint union of labelled graphs, as a batch."""
 
     layout: EdgeLayout
     nodes: Tensor  # (N,) kinds, or (N, F) features
@@ -68,7 +68,7 @@ class GraphBatch:
         return model(self.layout, self.nodes, positions=self.positions, **options)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
-        """Return `(N,)`: for each node the index in `asked` of itself, or of its graph; or -1."""
+        """Return `(N,)`: the index in `asked` of each node, or of its graph; -1 if not there."""
         graph = torch.repeat_interleave(self.layout.dst_lengths)
         answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
         answers[self.asked] = torch.arange(len(self.asked))
@@ -77,7 +77,7 @@ class GraphBatch:
     def judge(
         self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Return the cross-entropy of each answer in nats, and whether the answer is correct."""
+        """Return for each answer the cross-entropy `(A,)` in nats, and whether it is correct."""
         labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
         if model.config.answer_at != "edge":
             labels, logits = labels[asked], logits[asked]
@@ -110,7 +110,7 @@ class GraphBatch:
 
 
 class StepLosses(NamedTuple):
-    """Losses that read the states after every step; each is a scalar."""
+    """Scalar losses that are computed from the states after every step."""
 
     answers: Tensor  # of the answers, the mean over the steps that `step_loss` names
     halting: Tensor  # of the halting probabilities
@@ -128,12 +128,12 @@ def step_losses(
 
     The loss of the answers is a mean over the nodes with a label (or whose graph has one) and over
     steps. A node counts in each step while it is active. The sum over steps is divided by
-    `max_steps`, or, with `step_loss="second_half"`, only the second half of the steps counts. With
-    "weighted" (arXiv 2107.05407, Eq. 7), the weights of the states in the output replace this mean.
-    The auxiliary target counts in the same steps.
+    `max_steps`; with `step_loss="second_half"`, only the second half of the steps counts. With
+    `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the mean over steps is a sum with the weights
+    of the states in the output. The loss of the auxiliary target counts the same steps.
 
-    The halting probability learns to predict that the answer is correct now, or stays correct, as
-    `halting_target` says. No gradient flows through this target.
+    The halting probability learns to predict whether the answer is correct now, or stays correct:
+    `halting_target` chooses. No gradient flows through this target.
     """
     config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
     answer_of_node = answer_of_node.to(model.device)

@@ -31,9 +31,9 @@ Column = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GraphScores:
-    """Correctness and steps of each node, beside the steps that it needs.
+    """The correctness and the steps of each node of several graphs.
 
-    The answer for a graph is in the row of its first node.
+    The answer for a whole graph is in the row of its first node.
     """
 
     right: Column  # (N,) 1 for a correct answer, 0 for a wrong one, NaN without a label
@@ -66,7 +66,7 @@ class GraphScores:
         return cls(**values, graph=graph, groups=[group for part in parts for group in part.groups])
 
     def metrics(self) -> dict[str, Any]:
-        """Return the metrics of `GraphLearner`."""
+        """Return the metrics that `GraphLearner.metric_meanings` explains."""
         known = ~np.isnan(self.depth)
         depth, steps = self.depth[known], self.steps[known]
         varied = len(set(depth)) > 1 and len(set(steps)) > 1
@@ -82,7 +82,7 @@ class GraphScores:
 
     @property
     def asked(self) -> Column:
-        """Correctness, 1 or 0, of each node that has a label."""
+        """The correctness of each node that has a label: 1 or 0."""
         return self.right[~np.isnan(self.right)]
 
     def by_depth(self) -> list[dict[str, Any]]:
@@ -112,7 +112,10 @@ class GraphScores:
         ]
 
     def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
-        """Return the largest number of rounds and the share of quiescent graphs, if recorded."""
+        """Return the largest number of rounds, and the share of graphs that came to rest.
+
+        Return nothing if the model has no rounds. `graphs` is a mask.
+        """
         if self.rounds is None or self.quiescent is None:
             return {}
         quiescent = float(self.quiescent[graphs].mean())
@@ -126,7 +129,10 @@ class GraphScores:
 
 
 def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
-    """Run a model on graphs, from the smallest to the largest, and compare its answers."""
+    """Run a model on graphs, and compare its answers with the labels.
+
+    The scores are sorted by the size of the graphs.
+    """
     largest = max((len(graph.nodes) for graph in graphs), default=1)
     with until_quiescent(model, largest):
         found = score_batches(
@@ -143,10 +149,10 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
 
 @contextmanager
 def until_quiescent(model: UniversalGraphTransformer, nodes: int) -> Iterator[None]:
-    """Set `max_rounds` of the rule `EventDriven` to 4 per node and 100 more, in a `with` block.
+    """Allow `4 * nodes + 100` rounds to a model with the rule `EventDriven`, in a `with` block.
 
-    Large graphs need more rounds than the small graphs of the training. A rule that has a number
-    of rounds, and any other rule, stays.
+    Large graphs need more rounds than the small graphs of the training. A rule with a given number
+    of rounds, and any other rule, does not change.
     """
     rule = model.evaluation_rule
     if not isinstance(rule, EventDriven) or rule.max_rounds:
@@ -189,7 +195,7 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
 def needed_flops(ponder: Ponder, depth: Tensor) -> int:
     """Return the operations of a recurrence if each node stops after `depth + 1` steps.
 
-    A node that stops before the last one is projected to keys and values once more, as with
+    The state of a node that stops early is projected to keys and values once more, as with
     `halted="frozen"`.
     """
     steps, degrees = depth + 1, ponder.layouts[0].in_degrees.cpu()

@@ -1,4 +1,4 @@
-"""The learner of tasks whose answers are at the nodes, at the edges or for the whole of graphs."""
+"""The learner of tasks on graphs, which classify nodes, edges or whole graphs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
     def sizes(self, task: GraphTask) -> dict[str, Any]:
-        """Return the numbers of kinds, features and classes, and the place of the answers."""
+        """Return the numbers of kinds, features and classes, and what has labels."""
         return {
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
@@ -65,7 +65,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def outcome(
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
     ) -> Outcome:
-        """Return the losses of the answers, of halting and of states."""
+        """Run the model on graphs; return the losses of its answers, halting and states."""
         union, config = GraphBatch.of(batch, model.config.answer_at), model.config
         reads_steps = config.step_loss != "none" or config.halting_loss > 0
         reads_steps = reads_steps or config.change_penalty > 0 or config.depth_modulus > 0
@@ -137,7 +137,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def count_flops(
         self, model: UniversalGraphTransformer, examples: Sequence[LabelledGraph], batch_size: int
     ) -> dict[str, float]:
-        """Return nothing, because the details of an evaluation have the operations."""
+        """Return an empty dictionary: the details of an evaluation have the operations already."""
         return {}
 
     def answers(
@@ -150,7 +150,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def _answer(
         self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
     ) -> Answer:
-        """Describe the answers for one graph, with a name and the steps of each node."""
+        """Return the number of correct answers to a graph, with the steps of its nodes."""
         batch = GraphBatch.of([example], model.config.answer_at)
         has_attention = model.config.layer == "attention"
         with model.evaluating(), until_quiescent(model, len(example.nodes)):
@@ -175,7 +175,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
-        """Read the graphs in a file or folder; only nodes in `test_mask`, if any, are evaluated."""
+        """Read the graphs in a file or folder; if there is a `test_mask`, keep only its labels."""
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
         if not answers.symbols:
             raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")

@@ -17,7 +17,7 @@ from graphut.models.outputs import LMOutput
 
 
 class AgreementLearner(TextLearner):
-    """The learner of agreement: compare the probabilities of both forms of a final verb."""
+    """The learner of agreement, which compares the probabilities of two forms of a last verb."""
 
     task_kind = Agreement
     most_shown = None
@@ -36,11 +36,11 @@ class AgreementLearner(TextLearner):
     )
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return the tokens of singular and plural."""
+        """Return the token ids of a verb in the singular and in the plural."""
         return vocabulary.encode([SINGULAR, PLURAL])
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Compare the logits of the two forms."""
+        """Return the metrics: the accuracy of the likelier form, surprisal and steps."""
         forms = self.candidates(vocabulary)
         correct: dict[int, list[bool]] = {}
         for score in scores:
@@ -57,7 +57,7 @@ class AgreementLearner(TextLearner):
         }
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the likelier form of the verb, and the correct one."""
+        """Return the likelier form of the verb, the correct form, and whether they are equal."""
         forms, correct = [*self.candidates(vocabulary)], int(output.labels[-1])
         logits = output.logits[-1, forms]
         likelier = forms[int(logits.argmax())]
@@ -66,7 +66,7 @@ class AgreementLearner(TextLearner):
 
 
 class LambadaLearner(TextLearner):
-    """The learner of LAMBADA: predict the last word of each passage."""
+    """The learner of LAMBADA, which predicts the last word of each passage."""
 
     task_kind = Lambada
     most_shown = None
@@ -89,7 +89,7 @@ class LambadaLearner(TextLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the two surprisals as log-probability and as perplexity."""
+        """Return the surprisals of last words and of all words in other forms."""
         nats = metrics["word_nats"]
         last = {"word_log_probability": -nats, "word_perplexity": exp(nats)}
         return {**TextLearner.derived(metrics), **last}
@@ -109,7 +109,7 @@ class LambadaLearner(TextLearner):
         }
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the likeliest last word, and the correct one."""
+        """Return the likeliest last word, the correct word, and whether they are equal."""
         last = [int(output.logits[-1].argmax()), int(output.labels[-1])]
         answer, correct = vocabulary.readable(last)
         return answer, correct, answer == correct != UNKNOWN

@@ -38,7 +38,7 @@ Answered = tuple[Pair, Generation]
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
-    """The learner of pairs with an encoder and a decoder, evaluated by decoding."""
+    """The learner of sequence pairs, whose model has an encoder and a decoder."""
 
     task_kind = PairTask
     model_kind = UniversalTransformer
@@ -69,7 +69,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def outcome(
         self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the target tokens, with teacher forcing."""
+        """Run the model on a batch with teacher forcing; return the loss of the target tokens."""
         graph = model.sentence_graph(*zip(*batch, strict=True))
         return graph_outcome(model, graph, label_smoothing)
 
@@ -91,7 +91,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Decode the sources, and compare with the targets; the details are metrics by length.
+        """Decode the sources, and compare the outputs with the targets; details are by length.
 
         If the vocabulary has brackets, the details also contain metrics by the nesting depth and by
         the first operator of the source.
@@ -130,7 +130,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def answers(
         self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
     ) -> list[Answer]:
-        """Return the outputs for the sources of pairs."""
+        """Return the outputs for the sources of pairs, and compare them with the targets."""
         sources, targets = zip(*examples, strict=True)
         longest = min(max(map(len, targets)) + _LONGER, model.config.max_length)
         results = model.generate(sources, max_length=longest, get_attention=True)
@@ -171,7 +171,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
 def graph_outcome(
     model: UniversalTransformer, graph: DGLGraph, label_smoothing: float = 0.0
 ) -> Outcome:
-    """Return the outcome of a model on a `sentence_graph` with targets."""
+    """Run a model on a `sentence_graph` with targets, and return the losses."""
     output = model(graph)
     [labels] = upload([target_labels(graph)], output.logits.device)
     logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
@@ -197,7 +197,7 @@ def decode(
 
 
 def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
-    """Return the accuracies and the mean steps."""
+    """Return the metrics of outputs, which `PairLearner.metric_meanings` explains."""
     correct = [result.tokens == target for (_, target), result in answered]
     tokens = sum(sum(map(eq, [*r.tokens, EOS], [*target, EOS])) for (_, target), r in answered)
     return {
@@ -211,9 +211,9 @@ def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
 def by_number(
     answered: Sequence[Answered], number_of: Callable[[Pair], int]
 ) -> list[dict[str, Any]]:
-    """Return the metrics for ranges of a number that each pair has, such as its length.
+    """Return rows of metrics for the ranges of a number, such as the length of a pair.
 
-    The ranges are 1, 2, 5, 10, 20, 50, ... wide: the smallest width that gives at most 20 of them.
+    The width of the ranges is the smallest of 1, 2, 5, 10, 20, 50, ... with at most 20 ranges.
     A row contains the smallest and the largest number in its range. Empty ranges have no row.
     """
     numbers = [number_of(pair) for pair, _ in answered]

@@ -55,7 +55,10 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     def outcome(
         self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the answerable passages; smoothing is over the words of a passage."""
+        """Return the mean loss of the passages that contain their answer.
+
+        Label smoothing spreads probability over the words of the passage.
+        """
         output = model([*map(self.inputs, batch)])
         answers = torch.tensor([passage.answer for passage in batch], device=model.device)
         log_likely = log_probability(output, answers)
@@ -73,7 +76,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         )
 
     def counts(self, model: UniversalTransformerPointer, batch: list[Passage]) -> dict[str, int]:
-        """Count the answerable passages, and the nodes, which are words."""
+        """Count the passages that contain their answer, and the nodes, which are words."""
         lengths = [len(passage.context) for passage in batch]
         answerable = sum(passage.answer in passage.context for passage in batch)
         return {"loss": answerable, "encoder": count_nodes(model.topology, lengths)}
@@ -85,7 +88,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         examples: Sequence[Passage],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer the passages; there are no details."""
+        """Answer the passages, and return the metrics; there are no details."""
         return self.evaluation(**passage_metrics(self.answered(model, examples))), {}
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
@@ -95,7 +98,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
 
     def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:
-        """Return the words of a passage, and the next word."""
+        """Return the words of a passage, and the word that follows it."""
         *words, answer = task.vocabulary.readable([*example.context, example.answer])
         return Reading(words, example.context), answer
 
@@ -108,7 +111,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 
 
 def passage_metrics(answered: Sequence[tuple[Passage, PointerPrediction]]) -> dict[str, float]:
-    """Return the metrics of predictions for passages."""
+    """Return the metrics of predictions, which `PassageLearner.metric_meanings` explains."""
     correct, logs = [], []  # of the answerable passages
     for (words, answer), found in answered:
         if answer in words:

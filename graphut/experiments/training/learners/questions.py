@@ -1,4 +1,4 @@
-"""The learner of questions about facts, which classifies the answer."""
+"""The learner of questions about facts, whose model classifies the answer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the error, the geometric mean of probabilities, and the number of failures."""
+        """Return the error, the geometric mean of probabilities, and a phrase on failed groups."""
         groups, failed = metrics["groups"], metrics["failed"]
         return {
             "error": 1 - metrics["accuracy"],
@@ -64,11 +64,11 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def inputs(example: Question, /) -> list[list[int]]:
-        """Return the facts, and then the question."""
+        """Return the token ids of each fact, and then of the question."""
         return [*example.facts, example.question]
 
     def sizes(self, task: QuestionTask) -> dict[str, int]:
-        """Return the sizes of the vocabularies, and the words of the longest sentence."""
+        """Return the sizes of the vocabularies, and the number of words of the longest sentence."""
         documents = map(self.inputs, chain(task.train(0, 0), task.validation, task.test))
         return {
             "vocab_size": len(task.vocabulary),
@@ -79,7 +79,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the answers, plus `step_loss_weight` times the loss of each step.
+        """Return the loss of the answers, plus `step_loss_weight` times the loss of all steps.
 
         The loss of the steps is a sum over the active steps of a question, divided by `max_steps`.
         """
@@ -110,7 +110,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         examples: Sequence[Question],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer the questions; the details are by group and by the number of supporting facts."""
+        """Answer the questions; details are by group and by the number of supporting facts."""
         answered = self.answered(model, examples)
         return self.evaluation(**question_metrics(answered)), {
             "by_group": rows_by(answered, "group", lambda q: q.group),
@@ -161,7 +161,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
 
 def question_metrics(answered: Sequence[Answered]) -> dict[str, Any]:
-    """Return the metrics of predictions; the accuracy is a mean over groups."""
+    """Return the metrics of predictions, which `QuestionLearner.metric_meanings` explains."""
     groups = grouped(answered, (question.group for question, _ in answered)).values()
     correct = [fmean(found.label == question.answer for question, found in own) for own in groups]
     return {
@@ -178,7 +178,7 @@ def question_metrics(answered: Sequence[Answered]) -> dict[str, Any]:
 def rows_by(
     answered: Sequence[Answered], name: str, key: Callable[[Question], K]
 ) -> list[dict[str, Any]]:
-    """Return error and steps for each value of a key, whose column has this name."""
+    """Return a row with error and steps for each value of a key, which is in column `name`."""
     groups = grouped(answered, (key(question) for question, _ in answered))
     return [
         {name: value, "questions": len(own), "error": _error(own), **_steps(own)}
@@ -191,7 +191,7 @@ def _error(answered: Sequence[Answered]) -> float:
 
 
 def _steps(answered: Sequence[Answered]) -> dict[str, float]:
-    """Return the mean over all sentences (the ponder time of arXiv 1807.03819) and questions."""
+    """Return the mean steps of all sentences (as in arXiv 1807.03819), and of the questions."""
     return {
         "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
         "question_steps": fmean(found.steps[-1] for _, found in answered),

@@ -31,7 +31,7 @@ _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
 
 class TextScore(NamedTuple):
-    """The scores of a model on N tokens: all tokens of a text except its context."""
+    """The scores of a model for the N tokens of a text that follow its context."""
 
     text: Text
     nats: Tensor  # (N,) float64: surprisal of each token
@@ -77,7 +77,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of all tokens."""
+        """Run the model on texts, and return the loss of all tokens."""
         output = model([text.tokens for text in batch], ends=False)
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
@@ -87,11 +87,11 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return the tokens that `metrics` compares as possible last tokens of a text."""
+        """Return the token ids that `metrics` compares as possible last tokens of a text."""
         return ()
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Return the metrics of these scores."""
+        """Return the metrics that `metric_meanings` explains, from the scores of texts."""
         return token_metrics(scores)
 
     def evaluate_in_detail(
@@ -101,7 +101,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Score all tokens; the details are steps by surprisal, and metrics by group."""
+        """Score all tokens of texts; details are steps by surprisal, and metrics by group."""
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
         forms = TextLearner.derived(token_metrics(scores))
@@ -139,7 +139,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def answers(
         self, model: UniversalTransformerLM, task: Any, examples: Sequence[Text]
     ) -> list[Answer]:
-        """Return the predictions for texts, or for the first `most_shown` tokens of texts."""
+        """Return the predictions for the first `most_shown` tokens of each text."""
         return [self._answer(model, task.vocabulary, example) for example in examples]
 
     @torch.no_grad()
@@ -163,7 +163,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
     ) -> list[Text]:
-        """Read the texts in a file, as the task does."""
+        """Read the texts in a user's file by `TextTask.read`."""
         return task.read(path, vocabularies["text"])
 
 
@@ -193,18 +193,18 @@ def score_texts(
 
 
 def joined(scores: TextScores, name: str) -> Tensor:
-    """Return a column of scores for the tokens of all texts."""
+    """Return one field of the scores, such as "nats", for the tokens of all texts."""
     return torch.cat([getattr(score, name) for score in scores])
 
 
 def token_metrics(scores: TextScores) -> dict[str, float]:
-    """Return the means over all tokens."""
+    """Return the mean surprisal, accuracy and steps over the tokens of all texts."""
     names = {"nats": "nats", "accuracy": "correct", "steps": "steps"}
     return {metric: float(joined(scores, name).double().mean()) for metric, name in names.items()}
 
 
 def by_surprisal(nats: Tensor, steps: Tensor) -> list[dict[str, Any]]:
-    """Return the mean steps for ten equal parts of the tokens, sorted by surprisal."""
+    """Sort tokens by surprisal, and return the mean steps of each tenth."""
     return [
         {
             "from": float(nats[part[0]]),
