@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from inspect import getdoc
 
 
@@ -31,11 +30,3 @@ def meaning_of(kind: type) -> str:
 def flag(name: str) -> str:
     """Return the command-line option of a dataclass field: `--batch-size` for `batch_size`."""
     return "--" + name.replace("_", "-")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a suggestion for an unknown word, or an empty text if no known word is similar."""
-    from difflib import get_close_matches  # only needed for errors
-
-    close = get_close_matches(word, [*known], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

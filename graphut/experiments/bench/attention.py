@@ -88,11 +88,7 @@ def fastest_backend(rows: Sequence[Row]) -> str | None:
 def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
-    """Prepare an implementation and compare its result with the expected one.
-
-    Return its function for the timing, or `None` if it is wrong or cannot run, and the cells of its
-    row: the error, or a note with the reason.
-    """
+    """Return the function to time, or `None` if it is wrong, and its error or a note."""
     try:
         run, unpad = prepare(workload)
         error = largest_error(unpad(run()), expected)

@@ -119,10 +119,7 @@ def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
 
 
 def prepare_flex(workload: AttentionWorkload) -> Prepared:
-    """Return a call of `flex_attention` on all sentences in one row.
-
-    It skips blocks of rows and columns without edges.
-    """
+    """Return a call of `flex_attention` on all sentences in one row, by blocks with edges."""
     if workload.device.type != "cuda":
         raise UnavailableError("flex_attention has no backward on the CPU")
     try:

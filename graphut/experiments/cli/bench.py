@@ -23,7 +23,6 @@ from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.run_options import pick_device
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows, check_table
-from graphut.experiments.wording import did_you_mean
 
 
 def main(arguments: Namespace) -> int:
@@ -62,9 +61,8 @@ def _attention(
     known = {"backends": attention.backend_names(), "others": [*PEERS]}
     for name, names in known.items():
         for unknown in {*(how[name] or ())}.difference(names):
-            advice = f"{did_you_mean(unknown, names)}; choose from {', '.join(names)}"
             option = "--peers" if name == "others" else "--backends"
-            raise ValueError(f"{option}: unknown {unknown!r}{advice}")
+            raise ValueError(f"{option}: unknown {unknown!r}; choose from {', '.join(names)}")
     shape = f"{sentences}x{lengths}" if nodes is None else f"1x{nodes}"
     workload = AttentionWorkload(spec=topology, shape=shape, **options)
     rows = attention.bench_attention(workload, **how)

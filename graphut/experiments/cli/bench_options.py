@@ -10,11 +10,7 @@ from graphut.experiments.cli.options import Parser, add_device
 
 
 def read_bench_options(argv: Sequence[str]) -> Namespace:
-    """Parse the options of `graphut bench`.
-
-    The result also has the name of the benchmark as `what`, and as `command` the command line
-    without `--results`.
-    """
+    """Parse the options; add the benchmark as `what` and the command line as `command`."""
     parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
     for name, (add_benchmark, help) in _BENCHMARKS.items():

@@ -53,7 +53,9 @@ def main(argv: Sequence[str]) -> int:
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])
     if "max_steps" in changed:
-        set_max_steps(model, changed["max_steps"])
+        model.max_steps = changed["max_steps"]
+        if isinstance(rule := model.evaluation_rule, EventDriven):
+            model.evaluation_rule = replace(rule, max_rounds=changed["max_steps"])
     if data is None:
         sets: Mapping[str, Sequence[Any]] = run.task().test_sets
         if name is not None and name not in sets:
@@ -66,13 +68,6 @@ def main(argv: Sequence[str]) -> int:
     for label, examples in sets.items():
         evaluate_set(run, model, label, examples, options, changed, digest=digest, files=files)
     return 0
-
-
-def set_max_steps(model: AdaptiveModel, steps: int) -> None:
-    """Set the largest number of steps of a node; with `EventDriven`, of rounds."""
-    model.max_steps = steps
-    if isinstance(rule := model.evaluation_rule, EventDriven):
-        model.evaluation_rule = replace(rule, max_rounds=steps)
 
 
 def evaluate_set(

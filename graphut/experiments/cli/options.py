@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from argparse import (
     SUPPRESS,
-    Action,
-    ArgumentError,
     ArgumentParser,
     BooleanOptionalAction,
     _ActionsContainer,
     _SubParsersAction,
 )
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphut.experiments.wording import did_you_mean, flag
+from graphut.experiments.wording import flag
 
 T = TypeVar("T")
 
@@ -25,8 +23,7 @@ T = TypeVar("T")
 class Parser(ArgumentParser):
     """An `ArgumentParser` with errors of one line, and without abbreviated options.
 
-    Options may be mixed with the positional arguments, unless the parser has subcommands. An error
-    about an unknown option or choice suggests a similar known one.
+    Options may be mixed with the positional arguments, unless the parser has subcommands.
     """
 
     def __init__(self, **options: object) -> None:
@@ -41,27 +38,8 @@ class Parser(ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; exit with status 2 if it has unknown arguments."""
         has_commands = any(isinstance(action, _SubParsersAction) for action in self._actions)
-        parse = self.parse_known_args if has_commands else self.parse_known_intermixed_args
-        found, unknown = parse(args, namespace)
-        if unknown:
-            advice = did_you_mean(unknown[0].partition("=")[0], self.options())
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
-        return found
-
-    def options(self) -> Iterator[str]:
-        """Yield the options of the parser and of its subcommands, such as "--epochs"."""
-        for action in self._actions:
-            yield from action.option_strings
-            if isinstance(action, _SubParsersAction):
-                for parser in action.choices.values():
-                    yield from parser.options()
-
-    def _check_value(self, action: Action, value: Any) -> None:
-        known = action.choices
-        advice = "" if known is None or value in known else did_you_mean(value, map(str, known))
-        if advice:
-            raise ArgumentError(action, f"invalid choice: {value!r}{advice}")
-        super()._check_value(action, value)
+        parse = super().parse_args if has_commands else self.parse_intermixed_args
+        return parse(args, namespace)
 
 
 def add_device(parser: ArgumentParser) -> None:

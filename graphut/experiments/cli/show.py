@@ -67,7 +67,9 @@ def main(argv: Sequence[str]) -> int:
     [answer] = run.learner.generate(model, run.vocabularies, [text], chosen, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)
     if animated:
-        _animate(parts[-1], out)
+        ponder = parts[-1].ponder
+        names = padded(parts[-1].names, len(ponder.steps))
+        _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)
     else:
         pictures = [] if what == "attention" else [*map(_ponder_picture, parts)]
         if what != "ponder":
@@ -94,25 +96,13 @@ def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated:
         figure = draw_frontier(graph, active, names=names, places=place_nodes(graph))
         save_figure(figure, out)
     else:
-        save_figure(_draw_sizes(ponder.frontier_sizes.tolist()), out)
+        figure = new_figure(5.0, 3.0)
+        axes, sizes = figure.add_subplot(), ponder.frontier_sizes.tolist()
+        axes.plot(range(1, len(sizes) + 1), sizes, color=BLUE)
+        axes.set(xlabel="step", ylabel="active nodes")
+        save_figure(figure, out)
     print(f"{out}: {answer.text}")
     return 0
-
-
-def _draw_sizes(sizes: Sequence[int]) -> Figure:
-    """Draw the number of active nodes in each step."""
-    figure = new_figure(5.0, 3.0)
-    axes = figure.add_subplot()
-    axes.plot(range(1, len(sizes) + 1), sizes, color=BLUE)
-    axes.set(xlabel="step", ylabel="active nodes")
-    return figure
-
-
-def _animate(part: PonderedPart, out: str) -> None:
-    ponder = part.ponder
-    assert ponder.attention is not None
-    names = padded(part.names, len(ponder.steps))
-    _save(animate_frontier(ponder.attention.layout, ponder.steps, names=names), out)
 
 
 def _save(animation: FuncAnimation, out: str) -> None:

@@ -144,10 +144,7 @@ def _fit(
     *,
     resume: bool,
 ) -> bool:
-    """Train, and return whether the run has ended.
-
-    A new run that fails before its first update is removed.
-    """
+    """Train, and return whether the run has ended; remove a new run that fails at once."""
     trainer = None
     try:
         model = run.model().to(device)

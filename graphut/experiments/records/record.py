@@ -253,10 +253,7 @@ def _eval_command(options: Mapping[str, Any]) -> str:
 
 
 def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
-    """Return the contents of an evaluation file; missing metrics are `None`.
-
-    Raise `ValueError` if a field has a wrong type.
-    """
+    """Return an evaluation with `None` for missing metrics; check the types of its fields."""
     evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
     for name, kind in (("set", str), ("examples", int), ("options", dict)):
         value = evaluation.get(name)

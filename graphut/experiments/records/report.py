@@ -131,10 +131,7 @@ def _curves(run: Run) -> _Picture:
 
 @torch.no_grad()
 def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Table]:
-    """Yield tables of the shares of nodes by number of steps, and of mean steps by position.
-
-    There are two tables for each part of the model, such as the encoder.
-    """
+    """Yield the shares of nodes by number of steps, and the mean steps by position, as tables."""
     by_steps = "where nodes halt"
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with model.evaluating():
@@ -156,11 +153,7 @@ def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
 def _examples(
     run: Run, task: Task, model: AdaptiveModel, count: int
 ) -> tuple[list[_Example], Counter[bool | None]]:
-    """Answer `count` test examples; return some of them, and the numbers of correct and wrong ones.
-
-    The shortest, the median and the longest example are returned, both of the correct and of the
-    wrong answers.
-    """
+    """Answer `count` test examples; return a few of them, and the numbers of right and wrong."""
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
         answers = run.learner.answers(model, task, [task.test[index] for index in batch])

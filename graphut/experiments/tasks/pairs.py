@@ -168,10 +168,7 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
 
 
 def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
-    """Divide pairs into remaining and held-out ones, by the hash of their source.
-
-    At most `limit` sources are held out. Each symbol occurs in the remaining pairs.
-    """
+    """Return remaining and held-out pairs; each symbol occurs in the remaining ones."""
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
         groups.setdefault(line.source, []).append(line)

@@ -68,10 +68,7 @@ def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
 
 
 def _search(places: list[int], empty: int) -> Iterator[list[int]]:
-    """Yield the solutions of a puzzle that `_start` describes.
-
-    Cells with a single possible digit are filled first; then the digits of another cell are tried.
-    """
+    """Yield solutions: fill cells with one possible digit, then try the digits of another cell."""
     while True:
         one = two = three = 0  # cells with at least one, two and three candidates
         for place in places:

@@ -28,10 +28,7 @@ class Evaluation:
     summary: str  # one line of text
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
-        """Return a tuple that is greater for the better of two evaluations.
-
-        `choice` is a value of `TrainingConfig.choose_by`.
-        """
+        """Return a tuple, greater for a better evaluation; `choice` is as in `TrainingConfig`."""
         return (self["log_probability"],) if choice == "log_probability" else self.rank
 
     def __getitem__(self, name: str) -> Any:

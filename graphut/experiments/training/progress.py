@@ -157,10 +157,7 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Rebuild the progress from the lines of `metrics.jsonl`.
-
-        `evaluation` is the method `Learner.evaluation`.
-        """
+        """Rebuild the progress from `metrics.jsonl`; `evaluation` is the method of a `Learner`."""
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
@@ -186,10 +183,7 @@ class Progress:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Rebuild the progress from the result of `to_dict`.
-
-        `evaluation` is the method `Learner.evaluation`.
-        """
+        """Rebuild the progress from `to_dict()`; `evaluation` is the method of a `Learner`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])

@@ -71,7 +71,7 @@ class FolderLock:
         self._lock.release()
 
     def check(self) -> None:
-        """Raise `BlockingIOError` if the lock file is gone, so that others could lock the folder."""
+        """Raise `BlockingIOError` if the lock file is gone: others could lock the folder."""
         try:
             held = os.path.samestat(self._path.stat(), self._locked)
         except FileNotFoundError:

@@ -115,7 +115,7 @@ def test_bench_attention_remembers_nothing_wrong(
         ("attention --nodes 3 --repeats 0", "--repeats must be at least 1, got 0"),
         ("attention --nodes 3 --results no/where/x", "cannot write no/where/x"),
         ("attention --nodes 3 --backends dense", "--backends: unknown 'dense'; choose from "),
-        ("attention --nodes 3 --peers pad", "--peers: unknown 'pad'; did you mean 'padded'?"),
+        ("attention --nodes 3 --peers pad", "--peers: unknown 'pad'; choose from pyg, padded"),
         ("model --shape 2x3 --heads 3", "do not divide into 3 heads"),
         ("model --shape 2x3 --topology star", "star has nodes that are not tokens"),
         ("scaling --nodes 9", "a slope needs two different positive numbers of tokens"),
