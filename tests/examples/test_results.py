@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.cli.train_options import read_options
+from graphut.experiments.cli.train import read_options
 
 pytest.importorskip("pandas")
 RESULTS = Path(__file__).parents[2] / "examples" / "results"

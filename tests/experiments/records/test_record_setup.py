@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
-from graphut.experiments.cli.train_options import read_options
+from graphut.experiments.cli.train import read_options
 from graphut.experiments.records.record import Setup, option_words, without_folders
 from graphut.experiments.tasks import TASK_PRESETS, preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
