@@ -1,19 +1,21 @@
-"""The frontier of nodes that halt for good, on a GPU."""
+"""The frontier of nodes that halt for good, on a GPU, where only the device counts the nodes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from graphut.nn.context import GraphContext
-from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.frontier import ActiveRows, HaltingFrontier, HaltSplit
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.context import DeviceContext, existing
-from graphut.nn.gpu.device_rows import DeviceRows
 from graphut.nn.loop_state import LoopOutput, LoopSettings, LoopState
+from graphut.nn.noise import Noise
 from graphut.nn.rules.act import ACT
+from graphut.nn.transition import PositionwiseTransition, Transition
 
 if TYPE_CHECKING:
     from graphut.nn.gpu.fused_act import FusedRows
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 def gpu_frontier(state: LoopState) -> HaltingFrontier:
     """Return a frontier that does not wait for the number of active nodes.
 
-    The checks of the run are `AsyncFiniteChecks`, and attention takes counts that only the device
-    knows.
+    The checks of the run must be `AsyncFiniteChecks`, and attention must take counts.
     """
     settings, checks = state.settings, state.checks
     assert isinstance(checks, AsyncFiniteChecks)
@@ -38,8 +39,107 @@ def gpu_frontier(state: LoopState) -> HaltingFrontier:
     return FusedFrontier(state, fused)
 
 
+def is_fusable(settings: LoopSettings) -> bool:
+    """Return whether `FusedRows` supports the settings of a recurrence."""
+    noisy = any(kind.on == "every_step" for kind in settings.noise)
+    return type(settings.rule) is ACT and settings.rule.weighting == "sum" and not noisy
+
+
+class DeviceRows(ActiveRows):
+    """Packed rows of the active nodes, followed by padding rows.
+
+    Padding rows have the id `N_src`, which no node has and no edge names. They hold finite numbers,
+    and no result depends on them. The frontier only shrinks, so the count of an earlier step, which
+    `checks` has copied to the host meanwhile, is an upper bound of the number of active nodes.
+    """
+
+    nodes: Tensor  # (A,) ids of active nodes, sorted, and then `N_src`
+    count: Tensor  # number of active nodes, on the device
+
+    def __init__(
+        self,
+        feat: Tensor,
+        encodings: Tensor | None,
+        num_dst: int,
+        checks: AsyncFiniteChecks,
+        noise: Noise | None = None,
+    ) -> None:
+        self._missing = feat.shape[0]
+        self._checks = checks
+        self.count = torch.full((), num_dst, device=feat.device)
+        encodings = None if encodings is None else _padded(encodings)
+        super().__init__(_padded(feat), encodings, num_dst, noise)
+
+    @property
+    def existing_nodes(self) -> Tensor:
+        """Ids of the active nodes; padding rows get an arbitrary valid id."""
+        return existing(self.nodes, self._missing)
+
+    def all_states(self, num_src: int) -> Tensor:
+        """Return the rows of all nodes, and one padding row."""
+        return super().all_states(num_src + 1)
+
+    def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
+        """Store the new states of the frontier's rows, and remove the rows that halt."""
+        active = self.nodes < self._missing
+        halting_nodes = self.nodes.masked_fill(~(active & halts), self._missing)
+        order, self.count = active_first(active & ~halts)
+        self.num_active = self._checks.bound(self.count)
+        rows = order[: self.num_active]
+        self._advance(states, rows)
+        row = torch.arange(len(rows), device=rows.device)
+        self.nodes = self.nodes.masked_fill(row >= self.count, self._missing)
+        return HaltSplit(halting_nodes, None, rows)
+
+
+def existing(nodes: Tensor, size: int) -> Tensor:
+    """Map the ids of padding rows to valid ids below `size`, spread out to avoid contention.
+
+    Examples
+    --------
+    >>> existing(torch.tensor([2, 4, 9, 9]), 5)
+    tensor([2, 4, 2, 3])
+    """
+    return torch.where(nodes < size, nodes, torch.arange(len(nodes), device=nodes.device))
+
+
+def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the row numbers of a mask with the True rows first, and the number of True rows."""
+    row = torch.arange(len(active), device=active.device)
+    ahead = active.cumsum(0)
+    count = ahead[-1]
+    target = torch.where(active, ahead - 1, count + row - ahead)
+    return torch.empty_like(row).scatter_(0, target, row), count
+
+
+def _padded(rows: Tensor) -> Tensor:
+    return pad(rows, (0, 0, 0, 1))
+
+
+class DeviceContext(GraphContext):
+    """A `GraphContext` for the padding rows of `DeviceRows`, which have a row in each table.
+
+    Layers with hooks, sampled blocks, edge biases and edge features are not supported.
+    """
+
+    def _table(self) -> Tensor:
+        assert self.key_value is not None
+        return self.key_value[: self.num_src]
+
+    def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
+        """Apply the transition to packed rows `(A, d)`."""
+        if isinstance(transition, PositionwiseTransition):
+            return transition(self.layout, rows)
+        assert self.frontier is not None
+        if self.combined is None:
+            self.combined = rows.new_zeros(self.num_dst + 1, rows.shape[1])
+        self.combined = self.combined.index_copy(0, self.frontier, rows)
+        nodes = existing(self.frontier, self.num_dst)
+        return transition(self.layout, self.combined[: self.num_dst], frontier=nodes)
+
+
 class DeviceFrontier(HaltingFrontier):
-    """A frontier that ends with rows of no node, as in `DeviceRows`."""
+    """A frontier of `DeviceRows`."""
 
     rows: DeviceRows
     context: DeviceContext
@@ -69,12 +169,6 @@ class DeviceFrontier(HaltingFrontier):
         return super().refresh_keys_and_values(t)
 
 
-def is_fusable(settings: LoopSettings) -> bool:
-    """Return whether `FusedRows` can end the steps."""
-    noisy = any(kind.on == "every_step" for kind in settings.noise)
-    return type(settings.rule) is ACT and settings.rule.weighting == "sum" and not noisy
-
-
 class FusedFrontier(DeviceFrontier):
     """A frontier whose steps end in Triton kernels."""
 
@@ -86,5 +180,4 @@ class FusedFrontier(DeviceFrontier):
 
     def result(self) -> LoopOutput:
         """Return the results of all nodes."""
-        out, steps, remainder, cost = self.rows.result()
-        return LoopOutput(out, steps, remainder, cost)
+        return LoopOutput(*self.rows.result())

@@ -13,7 +13,7 @@ from graphut.nn.attention import is_hooked, is_plain_linear
 from graphut.nn.checks import check_probability_shape
 from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.device_rows import DeviceRows
+from graphut.nn.gpu.frontier import DeviceRows
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.rules.act import ACT
 

@@ -1,11 +1,378 @@
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import product
+from typing import Any
 
-from graphut.nn import ACT, AdaptiveRecurrence, HaltingRule, HaltingUnit, InputNoise, PonderNet
-from graphut.nn.gpu.frontier import is_fusable
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from graphut._dgl import dgl
+from graphut.attention import EdgeLayout, edge_attention
+from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting, dense_recurrence
+from graphut.nn.gpu import async_checks
+from graphut.nn.gpu.async_checks import AsyncHostCopy
+from graphut.nn.gpu.frontier import DeviceContext, active_first, is_fusable
+from graphut.nn.noise import PLACES
 from graphut.nn.recurrence import loop_settings
-from tests.nn.cases import build_case
+from graphut.topology import Complete
+from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
+from tests.nn.cases import FEATS, MODES, RULES, SCHEDULES, Case, build_case, engine
+
+SHRINKING = {**MODES, "halted": ("copied", "frozen", "stale")}
+LAGS = (1, 2, 9)
+
+
+def sliced(
+    layout: EdgeLayout,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    frontier: Tensor,
+    dropout: float,
+) -> Tensor:
+    """Do as the kernels do, by a look at the ids."""
+    true = int((frontier < layout.num_dst).sum())
+    rows = {"frontier": frontier[:true], "dropout": dropout, "seed": 3}
+    out = edge_attention(
+        layout, query[:true], key, value, **rows, backend="dense", allow_zero_in_degree=True
+    )
+    return pad(out, (0, 0, 0, 0, 0, len(query) - true))
+
+
+@pytest.fixture
+def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recurrence runs without the host's count of rows; attention alone looks at it."""
+    monkeypatch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
+    monkeypatch.setattr("graphut.nn.attention.counted_attention", sliced)
+
+
+class Slow(async_checks.AsyncHostCopy):
+    """Arrives when `lag` others have been sent after it."""
+
+    lag = 0
+    sent = 0
+
+    def __init__(self, value: Tensor) -> None:
+        super().__init__(value)
+        Slow.sent += 1
+        self.number = Slow.sent
+
+    def arrived(self) -> bool:
+        return Slow.sent - self.number >= self.lag
+
+
+@pytest.fixture(autouse=True)
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_checks, "LAG", async_checks.LAG)  # which `check` sets
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", Slow)
+    monkeypatch.setattr(Slow, "lag", 0)
+
+
+def check(case: Case, lag: int = 1, tolerance: float = 1e-10) -> Tensor:
+    """Hold the engine against the oracle; return the number of steps of each node."""
+    async_checks.LAG = lag
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence), tolerance)
+    return found[1]
+
+
+# Exactness.
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("modes", covering(**MODES, lag=LAGS), ids=name_of)
+def test_frontier_every_pair_of_modes_and_lags(modes: dict[str, Any]) -> None:
+    modes = dict(modes)
+    lag = modes.pop("lag")
+    assert len(check(build_case(**modes), lag).unique()) > 1
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize(
+    "modes",
+    covering(rule=list(RULES), halted=SHRINKING["halted"], norm=MODES["norm"], lag=LAGS),
+    ids=name_of,
+)
+def test_frontier_every_rule(modes: dict[str, Any]) -> None:
+    modes = {**modes, "rule": RULES[modes["rule"]]}
+    lag = modes.pop("lag")
+    check(build_case(**modes), lag)
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("noise", [None, *PLACES])
+@pytest.mark.parametrize("step_signal", ["learned", None])
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_frontier_with_signals_and_noise(
+    halted: str, step_signal: str | None, noise: str | None
+) -> None:
+    modes = {"halted": halted, "step_signal": step_signal, "inject_input": True}
+    given = None if noise is None else InputNoise(0.5, noise)
+    for norm in MODES["norm"]:
+        check(build_case(norm=norm, position_signal="own", noise=given, **modes), lag=1)
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize(
+    "modes",
+    covering(halted=MODES["halted"], norm=MODES["norm"], schedule=list(SCHEDULES), lag=LAGS),
+    ids=name_of,
+)
+def test_frontier_schedules(modes: dict[str, Any]) -> None:
+    modes = {**modes, "topology": "rows", "form": "decoder", "transition": "sepconv"}
+    lag, schedule = modes.pop("lag"), SCHEDULES[modes.pop("schedule")]
+    case = build_case(halting=ScheduledHalting(torch.tensor(schedule)), **modes)
+    assert check(case, lag).tolist() == [min(step, 5) for step in schedule]
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_frontier_the_product_of_modes(halted: str, norm: str) -> None:
+    others = [name for name in MODES if name not in ("halted", "norm")]
+    for values in product(*(MODES[name] for name in others)):
+        modes = dict(zip(others, values, strict=True))
+        check(build_case(halted=halted, norm=norm, **modes), lag=1)
+
+
+@settings(max_examples=40)
+@given(multigraphs(live=True), st.data())
+def test_frontier_any_graph_and_halting_pattern(
+    graph: tuple[Pairs, int, int], data: st.DataObject
+) -> None:
+    modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
+    steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
+    halting = ScheduledHalting(torch.tensor(steps))
+    cap, lag = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
+        patch.setattr("graphut.nn.attention.counted_attention", sliced)
+        case = build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap)
+        check(case, lag)
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("lag", LAGS)
+@pytest.mark.parametrize("norm", MODES["norm"])
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_frontier_sources_outside_a_block(
+    halted: str, norm: str, lag: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
+    layer = build_case(halted=halted, norm=norm).layer
+    layer.halting = ScheduledHalting(torch.tensor([1, 3]))
+    async_checks.LAG = lag
+    found = engine(layer, block, normal(5, FEATS))
+    monkeypatch.undo()
+    assert_same(found, engine(layer, block, normal(5, FEATS)))
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("halted", SHRINKING["halted"])
+def test_frontier_values_are_shifted_before_dropout(
+    halted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that were dropped do not sum to one."""
+    halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3, 1, 2, 3, 2, 1]))
+    case = build_case(halting=halting, halted=halted)
+    case.layer.step.attention.attn_drop = 0.5
+    found = case.run(engine)
+    monkeypatch.undo()
+
+    def one_seed(*args: Any, backend: str, **options: Any) -> Any:
+        return edge_attention(*args, **options, backend="dense", seed=3)
+
+    monkeypatch.setattr("graphut.nn.attention.edge_attention", one_seed)
+    assert_same(found, case.run(engine))
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("modes", covering(**SHRINKING, lag=(1, 2)), ids=name_of)
+def test_frontier_autocast(modes: dict[str, Any]) -> None:
+    modes = dict(modes)
+    async_checks.LAG = modes.pop("lag")
+    halting = ScheduledHalting(torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3]))
+    case = build_case(**modes, halting=halting).to(torch.float32)
+    exact = case.run(engine)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = case.run(engine)
+    assert_same(found[1:3], exact[1:3])
+    assert_same(found[:1], exact[:1], 0.02)
+
+
+KERNELS = covering(
+    halted=SHRINKING["halted"], norm=MODES["norm"], form=MODES["form"], topology=("window", "rows")
+)
+
+
+@pytest.mark.parametrize("modes", KERNELS, ids=name_of)
+def test_frontier_with_the_kernels(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", reason="needs triton")
+    from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_run
+
+    if not INTERPRET:
+        pytest.skip("the kernels are compiled here: see the tests marked gpu")
+    skip_unless_kernels_run()
+    monkeypatch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
+    halting = ScheduledHalting(torch.tensor([2, 1, 3, 1]))
+    case = build_case(**modes, lengths=[3, 1], halting=halting, max_steps=4).to(torch.float32)
+    check(case, 1, 1e-5)
+
+
+# The work, and that nothing waits.
+
+# Rows of each step, for each lag of the bound.
+ROWS = {
+    1: [10, 10, 6, 3, 1, 1],
+    2: [10, 10, 10, 6, 3, 1, 1],
+    9: [10] * 8,
+}
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("lag", ROWS)
+def test_a_step_costs_what_the_frontier_of_so_many_steps_ago_costs(lag: int) -> None:
+    halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3, 1, 2, 3, 2, 1]))
+    case = build_case(halting=halting, max_steps=8)
+    rows = []
+    case.layer.step.transition.layers.register_forward_hook(
+        lambda module, args, _: rows.append(len(args[0]))
+    )
+    async_checks.LAG = lag
+    case.layer(case.graph, case.feat)
+    assert rows == ROWS[lag]
+
+
+class OnMeta(TorchDispatchMode):
+    """Refuses whatever mixes a device with the host; numbers on `meta` can not be looked at."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        tensors = [x for x in (*args, *tree_leaves(out)) if isinstance(x, Tensor)]
+        assert len({x.device for x in tensors}) < 2, f"{func} would wait for the device"
+        return out
+
+
+class Far(AsyncHostCopy):
+    """Counts by a list; what else is sent never arrives."""
+
+    counts: Iterator[int] = iter(())
+
+    def arrived(self) -> bool:
+        return self._value.numel() == 1
+
+    def numbers(self) -> list[int]:
+        return [next(Far.counts)]
+
+
+def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+    """Something of attention's shape that all its inputs have a part in."""
+    return query + key.mean() + value.mean()
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize(
+    "modes",
+    [*covering(**MODES), *({"rule": name} for name in RULES if name != "fixed")],
+    ids=name_of,
+)
+def test_frontier_no_number_is_looked_at(
+    modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = {**modes, "rule": RULES.get(modes.get("rule", "act"))}
+    monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
+    monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", Far)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # not on meta
+    case = build_case(**modes).to("meta")
+
+    def run() -> int:
+        Far.counts = iter([9, 9, 4, 1, 0])
+        out, ponder = case.layer(case.graph, case.feat, **case.arguments)
+        loss = out.sum() + ponder.cost
+        torch.autograd.grad(loss, case.inputs, allow_unused=True)
+        return len(list(Far.counts))
+
+    run()  # what is derived from the layout is there from now on
+    with OnMeta():
+        assert run() < 2  # all steps were taken
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The right numbers, and no wait in a whole forward and backward pass."""
+    monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
+    case = build_case(**modes).to(torch.float32)
+    expected = case.run(dense_recurrence)
+    case = case.to("cuda")
+
+    def on_host(*arguments: Any, **options: Any) -> list[Tensor]:
+        return [x.cpu() for x in engine(*arguments, **options)]
+
+    found = case.run(on_host)  # compiles, and prepares the layouts
+    assert_same([x.cpu() for x in found], expected, 1e-4)
+    mode = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out, _, rest, _ = engine(case.layer, case.graph, case.feat, **case.arguments)
+        torch.autograd.grad(out.sum() + rest.sum(), case.inputs, allow_unused=True)
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
+
+
+# Bad input.
+
+
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_frontier_what_is_not_a_number_is_said_when_it_is_known(halted: str) -> None:
+    words = r"halting probability of node 3 is NaN at step 2.*clip"
+    case = build_case(halted=halted, halting=Broken())
+    with pytest.raises(ValueError, match=words):
+        case.layer(case.graph, case.feat)
+    Slow.lag = 9
+    case.layer(case.graph, case.feat)
+    Slow.lag = 0
+    with pytest.raises(ValueError, match=words):
+        case.layer(case.graph, case.feat)
+
+
+class Broken(nn.Module):
+    """Lets even nodes halt at once; fails for node 3 at step 2."""
+
+    def forward(self, feat: Tensor, nodes: Tensor | None, step: int) -> Tensor:
+        nodes = torch.arange(len(feat)) if nodes is None else nodes
+        probability = torch.where(nodes % 2 == 0, 1.0, 0.1).double()
+        return probability.masked_fill((nodes == 3) & (step == 2), torch.nan)
+
+
+# Its parts.
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=20))
+def test_frontier_active_rows_come_first_and_keep_their_order(active: list[bool]) -> None:
+    order, count = active_first(torch.tensor(active))
+    assert count == sum(active)
+    assert order.tolist() == sorted(range(len(active)), key=lambda row: not active[row])
+
+
+def test_device_context_attends_to_the_nodes_of_the_graph_only() -> None:
+    layout, layer, feat = Complete().layout([3]), build_case().layer.step.attention, normal(3, 8)
+    own = DeviceContext(layout)
+    own.write(None, torch.cat([layer.project(feat), torch.full((1, 16), torch.nan)]))
+    assert_same([own.attend(layer, feat)], [layer(layout, feat)])
+    assert len(own.work.projections) == len(own.work.attended) == 1
 
 
 @pytest.mark.parametrize(
@@ -21,7 +388,5 @@ from tests.nn.cases import build_case
 def test_is_fusable_is_for_sums_of_act_without_noise_at_every_step(
     rule: HaltingRule, noise: InputNoise | None, expected: bool
 ) -> None:
-    step = build_case().layer.step
-    width = step.attention.in_feats[1]
-    layer = AdaptiveRecurrence(step, HaltingUnit(width), rule=rule, noise=noise, inject_input=True)
+    layer = build_case(rule=rule, noise=noise, inject_input=True).layer
     assert is_fusable(loop_settings(layer)) is expected

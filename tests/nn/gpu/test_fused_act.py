@@ -28,7 +28,7 @@ from graphut.nn import (
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.device_rows import DeviceRows
+from graphut.nn.gpu.frontier import DeviceRows
 from graphut.nn.gpu.fused_act import FusedRows
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.loop_state import LoopSettings, LoopState
