@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import edge_attention
-from graphut.nn.finite_checks import FiniteChecks
+from graphut.nn.checks import FiniteChecks
 from graphut.topology import Causal
 from tests.gpu_stand_in import UNTIL_IT_ARRIVES, DeviceTensor, StandIn, gpu_stand_in
 from tests.helpers import assert_same, normal
@@ -88,7 +88,7 @@ def test_gpu_optimiser_and_changes_in_place(gpu: StandIn) -> None:
 def test_gpu_waits_name_the_line_of_graphut(gpu: StandIn) -> None:
     FiniteChecks().bound(torch.full((), 3, device="cuda"))
     [wait] = gpu.waits
-    assert wait.name == "_local_scalar_dense" and wait.line.startswith("nn/finite_checks.py:")
+    assert wait.name == "_local_scalar_dense" and wait.line.startswith("nn/checks.py:")
 
 
 def test_gpu_a_copy_is_there_when_its_event_is() -> None:

@@ -5,15 +5,13 @@ from typing import Any
 
 from graphut.nn import conv_adapters
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.attention_record import AttentionRecord
 from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
 from graphut.nn.dgl_layers import DotGATConv
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.messages import MessageAggregation
-from graphut.nn.noise import InputNoise
-from graphut.nn.ponder import Ponder
+from graphut.nn.noise import InputNoise, Quantized
+from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.presets import HALTING_PRESETS
-from graphut.nn.quantized import Quantized
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.reference import dense_event_driven, dense_recurrence
 from graphut.nn.rules import (

@@ -14,17 +14,15 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.attention_record import AttentionRecord
-from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.checks import FiniteChecks, check_feat, check_same_nodes
 from graphut.nn.context import GraphContext
-from graphut.nn.finite_checks import FiniteChecks
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import gpu_frontier
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.loop import run_loop
 from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopSettings, LoopState
-from graphut.nn.ponder import Ponder
+from graphut.nn.ponder import AttentionRecord, Ponder
 from graphut.nn.rules import BatchIndex, EventDriven
 from graphut.nn.rules.base import batch_index
 from graphut.nn.transition import SeparableConvTransition
@@ -195,11 +193,9 @@ def _ponder(
     rows: Sequence[FrontierRows] | None,
 ) -> Ponder:
     step, max_steps = settings.step(1), settings.max_steps
-    records: dict[str, Any] = {}
+    records: dict[str, Any] = dict(found.waking or {})
     if found.waking is not None:
-        records |= found.waking._asdict()
-        del records["updates"]  # the steps
-        max_steps = len(found.waking.round_sizes)
+        max_steps = len(found.waking["round_sizes"])
     if context.get_attention and not context.blocks:
         records["attention"] = AttentionRecord(context.layout, context.weights)
         if (between := context.cross_layout) is not None:

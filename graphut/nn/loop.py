@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.frontier import HaltingFrontier, MaskedFrontier
 from graphut.nn.loop_state import LoopOutput, LoopState
-from graphut.nn.masked import MaskedFrontier
 from graphut.nn.rules.base import FixedDepth
 from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.waking import Start, WakingFrontier

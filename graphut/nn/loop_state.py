@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from graphut.attention.checks import skip_checks
-from graphut.nn.checks import check_probability_shape
+from graphut.nn.checks import FiniteChecks, check_probability_shape
 from graphut.nn.context import AttentionContext
-from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.noise import InputNoise, draw_noise, with_noise
-from graphut.nn.ponder import WakingRecord
-from graphut.nn.quantized import Quantized
+from graphut.nn.noise import InputNoise, Quantized, draw_noise, with_noise
 from graphut.nn.rules.base import BatchIndex, HaltingRule, RuleState, StepRows
 from graphut.nn.signals import Signal, encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
@@ -28,7 +25,7 @@ class LoopOutput(NamedTuple):
     steps: Tensor  # (N,) int64
     remainder: Tensor  # (N,)
     cost: Tensor  # (N,) ponder cost of each node
-    waking: WakingRecord | None = None
+    waking: dict[str, Any] | None = None  # more fields of `Ponder`, with `EventDriven`
 
 
 class FrontierRows(NamedTuple):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from graphut.nn.rules import ACT
 
-_PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+HALTING_PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {
         "attention": {"bias": True},
         "step": {"norm": "post", "norm_eps": 1e-5},
@@ -43,13 +42,6 @@ _PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
 }
-
-HALTING_PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
-    {
-        name: MappingProxyType({part: MappingProxyType(own) for part, own in preset.items()})
-        for name, preset in _PRESETS.items()
-    }
-)
 """Keyword arguments for the layers, by source.
 
 - `"paper"`: arXiv 1807.03819, section 2.2; the defaults of the layers.

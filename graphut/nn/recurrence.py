@@ -18,8 +18,7 @@ from graphut.nn.call import call_recurrence
 from graphut.nn.checks import check_separate_steps, check_sharding, sources_of
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.loop_state import LoopSettings
-from graphut.nn.noise import InputNoise
-from graphut.nn.quantized import Quantized
+from graphut.nn.noise import InputNoise, Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal

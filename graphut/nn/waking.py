@@ -18,7 +18,6 @@ from graphut.attention.sorting import sort_edges
 from graphut.nn.context import GraphContext
 from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_change
 from graphut.nn.noise import with_noise
-from graphut.nn.ponder import WakingRecord
 from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.signals import Signal
 from graphut.nn.step import UniversalTransformerStep
@@ -157,10 +156,7 @@ class WakingFrontier:
         self._active: Tensor | None = None  # (A, d) shown states of the frontier
         self._changed: Tensor | None = None  # nodes that changed in the last round; None for all
         self._ones = torch.ones(size, dtype=torch.int64, device=self.shown.device)
-        self._updates, self._last_change = (
-            torch.zeros_like(self._ones),
-            torch.zeros_like(self._ones),
-        )
+        self._updates, self._last_change = (torch.zeros_like(self._ones) for _ in range(2))
         self._rounds = self._ones.new_zeros(1 if state.batch is None else state.batch.num_graphs)
         self._sizes: list[int] = []
 
@@ -213,16 +209,13 @@ class WakingFrontier:
             new = new.index_select(0, moved)
             self._changed = moved if self.nodes is None else self.nodes.index_select(0, moved)
         wide = torch.promote_types(new.dtype, self.shown.dtype)
-        table, new, nodes = self.shown.to(wide), new.to(wide), self._changed
-        if self._track and nodes is None:
-            self.shown = torch.cat([new, table[len(new) :]])
-        elif self._track and nodes is not None:
-            self.shown = table.index_copy(0, nodes, new)
-        elif nodes is None:
-            self.shown = table
-            table[: len(new)] = new
+        self.shown, new = self.shown.to(wide), new.to(wide)
+        if self._track:  # the backward pass reads earlier states
+            self.shown = self.shown.clone()
+        if self._changed is None:
+            self.shown[: len(new)] = new
         else:
-            self.shown = table.index_copy_(0, nodes, new)
+            self.shown.index_copy_(0, self._changed, new)
 
     def _wake(self, t: int) -> None:
         """Find the frontier of the next round."""
@@ -240,18 +233,22 @@ class WakingFrontier:
 
     def _count(self, t: int) -> None:
         """Count a round, and an update of each node of the frontier."""
-        nodes, batch = self.nodes, self.state.batch
+        nodes = self.nodes
         self._sizes.append(self.num_active)
         self.context.work.fold()
         if nodes is None:
             self._updates += 1
         else:
             self._updates.index_add_(0, nodes, self._ones[: len(nodes)])
+        graphs = self._graphs()
+        self._rounds[graphs] = self._rounds[graphs] + 1
+
+    def _graphs(self) -> Tensor | slice:
+        """Return the graphs of the frontier's nodes; with a single graph, all graphs."""
+        batch = self.state.batch
         if batch is None:
-            self._rounds += 1
-        else:
-            graph = batch.graph if nodes is None else batch.graph[nodes]
-            self._rounds[graph] = self._rounds[graph] + 1
+            return slice(None)
+        return batch.graph if self.nodes is None else batch.graph[self.nodes]
 
     def _check_finite(self, new: Tensor, t: int) -> None:
         """Raise if a new state is not finite."""
@@ -266,25 +263,20 @@ class WakingFrontier:
 
     def result(self) -> LoopOutput:
         """Return the shown states, the number of updates of each node, and the record."""
-        context, updates, batch = self.context, self._updates, self.state.batch
+        context, updates = self.context, self._updates
         edges = (updates * context.layout.in_degrees).sum()
         context.work.add(computed=updates.sum(), edges=edges)
         quiescent = torch.ones_like(self._rounds, dtype=torch.bool)
-        if self.num_active and batch is None:
-            quiescent[:] = False
-        elif self.num_active and batch is not None:
-            quiescent[batch.graph if self.nodes is None else batch.graph[self.nodes]] = False
-        shown = self.shown[: context.num_dst]
-        rows = self.state.rows
-        record = WakingRecord(
-            shown,
-            updates,
-            self._last_change,
-            self._rounds,
-            quiescent,
-            self._sizes,
-            frontiers=None if rows is None else [each.nodes for each in rows],
-        )
-        wide = torch.promote_types(shown.dtype, torch.float32)
-        zeros = torch.zeros_like(updates, dtype=wide)
+        if self.num_active:
+            quiescent[self._graphs()] = False
+        shown, rows = self.shown[: context.num_dst], self.state.rows
+        record = {
+            "shown": shown,
+            "last_change": self._last_change,
+            "rounds": self._rounds,
+            "quiescent": quiescent,
+            "round_sizes": self._sizes,
+            "frontiers": None if rows is None else [each.nodes for each in rows],
+        }
+        zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
         return LoopOutput(shown, updates, zeros, zeros, record)

@@ -30,7 +30,6 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_event_driven,
 )
-from graphut.nn.loop_state import squared_change
 from graphut.nn.waking import WakingFrontier, out_edges, with_out_neighbours
 from graphut.topology import Causal, Complete, Window
 from tests.helpers import (
@@ -211,13 +210,6 @@ def test_event_driven_noise_wakes_nobody() -> None:
     layer = build(noise=InputNoise(0.1, "every_step"), rule=EventDriven(0.5), max_steps=9)
     found = same_as_reference(layer, GRAPHS["one-way"], normal(12, FEATS, seed=60))
     assert found[1].float().mean() < 8
-
-
-def test_noise_places_are_checked() -> None:
-    with pytest.raises(ValueError, match="noise is given twice for one place"):
-        build(noise=(InputNoise(0.1), InputNoise(0.2)))
-    with pytest.raises(ValueError, match="needs inject_input=True"):
-        build(noise=(InputNoise(0.1), InputNoise(0.2, "every_step")), inject_input=False)
 
 
 # Other steps.
@@ -591,11 +583,3 @@ def test_out_edges_are_all_edges_by_source(layout: EdgeLayout) -> None:
     assert torch.equal(ends, degree.cumsum(0))
     source = torch.repeat_interleave(torch.arange(layout.num_src), degree)
     assert sorted(zip(source.tolist(), targets.tolist(), strict=True)) == sorted(pairs_of(layout))
-
-
-def test_squared_change_is_relative_to_the_shown_state() -> None:
-    new, shown = torch.tensor([[3.0, 4.0], [1.0, 1.0]]), torch.tensor([[0.0, 0.0], [2.0, 2.0]])
-    assert squared_change(new, shown, relative=False).tolist() == [12.5, 1.0]
-    assert squared_change(new, shown, relative=True)[1] == 0.25
-    wide = squared_change(new.bfloat16(), shown.bfloat16(), relative=False)
-    assert wide.dtype == torch.float32

@@ -72,6 +72,8 @@ def test_spec_names_what_is_not_the_default() -> None:
         ("convergence:patience=99999999999999999999", r"patience must be below 2\*\*63, got 9"),
         ("global:" * 2000 + "act", "'global' cannot contain another 'global'"),
         ("event_driven:tol=-1", "tol must be 0 or more and finite, got -1.0"),
+        ("event_driven:tol=inf", "tol must be 0 or more and finite, got inf"),
+        ("event_driven:max_rounds=-1", r"max_rounds must be 0 or more and below 2\*\*63, got -1"),
         ("global:event_driven", "Global cannot contain EventDriven"),
         ("global:nothing", "there is no halting rule 'nothing'"),
         *((f"threshold:threshold={x}", rf"in \(0, 1\], got {x}") for x in (0.0, -1.0, 1.01, "nan")),
