@@ -17,7 +17,7 @@ from graphut.models.decoding.search import SearchOptions, beam_search, sample
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
 from graphut.nn.attention import is_hooked
-from graphut.nn.recurrence import loop_settings
+from graphut.nn.loop_state import steps_of
 from graphut.sentences import BOS, EOS, Sentences, flatten
 from graphut.topology import Topology
 
@@ -132,11 +132,12 @@ class GenerativeModel(AdaptiveModel):
     @property
     def _is_extended(self) -> bool:
         """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
-        loop = loop_settings(self.decoder)
-        transitions = [step.transition for step in loop.steps]
+        steps = steps_of(self.decoder)
+        transitions = [step.transition for step in steps]
         classes = PositionwiseTransition, SeparableConvTransition
         known = all(isinstance(transition, classes) for transition in transitions)
-        return not known or loop.is_hooked or any(map(is_hooked, (self.decoder, *transitions)))
+        hooked = any(step.is_hooked for step in steps)
+        return not known or hooked or any(map(is_hooked, (self.decoder, *transitions)))
 
     def _token_decoder(
         self,

@@ -4,14 +4,15 @@ import warnings
 from typing import Any
 
 from graphut.nn import conv_adapters
-from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention import AttentionRecord, MultiHeadAttention
 from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
 from graphut.nn.dgl_layers import DotGATConv
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.messages import MessageAggregation
-from graphut.nn.noise import InputNoise, Quantized
-from graphut.nn.ponder import AttentionRecord, Ponder
+from graphut.nn.noise import InputNoise
+from graphut.nn.ponder import Ponder
 from graphut.nn.presets import HALTING_PRESETS
+from graphut.nn.quantized import Quantized
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.reference import dense_event_driven, dense_recurrence
 from graphut.nn.rules import (
@@ -77,7 +78,7 @@ _FORMER_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class for a former name (PEP 562)."""
+    """Return the class with a former name, and warn that it has another name now (PEP 562)."""
     if name not in _FORMER_NAMES:
         raise AttributeError(f"module 'graphut.nn' has no attribute {name!r}")
     warnings.warn(f"{name} is now LayerAsConv", DeprecationWarning, stacklevel=2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log1p
 from typing import Any
 
@@ -16,6 +18,7 @@ from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.geometric import geometric_bias
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
+from graphut.attention.ragged import starts
 from graphut.nn.checks import check_feat, check_same_nodes
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -192,7 +195,7 @@ class MultiHeadAttention(nn.Module):
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the results of all destinations, or of those in `frontier`.
+        """Attend over the in-edges of all destinations, or of the destinations in `frontier`.
 
         Parameters
         ----------
@@ -258,14 +261,14 @@ class MultiHeadAttention(nn.Module):
         return is_own and is_plain_linear(self.key_value)
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
-        """Return a key/value table that is updated in place, or None if that is not supported."""
+        """Create a key/value table that steps update in place; return None if unsupported."""
         drops = self.training and self.attn_drop
         if drops or not self.has_softmax or not self.has_plain_projection:
             return None  # the result of another projection may be used elsewhere too
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend` supports a `count` that only the device knows."""
+        """Return whether `attend` accepts `count`, a number of nodes that only the device knows."""
         allow_zero = self.allow_zero_in_degree
         return self.has_softmax and takes_counts(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
@@ -284,13 +287,13 @@ class MultiHeadAttention(nn.Module):
         edge_feat: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from destination rows `(A, in_feats)` to keys and values.
+        """Attend from rows `(A, in_feats)` of destinations to projected keys and values.
 
-        Return the result, `(A, out_feats)`, and with `get_attention` the weights, else None.
+        Return the output `(A, out_feats)`, and the weights with `get_attention`, else None.
 
-        `key_value` is from `project` or `in_place_key_value`; `value_shift`, `(num_heads *
-        head_feats,)`, is added to every value. If the layer `takes_counts`, `count` is the number
-        of active nodes, on the device; the other ids in `frontier` are past the last destination.
+        `key_value` is the result of `project` or `in_place_key_value`. `value_shift`, `(num_heads *
+        head_feats,)`, is added to every value. `count`, a scalar tensor, is the number of active
+        nodes if the host does not know it; `frontier` then ends with ids that no node has.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -375,10 +378,56 @@ class MultiHeadAttention(nn.Module):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class AttentionRecord:
+    """The attention weights of one layer in each step.
+
+    Examples
+    --------
+    >>> from graphut.nn import AdaptiveRecurrence
+    >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
+    >>> from graphut.topology import Causal
+    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
+    >>> layer = AdaptiveRecurrence(step, max_steps=3)
+    >>> _, ponder, _ = layer(Causal().graph([4, 2]), torch.randn(6, 8), get_attention=True)
+    >>> ponder.attention.weights[0].shape
+    torch.Size([13, 2])
+    >>> ponder.attention.dense(1).shape
+    torch.Size([3, 2, 2, 2])
+    """
+
+    layout: EdgeLayout  #: `layout.in_edges()` returns destination, source and id of each edge
+    #: `(E, H)` for each step, by edge id: zero for edges into nodes that the step did not compute
+    weights: Sequence[Tensor]
+
+    def dense(self, sentence: int = 0) -> Tensor:
+        """Return the weights of one sentence, or graph, of the batch as a dense tensor.
+
+        The result is `(steps, heads, destinations, sources)`. Weights of parallel edges are added;
+        pairs of nodes without an edge have weight zero. Raise `ValueError` if there is no such
+        sentence.
+        """
+        layout = self.layout
+        if not 0 <= sentence < len(layout.dst_lengths):
+            raise ValueError(
+                f"there is no sentence {sentence} in a batch of {len(layout.dst_lengths)}, "
+                "counted from 0"
+            )
+        both = layout.dst_lengths, layout.src_lengths
+        num_dst, num_src = (int(lengths[sentence]) for lengths in both)
+        first_dst, first_src = (int(starts(lengths)[sentence]) for lengths in both)
+        rows = torch.arange(first_dst, first_dst + num_dst, device=layout.device)
+        row, source, edge = layout.in_edges(rows)
+        by_edge = torch.stack([weights[edge] for weights in self.weights])
+        table = by_edge.new_zeros(len(by_edge), num_dst * num_src, by_edge.shape[2])
+        table = table.index_add(1, row * num_src + source - first_src, by_edge)
+        return table.unflatten(1, (num_dst, num_src)).movedim(3, 1)
+
+
 def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
 ) -> dict[str, Any]:
-    """Return the options of `edge_attention` for edge features that `layer` maps to keys."""
+    """Return the options with which `edge_attention` adds `layer(feat)` to keys and values."""
     if (feat is None) != (layer is None):
         raise ValueError(
             "edge features are required if the layer has an edge_dim, and refused otherwise; got "
@@ -395,16 +444,16 @@ def edge_feature_options(
 
 
 def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
-    """Return whether `layer` is of this `kind` and not wrapped, hooked or parametrized."""
+    """Return whether `layer` is exactly of this `kind`, without hooks and parametrizations."""
     return type(layer) is kind and not is_hooked(layer)
 
 
 def is_hooked(layer: nn.Module) -> bool:
-    """Return whether a call of `layer` does more than the `forward` of its class.
+    """Return whether `layer` must be called as a module, because of hooks or its own `forward`.
 
-    The adaptive loop calls the parts of some layers directly. These classes store their `forward`
-    as `plain_forward` too, so that a subclass with another `forward` is recognised. Global hooks
-    are ignored, because the FLOP counter of torch uses them.
+    The adaptive loop calls methods of graphut's layers without `forward`. These layers store their
+    `forward` as `plain_forward` too, so that a subclass with another `forward` is recognised.
+    Global hooks are ignored, because the FLOP counter of torch uses them.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)

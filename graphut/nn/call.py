@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
-from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.attention import AttentionRecord, MultiHeadAttention
 from graphut.nn.checks import FiniteChecks, check_feat, check_same_nodes
 from graphut.nn.context import GraphContext
 from graphut.nn.frontier import HaltingFrontier
@@ -21,19 +21,22 @@ from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import gpu_frontier
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.loop import run_loop
-from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopSettings, LoopState
-from graphut.nn.ponder import AttentionRecord, Ponder
-from graphut.nn.rules import BatchIndex, EventDriven
+from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, steps_of
+from graphut.nn.ponder import Ponder
+from graphut.nn.rules import BatchIndex, EventDriven, HaltingRule
 from graphut.nn.rules.base import batch_index
+from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
-from graphut.nn.waking import Start
+from graphut.nn.waking import Start, check_event_driven
+
+if TYPE_CHECKING:
+    from graphut.nn.recurrence import AdaptiveRecurrence
 
 Graph: TypeAlias = "DGLGraph | EdgeLayout"
 
 
 def call_recurrence(
-    layer: nn.Module,
-    settings: LoopSettings,
+    layer: AdaptiveRecurrence,
     graph: Graph | Sequence[Graph],
     feat: Tensor,
     *,
@@ -46,8 +49,11 @@ def call_recurrence(
     get_attention: bool = False,
     get_steps: bool = False,
 ) -> tuple[Any, ...]:
-    """Run a recurrence `layer`, with the arguments and results of its `forward`."""
-    context = _context(settings, graph, feat, cross, edge_bias, edge_feat)
+    """Check the arguments of `AdaptiveRecurrence.forward`, run the loop, and return the results."""
+    rule = layer.active_rule
+    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
+        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
+    context = _context(layer, graph, feat, cross, edge_bias, edge_feat)
     context.get_attention, nodes = get_attention, context.layout.num_src
     if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
         raise ValueError(
@@ -55,42 +61,42 @@ def call_recurrence(
             f"shape {tuple(positions.shape)}"
         )
     rows: list[FrontierRows] | None = [] if get_attention or get_steps else None
-    checks, halting_frontier = _fast_paths(layer, settings, context, feat, record=rows is not None)
+    steps: Any = steps_of(layer)
+    again = layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling()
+    if again or any(step.is_hooked for step in steps):
+        steps = [HookedStep(step, checkpointed=again) for step in steps]
+    checks, halting_frontier = _fast_paths(layer, steps, context, feat, record=rows is not None)
     checks.check_features(feat)
-    loop_settings = settings
-    if settings.calls_steps:
-        again = settings.checkpoint_steps
-        hooked: Any = [HookedStep(step, checkpointed=again) for step in settings.steps]
-        loop_settings = replace(settings, steps=hooked)
     state = LoopState(
-        loop_settings,
+        layer,
         context,
         feat,
         None if positions is None else positions.to(feat.device, non_blocking=True),
         context.blocks[-1].num_dst if context.blocks else context.num_dst,
-        batch=_batch(settings, context, graph_ids),
+        steps=steps,
+        batch=_batch(rule, context, graph_ids),
         checks=checks,
         rows=rows,
     )
     found = run_loop(state, halting_frontier=halting_frontier, start=start)
     checks.close()
-    ponder = _ponder(settings, context, found, rows)
+    ponder = _ponder(layer, context, found, rows)
     asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
     return found.out, ponder, *asked
 
 
 def _context(
-    settings: LoopSettings,
+    layer: AdaptiveRecurrence,
     graph: Graph | Sequence[Graph],
     feat: Tensor,
     cross: tuple[Graph, Tensor] | None,
     edge_bias: Any,
     edge_feat: Any,
 ) -> GraphContext:
-    """Return the context of the first step."""
-    step, blocks = settings.step(1), []
+    """Create the context of the first step: its edges, and the encoder's output."""
+    step, blocks = steps_of(layer)[0], []
     if isinstance(graph, Sequence):
-        blocks = _block_layouts(settings, graph, edge_bias=edge_bias, edge_feat=edge_feat)
+        blocks = _block_layouts(layer, graph, edge_bias=edge_bias, edge_feat=edge_feat)
         blocks = [block.to(feat.device) for block in blocks]
         context = step.context(blocks[0], cross)
     else:
@@ -108,20 +114,20 @@ def _context(
 
 
 def _block_layouts(
-    settings: LoopSettings, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
+    layer: AdaptiveRecurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
 ) -> list[EdgeLayout]:
-    """Return the layouts of sampled blocks, one for each step.
+    """Check a list of sampled blocks, one for each step, and return their edge layouts.
 
-    The destinations of a block are its first sources, and the sources of the next block. So nodes
-    keep their numbers.
+    The destinations of a block are its first sources, and all sources of the next block. So a node
+    has the same number in all blocks.
     """
-    if isinstance(settings.rule, EventDriven):
-        raise ValueError(f"{settings.rule} needs one graph, not a list of blocks")
-    layouts, step = [as_layout(block) for block in blocks], settings.step(1)
-    if len(blocks) != settings.max_steps:
+    if isinstance(layer.active_rule, EventDriven):
+        raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
+    layouts, step = [as_layout(block) for block in blocks], steps_of(layer)[0]
+    if len(blocks) != layer.max_steps:
         raise ValueError(
-            f"got {len(blocks)} blocks for max_steps={settings.max_steps}; sample one for each "
-            f"step, for example with NeighborSampler([10] * {settings.max_steps})"
+            f"got {len(blocks)} blocks for max_steps={layer.max_steps}; sample one for each "
+            f"step, for example with NeighborSampler([10] * {layer.max_steps})"
         )
     for name, given in of_edges.items():
         if given is not None and len(given) != len(blocks):
@@ -142,20 +148,26 @@ def _block_layouts(
 
 
 def _fast_paths(
-    layer: nn.Module, settings: LoopSettings, context: GraphContext, feat: Tensor, *, record: bool
+    layer: AdaptiveRecurrence,
+    steps: Sequence[UniversalTransformerStep],
+    context: GraphContext,
+    feat: Tensor,
+    *,
+    record: bool,
 ) -> tuple[FiniteChecks, Callable[[LoopState], HaltingFrontier]]:
-    """Return the checks, and the class of the frontier of nodes that halt.
+    """Choose the checks for values that are not finite, and the class of the halting frontier.
 
-    If all attention supports it, both avoid waiting for the GPU, or else keys and values are
-    written in place. With `record`, each step must know its rows.
+    If all attention layers support it, both do not wait for the GPU. Otherwise keys and values are
+    written in place, if supported. With `record`, the caller reads the rows of each step, and
+    neither is possible.
     """
     plain = FiniteChecks(), HaltingFrontier
     by_edge = context.edge_bias is not None or context.edge_feat is not None
-    if record or is_capturing() or context.blocks or by_edge or settings.calls_steps:
+    if record or is_capturing() or context.blocks or by_edge or steps[0].is_hooked:
         return plain
     layout, between = context.layout, context.cross_layout
-    can_count = not isinstance(settings.rule, EventDriven)
-    for step in settings.steps:
+    can_count = not isinstance(layer.active_rule, EventDriven)
+    for step in steps:
         if not isinstance(step.attention, MultiHeadAttention):
             return plain
         can_count = can_count and step.attention.takes_counts(layout, feat)
@@ -165,16 +177,13 @@ def _fast_paths(
     if can_count:
         return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
     # All steps must agree: one may be in training mode and another in evaluation mode.
-    tables = [step.attention.in_place_key_value(layout, feat) for step in settings.steps]
+    tables = [step.attention.in_place_key_value(layout, feat) for step in steps]
     context.in_place = None if None in tables else tables[0]
     return plain
 
 
-def _batch(
-    settings: LoopSettings, context: GraphContext, graph_ids: Tensor | None
-) -> BatchIndex | None:
-    """Return the graphs of the nodes, if the rule needs them."""
-    rule = settings.rule
+def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -> BatchIndex | None:
+    """Return the graph of each node if the rule needs it, else None."""
     if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
         if graph_ids is None and len(context.layout.dst_lengths) == 1:
             return None
@@ -182,17 +191,16 @@ def _batch(
         return None
     if context.blocks:
         raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
-    batch = context.layout.cached(batch_index)
-    return batch if graph_ids is None else batch.renamed(graph_ids)
+    return context.layout.cached(batch_index).renamed(graph_ids)
 
 
 def _ponder(
-    settings: LoopSettings,
+    layer: AdaptiveRecurrence,
     context: GraphContext,
     found: LoopOutput,
     rows: Sequence[FrontierRows] | None,
 ) -> Ponder:
-    step, max_steps = settings.step(1), settings.max_steps
+    step, max_steps = steps_of(layer)[0], layer.max_steps
     records: dict[str, Any] = dict(found.waking or {})
     if found.waking is not None:
         max_steps = len(found.waking["round_sizes"])

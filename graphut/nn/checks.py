@@ -15,9 +15,9 @@ from graphut.attention.checks import is_tracing
 
 
 def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
-    """Raise unless `feat` is `(nodes, width)` with the dtype and device of the layer.
+    """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
 
-    `side`, "source" or "destination", is for the message.
+    `side`, "source" or "destination", appears in the message.
     """
     _check_tensor(feat, side)
     weight = first_weight(layer, feat)
@@ -49,7 +49,7 @@ def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
 
 
 def check_probability_shape(probability: Tensor, rows: int) -> None:
-    """Raise unless halting probabilities are `(rows,)` and floating point."""
+    """Raise an error unless halting probabilities are `(rows,)` and floating point."""
     if probability.shape != (rows,) or not probability.is_floating_point():
         raise ValueError(
             f"the halting module returned {tuple(probability.shape)} of {probability.dtype} for "
@@ -63,7 +63,7 @@ def check_same_nodes(
     advice: str = "a step needs a graph with one node type, or a block (pass other sources as "
     "cross= of a decoder)",
 ) -> None:
-    """Raise for a bipartite graph, because the nodes of a step are sources and destinations."""
+    """Raise an error for a bipartite graph: nodes of a step are sources and destinations."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
         return  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]
@@ -72,9 +72,9 @@ def check_same_nodes(
 
 
 def check_sharding(*parts: nn.Module | None) -> None:
-    """Raise if `fully_shard` (FSDP2) was called on a part that runs in every step.
+    """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step.
 
-    Each call of such a part communicates, and processes whose nodes take different numbers of steps
+    Each call of such a module communicates, and processes whose nodes take different numbers of steps
     would wait for each other for ever.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
@@ -119,7 +119,7 @@ def _check_tensor(feat: object, side: str) -> None:
 
 
 def check_widths(step: Any) -> None:
-    """Raise unless all parts of a step have the same number of features."""
+    """Raise an error unless all parts of a step have the same number of features."""
     source, width = step.attention.in_feats
     widths = {
         "sources of attention": source,
@@ -140,7 +140,7 @@ def check_widths(step: Any) -> None:
 
 
 def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_steps: int) -> None:
-    """Raise unless the steps of a sequence differ in their weights only."""
+    """Raise an error unless there are `max_steps` steps that differ in their weights only."""
     if halting is not None:
         raise ValueError("a sequence of steps has a fixed depth: use halting=None")
     if len(steps) != max_steps:
@@ -159,10 +159,10 @@ def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_st
 
 
 class FiniteChecks:
-    """Checks that wait for the device."""
+    """Checks for values that are not finite, which wait for the device."""
 
     def check_features(self, feat: Tensor) -> None:
-        """Raise if one of the first states, `(N_src, d)`, is not finite."""
+        """Raise an error if one of the first states `feat`, `(N_src, d)`, is not finite."""
         # A sum needs one pass and no memory.
         if is_tracing() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
@@ -173,7 +173,7 @@ class FiniteChecks:
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Raise if a halting probability, `(A,)`, is not between 0 and 1."""
+        """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
         if not probability.numel() or is_tracing():
             return
         low, high = probability.detach().aminmax()
@@ -184,21 +184,21 @@ class FiniteChecks:
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
-        """Return the number of active nodes, or an upper bound."""
+        """Return `count`, the number of active nodes; a subclass may return an upper bound."""
         return int(count)
 
     def close(self) -> None:
-        """End the checks of one call."""
+        """Finish the checks of one call; here there is nothing left to do."""
 
 
 def wrong_probabilities(probability: Tensor) -> Tensor:
-    """Return 1 for probabilities outside [0, 1], 2 for NaN, 0 for others; int32."""
+    """Return an int32 code for each probability: 0 in [0, 1], 1 outside, 2 for NaN."""
     p = probability.detach()
     return (~((p >= 0.0) & (p <= 1.0))).int() + p.isnan()
 
 
 def probability_error(node: int, step: int, is_nan: bool) -> str:
-    """Return the message for a halting probability that is NaN or out of range."""
+    """Return the error message for a halting probability that is NaN or outside [0, 1]."""
     if is_nan:
         return (
             f"the halting probability of node {node} is NaN at step {step}: a weight of the model "

@@ -1,4 +1,4 @@
-"""The context of a step: the edges, keys and values, and the output of the encoder."""
+"""What a step reads: edges, keys and values, and the output of the encoder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 
 
 class AttentionContext(Protocol):
-    """The edges, and the keys and values of all nodes, in the current step.
+    """Interface of what a step reads: edges, and the keys and values of all nodes.
 
-    `GraphContext` is one for a graph; the key/value cache of a decoder is another.
+    `GraphContext` implements it for a graph, and a decoder for its key/value cache.
     """
 
     frontier: Tensor | None  # (A,) ids of the active nodes; None for all
@@ -36,16 +36,16 @@ class AttentionContext(Protocol):
         """Begin a step, counted from 1."""
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        """Replace the keys and values of `nodes`, or of all nodes."""
+        """Store the keys and values `(A, 2 * H * D)` of `nodes`, `(A,)`, or of all nodes."""
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Return self-attention of packed rows `(A, d)` over their in-neighbours."""
+        """Apply self-attention to packed rows `(A, d)`, one row for each active node."""
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Return attention of packed rows `(A, d)` over the encoder's output."""
+        """Apply cross-attention over the encoder's output to packed rows `(A, d)`."""
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Return the transition of packed rows `(A, d)`; it may read neighbouring tokens."""
+        """Apply the transition to packed rows `(A, d)`; it may read neighbouring tokens."""
 
 
 class EncoderOutput:
@@ -57,11 +57,11 @@ class EncoderOutput:
         self._projected: dict[MultiHeadAttention, Tensor] = {}
 
     def count(self, layer: MultiHeadAttention) -> None:
-        """Count a projection of a layer."""
+        """Add the operations of one projection of the encoder's output by `layer`."""
         self.flops += self.feat.shape[0] * layer.key_value_flops
 
     def key_value(self, layer: MultiHeadAttention) -> Tensor:
-        """Return keys and values `(N_src, 2 * H * D)` of a layer."""
+        """Return the keys and values of `layer`, `(N_src, 2 * H * D)`."""
         if layer not in self._projected:
             self.count(layer)
             self._projected[layer] = layer.project(self.feat)
@@ -70,7 +70,7 @@ class EncoderOutput:
 
 @dataclass
 class GraphContext:
-    """A graph, or one sampled block for each step, as an `AttentionContext`."""
+    """The `AttentionContext` of a graph, or of sampled blocks, one for each step."""
 
     layout: EdgeLayout  # edges of self-attention in this step
     cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes to a decoder's
@@ -95,7 +95,7 @@ class GraphContext:
     _step: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        """Create an empty record of computed nodes and edges."""
+        """Create an empty record of the work."""
         self.work = FlopCount()  # torch.compile does not trace a default_factory
 
     @property
@@ -109,7 +109,7 @@ class GraphContext:
         return self.layout.num_dst
 
     def begin_step(self, step: int) -> None:
-        """Begin a step, with its own block if there are blocks."""
+        """Begin a step, counted from 1; choose its block if there are blocks."""
         self._step = step
         if self.blocks:
             self.layout = self.blocks[step - 1]
@@ -117,7 +117,7 @@ class GraphContext:
                 self.key_value = self.key_value[: self.num_src]
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        """Replace the keys and values of `nodes`, or of all nodes."""
+        """Store the keys and values `(A, 2 * H * D)` of `nodes`, `(A,)`, or of all nodes."""
         self.work.projections.append((self.num_src, nodes))
         if self.in_place is not None:
             self.in_place.write(nodes, key_value)
@@ -129,7 +129,7 @@ class GraphContext:
             self.key_value = updated(self.key_value, nodes, key_value)
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Return self-attention of packed rows over their in-neighbours."""
+        """Apply self-attention to packed rows `(A, d)`, one row for each active node."""
         self.work.attended.append((self.layout, self.frontier))
         options: dict[str, Any] = {
             "frontier": self.frontier,
@@ -148,7 +148,7 @@ class GraphContext:
         return table
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Return attention of packed rows over the encoder's output."""
+        """Apply cross-attention over the encoder's output to packed rows `(A, d)`."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
         options: Any = {"frontier": self.frontier, "get_attention": self.get_attention}
@@ -165,14 +165,14 @@ class GraphContext:
         return self._keep(found, self.cross_weights)
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Return the transition of packed rows; it may read neighbouring tokens."""
+        """Apply the transition to packed rows `(A, d)`; it may read neighbouring tokens."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
         self.combined = updated(self.combined, self.frontier, rows)
         return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
     def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
-        """Return the output of a layer, and record its weights if it returned them."""
+        """Return the output of a layer; append its attention weights, if any, to `record`."""
         out, weights = found if isinstance(found, tuple) else (found, None)
         if weights is not None:
             record.append(weights)
@@ -185,5 +185,5 @@ class GraphContext:
 
 
 def updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
-    """Return a copy of a table `(N, d)` with new rows for `nodes`, or for all nodes."""
+    """Return a copy of a table `(N, d)` with new rows of `nodes`, or of all nodes if None."""
     return rows if table is None or nodes is None else table.index_copy(0, nodes, rows)

@@ -89,7 +89,7 @@ class LayerAsConv(nn.Module):
 
 
 class EdgeIndexLayer(LayerAsConv):
-    """Former version of `LayerAsConv`, which returns the ponder record too."""
+    """Deprecated form of `LayerAsConv` that returns the ponder record too."""
 
     _returns_ponder = True
 
@@ -222,11 +222,11 @@ class ConvAsAttention(nn.Module):
         return 2 * self.out_feats
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return the features unchanged."""
+        """Return the features unchanged; a convolution has no keys and values."""
         return feat_src
 
     def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
-        """Call the convolution on a graph, with the options of `attend`."""
+        """Call the convolution with features `(N_src, feats)`, and the options of `attend`."""
         layout, frontier = as_layout(graph), options.get("frontier")
         rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
         return self.attend(layout, rows, feat, **options)[0]
@@ -284,7 +284,7 @@ def _check_pyg_layer(layer: nn.Module) -> None:
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the in-edges of the frontier, renumbered, `(2, E)`, and the ids of their sources.
+    """Return the in-edges `(2, E)` of a frontier, with new node numbers, and the sources' ids.
 
     There is at least one source, because the gradient of DGL's maximum needs one.
     """
@@ -296,7 +296,7 @@ def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[T
 
 
 def _block(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Any, Tensor]:
-    """Return `_packed_edges` as a DGL block, and the ids of its sources."""
+    """Return the result of `_packed_edges` with the edges as a DGL block."""
     edges, sources = _packed_edges(layout, frontier)
     num_dst = layout.num_dst if frontier is None else len(frontier)
     return dgl.create_block((edges[0], edges[1]), len(sources), num_dst), sources

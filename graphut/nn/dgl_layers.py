@@ -170,8 +170,3 @@ class DotGATConv(nn.Module):
         heads, feats = self.by_head
         parts = projected.unflatten(-1, (-1, feats)).split(heads, -2)
         return [part.flatten(1, -2) for part in parts]
-
-    def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
-        heads, feats = self.by_head
-        return f"num_heads={heads}, out_feats={feats}, backend={self.backend!r}"

@@ -55,7 +55,7 @@ class HaltingUnit(nn.Module):
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
         """Return the halting probability `(A,)` of rows `(A, in_feats)`, in float32 or wider.
 
-        `nodes`, the ids of the rows, and `step`, from 1, are for other halting modules.
+        Other halting modules may use `nodes`, the ids of the rows, and `step`, counted from 1.
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with outside_autocast(feat.device.type):
@@ -70,7 +70,7 @@ class HaltingUnit(nn.Module):
 
 
 def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
-    """Call a layer with weights and buffers cast to the dtype of `rows`."""
+    """Call `layer` with its weights and buffers cast to the dtype of `rows`."""
     named = chain(layer.named_parameters(), layer.named_buffers())
     narrow = {name: x for name, x in named if x.is_floating_point() and x.dtype != rows.dtype}
     if not narrow:
@@ -80,7 +80,7 @@ def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ScheduledHalting(nn.Module):
-    """Halting probabilities with which each node halts at a given step.
+    """Halting module that makes each node halt at a given step.
 
     Parameters
     ----------
@@ -126,13 +126,9 @@ class ScheduledHalting(nn.Module):
         return last + self.share * (1.0 - last)
 
     def check(self, threshold: float, max_steps: int) -> None:
-        """Raise if probabilities before the last step of a node sum to the threshold of `ACT`."""
+        """Raise an error if the probabilities before a node's last step reach the threshold."""
         if self.share * (min(self.longest, max_steps) - 1) >= 0.999 * threshold:
             raise ValueError(
                 f"the schedule has up to {self.longest} steps of probability {self.share}, which "
                 f"reach the threshold {threshold} too early: give ScheduledHalting a smaller share"
             )
-
-    def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
-        return f"nodes={self.steps.numel()}, share={self.share}"

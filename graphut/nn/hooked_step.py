@@ -15,8 +15,8 @@ from graphut.nn.step import UniversalTransformerStep
 class HookedStep:
     """A step that the adaptive loop calls as a module, so that all its hooks run.
 
-    The context holds states instead of keys and values, and each call projects all of them. With
-    `checkpointed`, only the states are kept for the backward pass, which calls the step again.
+    The key/value table of the context holds states, and each call projects all of them. With
+    `checkpointed`, the backward pass keeps the states only, and calls the step again.
     """
 
     has_linear_projection = False
@@ -29,14 +29,14 @@ class HookedStep:
         self.checkpointed = checkpointed
 
     def project(self, rows: Tensor) -> Tensor:
-        """Return the states, which the call projects."""
+        """Return the states unchanged; the call of the step projects them."""
         return rows
 
     def value_shift(self, signal: Tensor) -> None:
         """Return None, since hooks may change the effect of a signal."""
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
-        """Return the new states of the frontier by a call of the step."""
+        """Call the step, and return the new states of the active nodes, `(A, d)`."""
         states = context.key_value
         assert states is not None
         context.work.projections[-1] = (context.num_src, None)
@@ -70,7 +70,7 @@ class HookedStep:
 
 
 def branch(context: GraphContext) -> GraphContext:
-    """Return a copy of a context for one checkpointed step, with an empty record."""
+    """Return a copy of a context for one checkpointed step, without work and weights so far."""
     own = copy(context)
     own.work, own.weights, own.cross_weights = FlopCount(), [], []
     own.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)

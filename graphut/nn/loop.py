@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphut.nn.frontier import HaltingFrontier, MaskedFrontier
+from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.loop_state import LoopOutput, LoopState
+from graphut.nn.masked import MaskedFrontier
 from graphut.nn.rules.base import FixedDepth
 from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.waking import Start, WakingFrontier
@@ -19,11 +20,11 @@ def run_loop(
 ) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes.
 
-    `halting_frontier` makes the frontier of nodes that halt for good. `start` is where an
-    event-driven run continues.
+    `halting_frontier` creates the frontier under rules with final halting. `start` has the states
+    and the first nodes of an event-driven run that continues an earlier one.
     """
-    rule, max_steps = state.settings.rule, state.settings.max_steps
-    runs_all = state.settings.halted == "running" or isinstance(rule, FixedDepth)
+    rule, max_steps = state.rule, state.layer.max_steps
+    runs_all = state.layer.halted == "running" or isinstance(rule, FixedDepth)
     frontier: HaltingFrontier | MaskedFrontier | WakingFrontier
     if isinstance(rule, EventDriven):
         frontier = WakingFrontier(state, rule, start)
@@ -39,4 +40,4 @@ def run_loop(
         after = state.update(before, t)
         frontier.end_step(before, after, t)
     result = frontier.result()
-    return result._replace(out=state.settings.readout(result.out))
+    return result._replace(out=state.readout(result.out))

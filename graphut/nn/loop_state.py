@@ -1,25 +1,29 @@
-"""The settings and the state of one call of the adaptive loop."""
+"""The state of one call of the adaptive loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut.attention.checks import skip_checks
 from graphut.nn.checks import FiniteChecks, check_probability_shape
 from graphut.nn.context import AttentionContext
-from graphut.nn.noise import InputNoise, Quantized, draw_noise, with_noise
-from graphut.nn.rules.base import BatchIndex, HaltingRule, RuleState, StepRows
-from graphut.nn.signals import Signal, encode, step_signals
+from graphut.nn.halting import ScheduledHalting
+from graphut.nn.noise import draw_noise, with_noise
+from graphut.nn.rules.act import ACT
+from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
+from graphut.nn.signals import encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
+
+if TYPE_CHECKING:
+    from graphut.nn.recurrence import AdaptiveRecurrence
 
 
 class LoopOutput(NamedTuple):
-    """The results of all nodes."""
+    """The results of the adaptive loop, for all nodes."""
 
     out: Tensor  # (N, d) output states
     steps: Tensor  # (N,) int64
@@ -29,7 +33,7 @@ class LoopOutput(NamedTuple):
 
 
 class FrontierRows(NamedTuple):
-    """The active nodes of one step, in packed rows."""
+    """The active nodes of one step, and their new states, `A` rows."""
 
     nodes: Tensor  #: (A,) int64, ids of the active nodes
     states: Tensor  #: (A, d) new states, after the output norm if there is one
@@ -41,94 +45,75 @@ class FrontierRows(NamedTuple):
     change: Tensor
 
 
-@dataclass(frozen=True)
-class LoopSettings:
-    """The settings of an `AdaptiveRecurrence`, resolved for one call."""
-
-    steps: Sequence[UniversalTransformerStep]  # one for all repetitions, or one for each
-    halting: Callable[..., Tensor] | None
-    halt_from: str  # the state that the halting module reads
-    rule: HaltingRule
-    max_steps: int
-    halted: str
-    position_signal: Signal | None
-    step_signal: Signal | None
-    inject_input: bool
-    noise: Sequence[InputNoise]  # empty in evaluation
-    quantize: Quantized | None
-    state_noise: float  # standard deviation of noise before rounding; 0 in evaluation
-    checkpoint_steps: bool
-
-    @property
-    def is_hooked(self) -> bool:
-        """True if a step or its attention has hooks."""
-        return any(step.is_hooked for step in self.steps)
-
-    @property
-    def calls_steps(self) -> bool:
-        """True if each step is called as a module, with the states of all nodes."""
-        return self.checkpoint_steps or self.is_hooked
-
-    def step(self, repetition: int) -> UniversalTransformerStep:
-        """Return the step of repetition 1, 2, ..., `max_steps`."""
-        return self.steps[0] if len(self.steps) == 1 else self.steps[repetition - 1]
-
-    def readout(self, states: Tensor) -> Tensor:
-        """Apply the output norm, if there is one."""
-        return self.steps[-1].readout(states)
-
-
 class LoopState:
-    """All that the steps of one call share.
+    """The state of one call of a recurrence, which all its steps share.
 
-    With `fill_cache`, the keys and values that later tokens may read after the last step of a token
-    are written too, for the cache of a decoder.
+    `fill_cache` is for a decoder with a cache, in which later tokens may take more steps than
+    earlier ones: after the last step, keys and values are also written for the remaining steps.
     """
 
     trusts_arguments = False  # whether attention may skip its checks
 
     def __init__(
         self,
-        settings: LoopSettings,
+        layer: AdaptiveRecurrence,
         context: AttentionContext,
         feat: Tensor,
         positions: Tensor | None,
         num_dst: int,  # number of nodes in the result
         *,
+        steps: Sequence[UniversalTransformerStep] | None = None,  # those of `layer` by default
         batch: BatchIndex | None = None,
         checks: FiniteChecks | None = None,
         rows: list[FrontierRows] | None = None,  # receives the rows of each step
         fill_cache: bool = False,
     ) -> None:
-        self.settings, self.context, self.num_dst = settings, context, num_dst
+        self.layer, self.context, self.num_dst = layer, context, num_dst
         self.batch, self.rows, self.fill_cache = batch, rows, fill_cache
         self.checks = FiniteChecks() if checks is None else checks
-        self.noise = draw_noise(settings.noise, settings.state_noise)
+        self.steps = steps or steps_of(layer)
+        self.rule = layer.active_rule
+        self.halting: Callable[..., Tensor] | None = layer.halting
+        if isinstance(layer.halting, ScheduledHalting) and isinstance(self.rule, ACT):
+            layer.halting.check(self.rule.threshold, layer.max_steps)
+        # With a rule that ignores probabilities, the module reads the state that it was trained on.
+        rules = (self.rule, layer.rule, layer.evaluation_rule)
+        readers = [rule for rule in rules if rule.uses_probability]
+        self.halt_from = (readers or [self.rule])[0].halt_from
+        self.noise = draw_noise(layer)
         self.signals: Tensor | None = None  # (max_steps, d) step signals
-        if settings.step_signal is not None:
-            self.signals = step_signals(settings.step_signal, settings.max_steps, feat)
+        if layer.step_signal is not None:
+            self.signals = step_signals(layer.step_signal, layer.max_steps, feat)
         self.encodings: Tensor | None = None  # (N_src, d), added to the states in every step
-        if positions is not None and settings.position_signal is not None:
-            self.encodings = encode(settings.position_signal, positions, feat)
-        if settings.inject_input:
+        if positions is not None and layer.position_signal is not None:
+            self.encodings = encode(layer.position_signal, positions, feat)
+        if layer.inject_input:
             self.encodings = add_encoding(with_noise(self.noise, "injected", feat), self.encodings)
-        if settings.quantize is not None:
-            feat = settings.quantize.round(feat)
+        if layer.quantize is not None:
+            feat = layer.quantize.round(feat)
         self.feat = with_noise(self.noise, "first", feat)  # (N_src, d) first states
-        self.rule_state = RuleState(settings.rule, self.feat[: context.num_dst], batch)
+        self.rule_state = RuleState(self.rule, self.feat[: context.num_dst], batch)
+
+    def step(self, t: int) -> UniversalTransformerStep:
+        """Return the step of repetition `t`, counted from 1."""
+        return self.steps[0] if len(self.steps) == 1 else self.steps[t - 1]
+
+    def readout(self, states: Tensor) -> Tensor:
+        """Apply the output norm to states `(A, d)`, if there is one."""
+        return self.steps[-1].readout(states)
 
     def signal(self, t: int) -> Tensor | None:
-        """Return the signal of step `t`, `(d,)`."""
+        """Return the signal of step `t`, `(d,)`, or None."""
         return None if self.signals is None else self.signals[t - 1]
 
     def update(self, rows: Tensor, t: int) -> Tensor:
-        """Return the new states of the frontier's rows."""
+        """Return the new states of the active nodes, given `rows`, `(A, d)`, in step `t`."""
         with skip_checks(self.trusts_arguments):
-            new = self.settings.step(t).update(rows, self.context)
-        if self.settings.quantize is None:
+            new = self.step(t).update(rows, self.context)
+        if self.layer.quantize is None:
             return new
         noisy = with_noise(self.noise, "quantized", new, self.context.frontier, t)
-        return self.settings.quantize.round(noisy)
+        return self.layer.quantize.round(noisy)
 
     def decide(
         self,
@@ -145,29 +130,33 @@ class LoopState:
         row, `None` for all nodes. `shown`, needed only for the record, are the states before the
         step without signals. `active` is a mask of rows that have not halted; all by default.
         """
-        settings, probability = self.settings, None
-        if settings.halting is not None and (
-            settings.rule.uses_probability or self.rows is not None
-        ):
-            seen = before if settings.halt_from == "input" else after
-            probability = settings.halting(seen, nodes, t)
+        probability = None
+        if self.halting is not None and (self.rule.uses_probability or self.rows is not None):
+            seen = before if self.halt_from == "input" else after
+            probability = self.halting(seen, nodes, t)
             check_probability_shape(probability, len(after))
             self.checks.check_probability(probability, nodes, t)
-        is_last = t == settings.max_steps
+        is_last = t == self.layer.max_steps
         halts = self.rule_state.update(StepRows(before, after, probability, t, is_last), active)
         if self.rows is not None and shown is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
             weights = self.rule_state.weight
-            change = squared_change(after, shown, relative=settings.steps[0].norm == "pre")
-            own = FrontierRows(nodes, settings.readout(after), weights, probability, change)
+            change = squared_change(after, shown, relative=self.steps[0].norm == "pre")
+            own = FrontierRows(nodes, self.readout(after), weights, probability, change)
             if active is not None:
                 own = FrontierRows._make(x if x is None else x[active] for x in own)
             self.rows.append(own)
         return halts
 
 
+def steps_of(layer: AdaptiveRecurrence) -> Sequence[UniversalTransformerStep]:
+    """Return the step of a recurrence, or one step for each repetition, as a list."""
+    steps: Any = layer.step if isinstance(layer.step, nn.ModuleList) else [layer.step]
+    return [*steps]
+
+
 def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
-    """Add encodings, `(A, d)` or `(d,)`, if there are any."""
+    """Add an encoding, `(A, d)` or `(d,)`, to rows `(A, d)`, if there is one."""
     return rows if encoding is None else rows + encoding
 
 

@@ -130,9 +130,9 @@ class MessageAggregation(nn.Module):
         frontier: Tensor | None = None,
         **options: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return the results of all destinations, or of those in `frontier`.
+        """Aggregate messages for all destinations, or for the destinations in `frontier`.
 
-        It has the arguments and results of `MultiHeadAttention` for one tensor of features.
+        Arguments and results are as in `MultiHeadAttention.forward`, with one tensor of features.
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
@@ -152,7 +152,7 @@ class MessageAggregation(nn.Module):
     plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return keys, values and messages, concatenated to `(N_src, W)`."""
+        """Return keys, values and messages of all sources, concatenated to `(N_src, W)`."""
         messages = self.message(feat_src).relu()
         if self.attention is None:
             return messages
@@ -168,7 +168,7 @@ class MessageAggregation(nn.Module):
         value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the results for destination rows `(A, feats)`, as `MultiHeadAttention.attend`."""
+        """Return the output for rows `(A, feats)`, with options of `MultiHeadAttention.attend`."""
         width = self.message.out_features
         messages = self.aggregate(layout, projected[:, -width:], frontier)
         if self.attention is not None:
@@ -183,7 +183,7 @@ class MessageAggregation(nn.Module):
     def aggregate(
         self, layout: EdgeLayout, messages: Tensor, frontier: Tensor | None = None
     ) -> Tensor:
-        """Return the mapped aggregates `(A, feats)` of messages `(N_src, W)`, without attention."""
+        """Aggregate messages `(N_src, W)`, and apply the output map; return `(A, feats)`."""
         parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
         with outside_autocast(messages.device.type):  # sums are float32 or wider
             reduced = reduce_messages(layout, parts, frontier, self.backend)
@@ -205,8 +205,8 @@ def reduce_messages(
 ) -> dict[str, Tensor]:
     """Reduce messages over the in-edges of each destination, in float32 or wider.
 
-    For the reductions "max" and "sum", `messages` has `(N_src, D)` messages that are not negative.
-    The result has `(A, D)`, or `(N_dst, D)` without a frontier, 0 for nodes without in-edges.
+    `messages` maps "max" and "sum" to the messages `(N_src, D)` to reduce, which must not be
+    negative. The result maps them to `(A, D)`, with 0 for nodes without in-edges.
     """
     wide = {
         name: part.to(torch.promote_types(part.dtype, torch.float32))
@@ -249,7 +249,7 @@ def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]
 
 
 class _FirstDerivatives(torch.autograd.Function):
-    """Raise an error for second derivatives, which DGL computes wrongly."""
+    """Identity that raises an error for second derivatives, which DGL computes wrongly."""
 
     @staticmethod
     def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:

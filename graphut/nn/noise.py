@@ -1,12 +1,11 @@
-"""Noise on the states of a recurrence, and the rounding of states."""
+"""Noise on the states of a recurrence, as a function of seed, node and step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Integral
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -58,13 +57,13 @@ class InputNoise:
             raise ValueError(f"on must be one of {', '.join(map(repr, PLACES))}; got {self.on!r}")
 
     def draw(self) -> DrawnNoise:
-        """Return the noise of a new seed."""
+        """Draw a seed, and return the noise of one call of a recurrence."""
         return DrawnNoise(self.std, int(draw_seed(torch.device("cpu"))))
 
 
 @dataclass(frozen=True)
 class DrawnNoise:
-    """The noise of one call of a recurrence."""
+    """Gaussian noise with a given seed, for one call of a recurrence."""
 
     std: float
     seed: int
@@ -82,18 +81,27 @@ Noise: TypeAlias = Mapping[str, DrawnNoise]
 """The noise of one call of a recurrence, by place."""
 
 
-def draw_noise(kinds: Iterable[InputNoise], before_rounding: float) -> Noise:
-    """Draw a seed for each kind of noise, and for noise before quantization if there is some."""
-    drawn = {kind.on: kind.draw() for kind in kinds}
-    if before_rounding:
-        drawn["quantized"] = InputNoise(before_rounding).draw()
+def draw_noise(layer: Any) -> Noise:
+    """Draw the noise of one call of a recurrence; in evaluation there is none."""
+    if not layer.training:
+        return {}
+    drawn = {kind.on: kind.draw() for kind in kinds_of_noise(layer.noise)}
+    if layer.quantize is not None and layer.quantize.noise:
+        drawn["quantized"] = InputNoise(layer.quantize.noise).draw()
     return drawn
+
+
+def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[InputNoise]:
+    """Return the argument `noise` of a recurrence as a sequence."""
+    if noise is None:
+        return ()
+    return (noise,) if isinstance(noise, InputNoise) else noise
 
 
 def with_noise(
     noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Add the noise of a place to rows, if there is some."""
+    """Add the noise of a place, such as "first", to rows `(A, d)`, if there is some."""
     return noise[place].add(rows, nodes, step) if place in noise else rows
 
 
@@ -101,51 +109,7 @@ def with_noise(
 @torch.inference_mode(False)
 @torch.no_grad()
 def _quantiles(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 2^16 quantiles of the normal distribution; a lookup is exact in every batch."""
+    """Return 2^16 quantiles of the normal distribution, to look up by 16 random bits."""
     chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
     numbers: Tensor = torch.special.ndtri(chances)
     return numbers.to(device, dtype)
-
-
-@dataclass(frozen=True)
-class Quantized:
-    """Round every state to a few values, so that a recurrence can come to rest exactly.
-
-    A new state becomes `round(tanh(state) * levels) / levels`. The gradient is the gradient of
-    `tanh(state)` (straight-through estimator, arXiv 1308.3432).
-
-    Parameters
-    ----------
-    levels : int
-        Number of steps from 0 to 1: a feature takes one of `2 * levels + 1` values.
-    noise : float
-        In training, standard deviation of the noise that is added to a new state before `tanh`.
-
-    Raises
-    ------
-    ValueError
-        If `levels` is below 1, or `noise` is negative or not finite.
-
-    Examples
-    --------
-    >>> Quantized(levels=2).round(torch.tensor([-3.0, 0.1, 0.6]))
-    tensor([-1.0000,  0.0000,  0.5000])
-    """
-
-    levels: int = 2
-    noise: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        levels = self.levels
-        if isinstance(levels, bool) or not isinstance(levels, Integral) or levels < 1:
-            raise ValueError(f"levels must be a whole number, at least 1; got {levels!r}")
-        if not 0.0 <= self.noise < float("inf"):
-            raise ValueError(f"noise must be 0 or more and finite, got {self.noise}")
-
-    def round(self, states: Tensor) -> Tensor:
-        """Return the quantized states."""
-        smooth = states.tanh()
-        exact = (smooth.detach() * self.levels).round() / self.levels
-        # The difference is exactly 0, so equal states stay equal to the last bit.
-        return exact + (smooth - smooth.detach()) if smooth.requires_grad else exact

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.ragged import starts
-from graphut.nn.steps_html import steps_html
+from graphut.nn.attention import AttentionRecord
 
 
 @dataclass
 class FlopCount:
-    """The nodes of each projection and each attention, from which `Ponder` counts operations.
+    """Record of the nodes of each projection and attention, for the counts of `Ponder`.
 
-    `None` means all nodes. Ids that the graph does not have are not counted.
+    None stands for all nodes. Ids that the graph does not have are not counted.
     """
 
     # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.
@@ -31,7 +30,7 @@ class FlopCount:
     edges: int | Tensor = 0
 
     def fold(self) -> None:
-        """Empty the lists, and keep the number of projected rows."""
+        """Clear the lists; only the number of projected rows is added to the sums."""
         for size, nodes in self.projections:
             self.projected += size if nodes is None else len(nodes)
         self.projections.clear()
@@ -40,52 +39,6 @@ class FlopCount:
     def add(self, *, computed: Tensor, edges: Tensor) -> None:
         """Add counts of computed nodes and in-edges to the sums."""
         self.computed, self.edges = self.computed + computed, self.edges + edges
-
-
-@dataclass(frozen=True, eq=False)
-class AttentionRecord:
-    """The attention weights of one layer in each step.
-
-    Examples
-    --------
-    >>> from graphut.nn import AdaptiveRecurrence
-    >>> from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
-    >>> from graphut.topology import Causal
-    >>> step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 32))
-    >>> layer = AdaptiveRecurrence(step, max_steps=3)
-    >>> _, ponder, _ = layer(Causal().graph([4, 2]), torch.randn(6, 8), get_attention=True)
-    >>> ponder.attention.weights[0].shape
-    torch.Size([13, 2])
-    >>> ponder.attention.dense(1).shape
-    torch.Size([3, 2, 2, 2])
-    """
-
-    layout: EdgeLayout  #: `layout.in_edges()` returns destination, source and id of each edge
-    #: `(E, H)` for each step, by edge id: zero for edges into nodes that the step did not compute
-    weights: Sequence[Tensor]
-
-    def dense(self, sentence: int = 0) -> Tensor:
-        """Return the weights of one sentence, or graph, of the batch as a dense tensor.
-
-        The result is `(steps, heads, destinations, sources)`. Weights of parallel edges are added;
-        pairs of nodes without an edge have weight zero. Raise `ValueError` if there is no such
-        sentence.
-        """
-        layout = self.layout
-        if not 0 <= sentence < len(layout.dst_lengths):
-            raise ValueError(
-                f"there is no sentence {sentence} in a batch of {len(layout.dst_lengths)}, "
-                "counted from 0"
-            )
-        both = layout.dst_lengths, layout.src_lengths
-        num_dst, num_src = (int(lengths[sentence]) for lengths in both)
-        first_dst, first_src = (int(starts(lengths)[sentence]) for lengths in both)
-        rows = torch.arange(first_dst, first_dst + num_dst, device=layout.device)
-        row, source, edge = layout.in_edges(rows)
-        by_edge = torch.stack([weights[edge] for weights in self.weights])
-        table = by_edge.new_zeros(len(by_edge), num_dst * num_src, by_edge.shape[2])
-        table = table.index_add(1, row * num_src + source - first_src, by_edge)
-        return table.unflatten(1, (num_dst, num_src)).movedim(3, 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -194,16 +147,11 @@ class Ponder:
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
     def __repr__(self) -> str:
-        """Return sizes and means, since layouts would fill pages."""
+        """Return a summary, since layouts would fill pages."""
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
             f"max_steps={self.max_steps}, cost={float(self.cost):.4g})"
         )
-
-    def _repr_html_(self) -> str:
-        """Return the node numbers, shaded by the steps of each node, for notebooks."""
-        steps = self.steps.tolist()
-        return steps_html({"steps of nodes": (range(len(steps)), steps)})
 
     def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:
         total = sum(counts)

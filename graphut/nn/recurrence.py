@@ -16,9 +16,10 @@ from graphut.attention.checks import is_capturing
 from graphut.attention.transforms import in_vmap, is_exporting
 from graphut.nn.call import call_recurrence
 from graphut.nn.checks import check_separate_steps, check_sharding, sources_of
-from graphut.nn.halting import HaltingUnit, ScheduledHalting
-from graphut.nn.loop_state import LoopSettings
-from graphut.nn.noise import InputNoise, Quantized
+from graphut.nn.halting import HaltingUnit
+from graphut.nn.loop_state import steps_of
+from graphut.nn.noise import InputNoise, kinds_of_noise
+from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
@@ -149,8 +150,7 @@ class AdaptiveRecurrence(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new parameters in the step, the halting unit and learned signals."""
-        steps = self.step if isinstance(self.step, nn.ModuleList) else [self.step]
-        for part in (*steps, self.halting, self.position_signal, self.step_signal):
+        for part in (*steps_of(self), self.halting, self.position_signal, self.step_signal):
             if isinstance(part, (UniversalTransformerStep, HaltingUnit, LearnedSignal)):
                 part.reset_parameters()
 
@@ -237,7 +237,7 @@ class AdaptiveRecurrence(nn.Module):
         options |= {"get_attention": get_attention, "get_steps": get_steps}
         if self._check_halting_is_possible() and is_compiling():
             return _uncompiled(self, graph, feat, **options)
-        return call_recurrence(self, loop_settings(self), graph, sources_of(feat), **options)
+        return call_recurrence(self, graph, sources_of(feat), **options)
 
     plain_forward = forward  # for `is_hooked`
 
@@ -298,10 +298,10 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError("resume takes one graph, not a list of blocks")
         layout = as_layout(graph).to(feat.device)
         start = start_of_changes(layout, shown, feat, changed, edges_into)
-        return call_recurrence(self, loop_settings(self), graph, feat, start=start, **options)
+        return call_recurrence(self, graph, feat, start=start, **options)
 
     def _check_halting_is_possible(self) -> bool:
-        """Return whether the host must know which nodes halt; raise if it cannot know this."""
+        """Return whether the host must know which nodes halt; raise an error if it cannot."""
         rule = self.active_rule
         if isinstance(rule, FixedDepth):
             return False
@@ -398,7 +398,7 @@ class AdaptiveRecurrence(nn.Module):
 
 
 def _uncompiled(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Any, ...]:
-    """Call a layer outside the program of `torch.compile`."""
+    """Call a layer outside of the program that `torch.compile` makes."""
     return torch.compiler.disable(layer.forward)(*args, **options)
 
 
@@ -407,37 +407,3 @@ _uncompiled._torchdynamo_disable = True  # type: ignore[attr-defined]
 _uncompiled._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
     "the host must know in each step which nodes halt, except with FixedDepth or halted='running'"
 )
-
-
-def loop_settings(layer: AdaptiveRecurrence) -> LoopSettings:
-    """Return the current settings of a recurrence for the loop."""
-    steps = tuple(layer.step) if isinstance(layer.step, nn.ModuleList) else (layer.step,)
-    rule = layer.active_rule
-    if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
-        layer.halting.check(rule.threshold, layer.max_steps)
-    if isinstance(rule, EventDriven):  # the step may have changed since the rule was set
-        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    # With a rule that ignores probabilities, the module reads the state that it was trained on.
-    readers = [r for r in (rule, layer.rule, layer.evaluation_rule) if r.uses_probability]
-    return LoopSettings(
-        steps=steps,  # type: ignore[arg-type]
-        halting=layer.halting,
-        halt_from=(readers or [rule])[0].halt_from,
-        rule=rule,
-        max_steps=layer.max_steps,
-        halted=layer.halted,
-        position_signal=layer.position_signal,
-        step_signal=layer.step_signal,
-        inject_input=layer.inject_input,
-        noise=kinds_of_noise(layer.noise) if layer.training else (),
-        quantize=layer.quantize,
-        state_noise=layer.quantize.noise if layer.quantize and layer.training else 0.0,
-        checkpoint_steps=layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling(),
-    )
-
-
-def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[InputNoise]:
-    """Return the noise argument of a recurrence as a sequence."""
-    if noise is None:
-        return ()
-    return (noise,) if isinstance(noise, InputNoise) else tuple(noise)

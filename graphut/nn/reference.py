@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.loop_state import steps_of
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
-from graphut.nn.recurrence import AdaptiveRecurrence, kinds_of_noise, loop_settings
+from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import EventDriven
 from graphut.nn.rules.base import BatchIndex, StepRows, batch_index
 from graphut.nn.step import UniversalTransformerStep
@@ -52,10 +53,10 @@ def dense_recurrence(
     True
     """
     drawn, state, place = _begin(layer, feat, positions)
-    noise, loop, rule = torch.zeros_like(feat), loop_settings(layer), layer.active_rule
+    noise, repeated, rule = torch.zeros_like(feat), steps_of(layer), layer.active_rule
     edges = _Edges(as_layout(graph), edge_bias, edge_feat)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    memory = rule.start(state, _members(edges.layout, graph_ids))
+    memory = rule.start(state, batch_index(edges.layout).renamed(graph_ids))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )
@@ -74,7 +75,8 @@ def dense_recurrence(
             moves = steps >= t - 1  # the step after its last is the last to be shown
         shown = torch.where(moves[:, None], now, shown)
         goes_on = active | (layer.halted == "running")
-        new, combined = _step(loop.step(t), edges, now, shown, combined, goes_on, cross)
+        step = repeated[(t - 1) % len(repeated)]
+        new, combined = _step(step, edges, now, shown, combined, goes_on, cross)
         new = _quantized(layer, drawn, new, t)
         source = now if rule.halt_from == "input" else new
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
@@ -96,7 +98,7 @@ def dense_recurrence(
         if found.cost is not None:
             cost = torch.where(halts, found.cost, cost)
         active = active & ~halts
-    return loop.step(layer.max_steps).readout(out), steps, remainder, cost.mean()
+    return repeated[-1].readout(out), steps, remainder, cost.mean()
 
 
 def dense_event_driven(
@@ -116,8 +118,8 @@ def dense_event_driven(
     Every node computes in every round. Masks keep the shown states of nodes outside the frontier
     and of nodes that change too little.
 
-    A run continues from `shown`, `(M, d)`, states of the first nodes, with a first `frontier`, ids
-    of destinations.
+    `shown`, `(M, d)`, are the shown states of an earlier run for the first nodes, and `frontier`
+    the ids of the destinations of the first round, as in `AdaptiveRecurrence.resume`.
 
     Return the output `(N, d)`; the updates `(N,)`; the last round that changed each node, `(N,)`;
     the rounds of each graph, `(G,)`; and whether it is quiescent, `(G,)`.
@@ -137,8 +139,8 @@ def dense_event_driven(
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
-    step, edges = loop_settings(layer).step(1), _Edges(layout, edge_bias, edge_feat)
-    num_dst, members = layout.num_dst, _members(layout, graph_ids)
+    step, edges = steps_of(layer)[0], _Edges(layout, edge_bias, edge_feat)
+    num_dst, members = layout.num_dst, batch_index(layout).renamed(graph_ids)
     reads = _Edges(layout).copies[0].double()
     rounds = torch.zeros(members.num_graphs, dtype=torch.int64)
     updates, last_change = torch.zeros(2, num_dst, dtype=torch.int64)
@@ -166,13 +168,8 @@ def dense_event_driven(
     return step.readout(state[:num_dst]), updates, last_change, rounds, quiescent
 
 
-def _members(layout: EdgeLayout, graph_ids: Tensor | None) -> BatchIndex:
-    members = batch_index(layout)
-    return members if graph_ids is None else members.renamed(graph_ids)
-
-
 def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
-    """Return for each graph whether the mask is True for any of its nodes."""
+    """Return for each graph whether the mask `nodes` is True for one of its nodes, `(G,)`."""
     count = torch.zeros(members.num_graphs, dtype=torch.int64)
     return count.index_add(0, members.graph, nodes.long()) > 0
 
@@ -180,13 +177,8 @@ def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
 def _begin(
     layer: AdaptiveRecurrence, feat: Tensor, positions: Tensor | None
 ) -> tuple[Noise, Tensor, Tensor]:
-    """Return the noise of a call, the first states, and the encodings added in every step."""
-    drawn: Noise = {}
-    if layer.training:
-        drawn = draw_noise(
-            kinds_of_noise(layer.noise), layer.quantize.noise if layer.quantize else 0
-        )
-    place = torch.zeros_like(feat)
+    """Return the noise of a call, the first states, and what is added to states in each step."""
+    drawn, place = draw_noise(layer), torch.zeros_like(feat)
     if positions is not None and layer.position_signal is not None:
         place = layer.position_signal(positions).to(feat.dtype)
     if layer.inject_input:
@@ -232,7 +224,7 @@ def _step(
     runs: Tensor,
     cross: tuple[Graph, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the new states, and the inputs of a convolution, which `runs` updates."""
+    """Return the new states of all nodes, and the inputs of a convolution, new where `runs`."""
     pre = step.norm == "pre"
 
     def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
@@ -293,7 +285,7 @@ def _attend(layer: nn.Module, edges: _Edges, rows: Tensor, shown: Tensor) -> Ten
 
 
 def _messages(layer: MessageAggregation, copies: Tensor, source: Tensor) -> Tensor:
-    """Return the mapped aggregates of messages, without attention."""
+    """Return the output of `MessageAggregation` without its attention."""
     count, reduced = copies[0].to(source.dtype), []
     parts = layer.message(source).relu().split(layer.out_feats, 1)
     for name, sent in zip(layer.aggregators, parts, strict=True):
@@ -305,7 +297,7 @@ def _messages(layer: MessageAggregation, copies: Tensor, source: Tensor) -> Tens
 
 
 def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:
-    """Return `(H, N, N)` weights of geometric attention; each node looks at the nearest first."""
+    """Return the weights of geometric attention, `(H, N, N)`, from near to far sources."""
     assert layer.direction is not None and layer.score_terms is not None
     alpha, beta, gamma = layer.score_terms
     toward = layer.direction(rows).unflatten(1, (layer.num_heads, 2))

@@ -19,7 +19,7 @@ Signal: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class SinusoidalSignal(nn.Module):
-    """Sines and cosines of a coordinate, see `coordinate_signal`.
+    """Sines and cosines of coordinates, see `coordinate_signal`.
 
     The first position or step is the number `count_from` in the formula: 1 (arXiv 1807.03819) or 0.
     Callers count from 1 in both cases.
@@ -100,14 +100,14 @@ def make_signal(
 
 
 def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
-    """Return the rows of a signal, `(n, d)`, in the dtype of `like`, `(m, d)`."""
+    """Return the signal of coordinates `(n,)`, as rows `(n, d)` in width and dtype of `like`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
-    """Return the signals of the steps 1 to `steps`, in width, dtype and device of `like`."""
+    """Return the signals of the steps 1 to `steps`, `(steps, d)`, in width and dtype of `like`."""
     if (
         type(signal) is SinusoidalSignal
         and signal.dim == like.shape[1]
@@ -121,7 +121,7 @@ def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
 def _cached_sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return the sinusoids of `first`, `first + 1`, ..., the same in each forward pass."""
+    """Return the sinusoids of `first`, `first + 1`, ..., `(steps, dim)`."""
     with outside_transforms(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
@@ -161,7 +161,7 @@ def coordinate_signal(
 
 
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return `function(values)`, computed once for equal values, since sines take long.
+    """Return `function(values)`, but compute it only once for equal values.
 
     All values are computed on a GPU, where the host would wait for the number of unique values, and
     for gradients, which `unique` does not have.

@@ -187,7 +187,7 @@ class UniversalTransformerStep(nn.Module):
     def context(
         self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
     ) -> GraphContext:
-        """Return the context of a step on a graph, with the encoder's output."""
+        """Create the context of this step on a graph; `cross` as in `forward`."""
         if (cross is None) != (self.cross_attention is None):
             raise ValueError(
                 "a step with cross_attention needs cross=(graph, features), and a step without it "
@@ -220,14 +220,14 @@ class UniversalTransformerStep(nn.Module):
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return the shift of all values if `signal` is added to all rows; None if not linear."""
+        """Return the shift of all values, `(H * D,)`, by a signal in all rows, or None."""
         # Keys are shifted by one vector too, which does not change softmax.
         if not self.has_linear_projection:
             return None
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
     def update(self, rows: Tensor, context: AttentionContext) -> Tensor:
-        """Return the new states of packed rows `(A, d)` in their context."""
+        """Return the new states of the active nodes, given their packed rows `(A, d)`."""
         pre, given = self.norm == "pre", rows
         attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)
         rows = self._add(rows, attended, self.attention_norm)
@@ -245,7 +245,7 @@ class UniversalTransformerStep(nn.Module):
         return total if self.norm == "pre" else norm(total)
 
     def readout(self, out: Tensor) -> Tensor:
-        """Apply the output norm, if there is one."""
+        """Apply the output norm to states `(A, d)`, if there is one."""
         return out if self.output_norm is None else self.output_norm(out)
 
     def extra_repr(self) -> str:

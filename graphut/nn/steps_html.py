@@ -10,7 +10,7 @@ _BLUE = (0, 114, 178)  # as in `graphut.plotting.figure`
 
 
 def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> str:
-    """Return named rows of tokens as HTML; each token is shaded by its number of steps."""
+    """Return rows of tokens, by name, as HTML that shades each token by its number of steps."""
     most = max((max(steps, default=1) for _, steps in rows.values()), default=1)
     lines = []
     for name, (tokens, steps) in rows.items():

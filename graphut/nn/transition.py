@@ -25,7 +25,7 @@ class _Transition(nn.Module):
         )
 
     def reset_parameters(self) -> None:
-        """Draw new parameters."""
+        """Draw new parameters: Xavier uniform for linear maps, zero for biases."""
         for layer in self._maps():
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
@@ -135,7 +135,7 @@ class SeparableConvTransition(_Transition):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new parameters."""
+        """Draw new parameters of the filter and of the linear maps."""
         bound = self.kernel_size**-0.5
         nn.init.uniform_(self.depthwise, -bound, bound)
         super().reset_parameters()
@@ -206,7 +206,7 @@ class CopyGate(_Transition):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new parameters."""
+        """Draw new parameters, and set the last bias to -3."""
         super().reset_parameters()
         nn.init.constant_(self._maps()[-1].bias, -3.0)
 
@@ -216,7 +216,7 @@ class CopyGate(_Transition):
 
 
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
-    """Return the index of each destination's sentence in the batch, `(num_dst,)`."""
+    """Return the number of the sentence of each destination in the batch, `(N_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
 
 

@@ -25,36 +25,14 @@ from graphut.nn.transition import SeparableConvTransition
 
 
 class Start(NamedTuple):
-    """Where an event-driven run continues."""
+    """The states and nodes from which an event-driven run continues."""
 
     shown: Tensor  # (M, d) shown states of the first nodes; later nodes are new
     frontier: Tensor  # (A,) sorted nodes of the first round
 
 
-class OutEdges(NamedTuple):
-    """The edges of a graph by source."""
-
-    ends: Tensor  # (N_src,) end of the edges of each source
-    degrees: Tensor  # (N_src,) number of edges of each source
-    targets: Tensor  # (E,) destination of each edge
-
-
-def out_edges(layout: EdgeLayout) -> OutEdges:
-    """Return the edges by source.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal
-    >>> out_edges(Causal().layout([3])).targets
-    tensor([0, 1, 2, 1, 2, 2])
-    """
-    rows = layout.destinations()
-    starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
-    return OutEdges(starts[1:].clone(), starts.diff(), targets)
-
-
 def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
-    """Return the destinations among `nodes` and all their out-neighbours, sorted and unique.
+    """Return the ids of `nodes` that are destinations, and of all out-neighbours, sorted.
 
     Examples
     --------
@@ -62,7 +40,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     >>> with_out_neighbours(Window(1).layout([9]), torch.tensor([3, 4]))
     tensor([2, 3, 4, 5])
     """
-    ends, degrees, targets = layout.cached(out_edges)
+    ends, degrees, targets = layout.cached(_out_edges)
     degree = degrees.index_select(0, nodes)
     edge = torch.repeat_interleave(ends.index_select(0, nodes) - degree.cumsum(0), degree)
     edge += torch.arange(len(edge), device=edge.device)
@@ -77,6 +55,13 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     awake[nodes] = True
     awake[reached] = True
     return awake.nonzero()[:, 0]
+
+
+def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
+    """Sort edges by source: return where each source's edges end, their number, all targets."""
+    rows = layout.destinations()
+    starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
+    return starts[1:].clone(), starts.diff(), targets
 
 
 def start_of_changes(
@@ -115,7 +100,7 @@ def _checked_ids(name: str, ids: Tensor | None, size: int, none: Tensor) -> Tens
 def check_event_driven(
     rule: EventDriven, step: nn.Module, halting: nn.Module | None, step_signal: Signal | None
 ) -> None:
-    """Raise `ValueError` if an event-driven run of a recurrence would not be exact."""
+    """Raise a `ValueError` if the parts of a recurrence do not support event-driven runs."""
     if isinstance(step, nn.ModuleList):
         raise ValueError(f"{rule} needs one step for all repetitions, not {len(step)} steps")
     assert isinstance(step, UniversalTransformerStep)
@@ -150,7 +135,7 @@ class WakingFrontier:
         self._track = torch.is_grad_enabled()
         if not self._track:  # the states are written in place, so the caller's tensor is copied
             self.shown = self.shown.clone()
-            context.owns_table = not state.settings.calls_steps
+            context.owns_table = not state.steps[0].is_hooked
         size = context.num_dst
         self.num_active = size if self.nodes is None else len(self.nodes)
         self._active: Tensor | None = None  # (A, d) shown states of the frontier
@@ -161,13 +146,13 @@ class WakingFrontier:
         self._sizes: list[int] = []
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Project the changed states, and return the states that the frontier's rows read."""
+        """Write keys and values of changed states; return active states `(A, d)` plus encodings."""
         context, nodes = self.context, self.nodes
         context.begin_step(t)
         context.frontier = nodes
         changed = None if "every_step" in self.state.noise else self._changed
         written = self.shown if changed is None else self.shown.index_select(0, changed)
-        projected = self.state.settings.step(t).project(self._read(written, changed, t))
+        projected = self.state.step(t).project(self._read(written, changed, t))
         context.write(changed, projected)
         if nodes is None:
             self._active = self.shown[: context.num_dst]
@@ -183,10 +168,10 @@ class WakingFrontier:
         return with_noise(self.state.noise, "every_step", rows, nodes, t)
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Accept the new states that differ enough, and find the next frontier."""
-        nodes, shown, settings = self.nodes, self._active, self.state.settings
+        """Show the new states that differ enough from the shown ones; find the next frontier."""
+        nodes, shown, state = self.nodes, self._active, self.state
         assert shown is not None
-        change = squared_change(after, shown, relative=settings.steps[0].norm == "pre")
+        change = squared_change(after, shown, relative=state.steps[0].norm == "pre")
         decided = change.detach()
         if not isfinite(decided.sum().item()):
             self._check_finite(after, t)
@@ -195,15 +180,15 @@ class WakingFrontier:
         self._accept(after, moved)
         self._wake(t)
         # The first round has checked the arguments of attention.
-        self.state.trusts_arguments = self.context.owns_table
-        if self.state.rows is not None:
+        state.trusts_arguments = self.context.owns_table
+        if state.rows is not None:
             ids = torch.arange(len(after), device=after.device) if nodes is None else nodes
-            states = settings.readout(self.shown.index_select(0, ids))
+            states = state.readout(self.shown.index_select(0, ids))
             weights = torch.zeros_like(decided).index_fill(0, moved, 1.0)
-            self.state.rows.append(FrontierRows(ids, states, weights, None, change))
+            state.rows.append(FrontierRows(ids, states, weights, None, change))
 
     def _accept(self, new: Tensor, moved: Tensor) -> None:
-        """Replace the shown states of the frontier's rows `moved`."""
+        """Replace the shown states of the active rows with numbers `moved`."""
         self._changed = self.nodes
         if len(moved) < len(new):
             new = new.index_select(0, moved)
@@ -251,7 +236,7 @@ class WakingFrontier:
         return batch.graph if self.nodes is None else batch.graph[self.nodes]
 
     def _check_finite(self, new: Tensor, t: int) -> None:
-        """Raise if a new state is not finite."""
+        """Raise an error if a new state is not finite."""
         wrong = (~new.isfinite()).nonzero()
         if len(wrong):
             row, column = wrong[0].tolist()

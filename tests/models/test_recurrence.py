@@ -19,7 +19,6 @@ from graphut.nn import (
     Sampled,
     SeparableConvTransition,
 )
-from graphut.nn.recurrence import loop_settings
 from tests.helpers import covering, name_of
 from tests.models.cases import (
     SOURCES,
@@ -86,7 +85,7 @@ def test_make_recurrence_follows_the_configuration() -> None:
 
 def test_make_recurrence_gives_each_layer_its_own_weights() -> None:
     part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
-    assert [loop_settings(part).step(t) for t in range(1, 6)] == list(part.step)
+    assert len(set(part.step)) == part.max_steps == 5
     assert all(step.cross_attention is not None for step in part.step)
 
 

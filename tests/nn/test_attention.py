@@ -9,10 +9,20 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import as_layout
-from graphut.nn import MultiHeadAttention
+from graphut.nn import AttentionRecord, MultiHeadAttention, dense_recurrence, reference
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.helpers import Pairs, assert_same, gradients, layout_of, normal, pairs_of, relative_error
-from tests.nn.cases import randomised
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    covering,
+    gradients,
+    layout_of,
+    name_of,
+    normal,
+    pairs_of,
+    relative_error,
+)
+from tests.nn.cases import HEADS, LENGTHS, MODES, build_case, randomised
 from tests.topology.brute import Comb
 
 
@@ -91,11 +101,7 @@ def test_attention_edge_bias_of_log_2_counts_an_edge_twice() -> None:
     assert_same([found], [layer(layout_of(repeated, 3, 3), feat)])
 
 
-GRAPHS = {
-    "complete": Complete().layout([5, 2]),
-    "window": Window(1).layout([7]),
-    "rows": layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5),
-}
+ROWS = layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5)
 
 
 def test_attention_degree_factor_is_initialized_to_1_at_20_in_edges() -> None:
@@ -239,19 +245,8 @@ def test_attention_checks_a_frontier_before_using_it() -> None:
         layer(Complete().layout([3]), feat, frontier=[1, 2])
 
 
-def test_attention_refuses_scores_that_overflow() -> None:
-    layer = MultiHeadAttention(8, 2)
-    feat = torch.zeros(4, 8).index_fill(0, torch.tensor(2), 1.0)
-    for linear_map in (layer.query, layer.key_value):
-        linear_map.weight.data.fill_(1e20)
-    layer.key_value.weight.data[8:] = 1.0
-    self_loops = layout_of([(i, i) for i in range(4)], 4, 4)
-    with pytest.raises(ValueError, match=r"score of .*destination 2, .*overflows"):
-        layer(self_loops, feat)
-
-
 def test_attention_calls_a_map_of_edge_features_that_is_not_plain() -> None:
-    graph, feat, edge_feat = GRAPHS["rows"], normal(5, 8), normal(7, 3, seed=1)
+    graph, feat, edge_feat = ROWS, normal(5, 8), normal(7, 3, seed=1)
     layer = build(edge_dim=3)
     expected = layer(graph, feat, edge_feat=2 * edge_feat)
     plain = layer.edge
@@ -265,7 +260,7 @@ def test_attention_calls_a_map_of_edge_features_that_is_not_plain() -> None:
 
 
 def test_attention_in_bfloat16_keeps_its_dtype() -> None:
-    graph, layer = GRAPHS["rows"], build(edge_dim=3, scale_by_degree=True).float()
+    graph, layer = ROWS, build(edge_dim=3, scale_by_degree=True).float()
     feat, edge_feat = normal(5, 8).float(), normal(7, 3, seed=1).float()
     expected = layer(graph, feat, edge_feat=edge_feat)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -294,7 +289,7 @@ def test_attention_refuses_edge_features_that_do_not_fit(
     edge_dim: int | None, edge_feat: Any, words: str
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
-        build(edge_dim=edge_dim)(GRAPHS["rows"], normal(5, 8), edge_feat=edge_feat)
+        build(edge_dim=edge_dim)(ROWS, normal(5, 8), edge_feat=edge_feat)
 
 
 def test_attention_geometric_refuses_what_it_does_not_support() -> None:
@@ -303,8 +298,6 @@ def test_attention_geometric_refuses_what_it_does_not_support() -> None:
         layer(Complete().layout([2], [4]), (feat, feat[:2]))
     with pytest.raises(ValueError, match="does not support edge_bias and edge_feat"):
         layer(Complete().layout([4]), feat, edge_bias=torch.zeros(16).double())
-    assert "num_heads=2, attn_drop=0.0, geometric=True, backend='auto'" in repr(layer)
-    assert "geometric" not in repr(build())
 
 
 @pytest.mark.parametrize("backend", ["auto", "dense"])
@@ -338,3 +331,87 @@ def test_attention_without_softmax_has_float32_scores_under_autocast(geometric: 
     assert (found.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
     expected = layer(layout, feat)
     assert relative_error(found, expected) < 0.03
+
+
+# The weights of all steps.
+
+MODES_OF_WEIGHTS = {
+    name: MODES[name] for name in ("halted", "norm", "form", "topology", "scale_by_degree")
+}
+
+
+@pytest.fixture
+def oracle(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Gets the weights `(heads, destinations, sources)` of each attention of the dense oracle."""
+    found: list[Tensor] = []
+    attend = reference._attend
+
+    def attend_and_note(layer: Any, edges: Any, rows: Tensor, source: Tensor) -> Tensor:
+        def heads(x: Tensor) -> Tensor:
+            return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
+
+        scores = heads(layer.query(rows)) @ heads(layer.key_value(source).chunk(2, 1)[0]).mT
+        scores = scores * layer.head_feats**-0.5
+        if layer.degree_scale is not None:
+            growth = edges.layout.in_degrees.double().log1p()
+            scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
+        found.append((scores + edges.copies.double().log()).softmax(-1).detach())
+        return attend(layer, edges, rows, source)
+
+    monkeypatch.setattr(reference, "_attend", attend_and_note)
+    return found
+
+
+@pytest.mark.parametrize("modes", covering(**MODES_OF_WEIGHTS), ids=name_of)
+def test_attention_record_is_that_of_the_dense_oracle(
+    modes: dict[str, Any], oracle: list[Tensor]
+) -> None:
+    case = build_case(**modes)
+    out, ponder, _ = case.layer(case.graph, case.feat, **case.arguments, get_attention=True)
+    assert_same([out], [case.layer(case.graph, case.feat, **case.arguments)[0]])
+    dense_recurrence(case.layer, case.graph, case.feat, **case.arguments)
+    records = [ponder.attention]
+    if modes["form"] == "decoder":
+        records.append(ponder.cross_attention)
+    for number, record in enumerate(records):
+        assert record is not None and len(record.weights) == int(ponder.steps.max())
+        expected = torch.stack(oracle[number :: len(records)])
+        first_dst = first_src = 0
+        for sentence, length in enumerate(LENGTHS):
+            sources = int(record.layout.src_lengths[sentence])
+            found = record.dense(sentence)
+            own = expected[:, :, first_dst:, first_src:][:, :, :length, :sources]
+            own = own[: len(found)].clone()
+            for step in range(len(found)):
+                halted = ponder.steps[first_dst:][:length] <= step
+                if modes["halted"] != "running":
+                    own[step, :, halted] = 0.0
+            assert_same([found], [own])
+            first_dst, first_src = first_dst + length, first_src + sources
+
+
+@pytest.mark.parametrize("part", ["attention", "cross_attention"])
+def test_attention_record_of_a_hooked_layer(part: str) -> None:
+    case = build_case(form="decoder")
+
+    def run() -> list[Tensor]:
+        out, ponder, _ = case.layer(case.graph, case.feat, **case.arguments, get_attention=True)
+        return [out, *ponder.attention.weights, *ponder.cross_attention.weights]
+
+    plain = run()
+    case.layer.step.get_submodule(part).register_forward_hook(lambda *call: None)
+    assert_same(run(), plain)
+
+
+def test_attention_record_dense_adds_up_parallel_edges() -> None:
+    layout = layout_of([(1, 0), (0, 0), (1, 0), (1, 1)], 2, 2)
+    weights = torch.tensor([[0.25], [0.5], [0.25], [1.0]])
+    expected = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
+    assert_same([AttentionRecord(layout, [weights]).dense()], [expected])
+
+
+@pytest.mark.parametrize("sentence", [-1, 2])
+def test_attention_record_dense_refuses_a_sentence_that_is_not_there(sentence: int) -> None:
+    record = AttentionRecord(Causal().layout([2, 1]), [torch.ones(4, HEADS)])
+    with pytest.raises(ValueError, match=f"no sentence {sentence} in a batch of 2, counted from 0"):
+        record.dense(sentence)

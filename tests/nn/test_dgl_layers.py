@@ -118,12 +118,3 @@ def test_dot_gat_conv_on_nodes_without_in_edges() -> None:
     layer.set_allow_zero_in_degree(True)
     assert_same([layer(graph, feat)[[0, 2]]], [torch.zeros(2, 2, 3)])
     assert layer(dgl.graph(([], [])), feat[:0]).shape == (0, 2, 3)
-
-
-def test_dot_gat_conv_in_hetero_graph_conv() -> None:
-    edges = {("a", "x", "b"): ([0, 1], [1, 0]), ("b", "y", "b"): ([0, 1], [1, 0])}
-    graph, feat = dgl.heterograph(edges), {"a": normal(2, 8), "b": normal(2, 8, seed=1)}
-    layers = {name: randomised(DotGATConv(8, 3, 2), seed=len(name)) for name in "xy"}
-    found = dgl.nn.HeteroGraphConv(layers, aggregate="sum")(graph, feat)
-    parts = [layers["x"](graph["x"], (feat["a"], feat["b"])), layers["y"](graph["y"], feat["b"])]
-    assert_same([found["b"]], [parts[0] + parts[1]])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.nn import AdaptiveRecurrence, InputNoise, Quantized, dense_recurrence
+from graphut.nn import AdaptiveRecurrence, InputNoise, dense_recurrence
 from graphut.nn.noise import PLACES
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, name_of
@@ -75,11 +75,6 @@ def test_noise_refuses_wrong_values() -> None:
     for std in (-0.1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"std must be 0 or more and finite, got {std}"):
             InputNoise(std)
-        with pytest.raises(ValueError, match=f"noise must be 0 or more and finite, got {std}"):
-            Quantized(noise=std)
-    for levels in (0, 1.5):
-        with pytest.raises(ValueError, match=f"a whole number, at least 1; got {levels}"):
-            Quantized(levels)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'first', 'injected', 'every_step'; got 'last'"):
         InputNoise(0.1, "last")
     with pytest.raises(ValueError, match="noise on 'every_step' states needs inject_input=True"):
@@ -103,14 +98,3 @@ def test_noise_and_dropout_in_vmap_are_the_same_for_all_or_refused(part: str) ->
     assert torch.equal(out[0], out[1])
     with pytest.raises(ValueError, match="give vmap randomness='same', or call the layer on one"):
         torch.func.vmap(run, randomness="different")(feats)
-
-
-@pytest.mark.parametrize("levels", [1, 2, 5])
-def test_quantized_rounds_tanh_and_passes_its_gradient(levels: int) -> None:
-    states = torch.linspace(-3, 3, 25, dtype=torch.float64, requires_grad=True)
-    rounded = Quantized(levels).round(states)
-    assert torch.equal(rounded, (states.tanh() * levels).round() / levels)
-    assert torch.equal(rounded, Quantized(levels).round(states.detach()))
-    rounded.sum().backward()
-    assert states.grad is not None
-    torch.testing.assert_close(states.grad, 1 - states.detach().tanh().square())

@@ -72,17 +72,6 @@ def test_transformer_conv_accepts_sparse_matrices(form: str) -> None:
     assert_same([layers[0](x, valued)], results[:1], 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("edge_dim", "edge_attr", "got"),
-    [(5, None, "edge_dim and no features"), (None, torch.ones(8, 5), "no edge_dim and features")],
-)
-def test_transformer_conv_refuses_edge_features_that_do_not_fit(
-    edge_dim: int | None, edge_attr: Tensor | None, got: str
-) -> None:
-    with pytest.raises(ValueError, match=f"required if the layer has an edge_dim.* got {got}"):
-        TransformerConv(6, 4, edge_dim=edge_dim)(torch.ones(4, 6), EDGES, edge_attr)
-
-
 def test_transformer_conv_accepts_edge_index_objects_and_hooks_on_its_edge_map() -> None:
     (mine, other), x = both(6, 4, heads=2, edge_dim=5), normal(4, 6)
     edges, edge_attr = EdgeIndex(EDGES, sparse_size=(4, 4)), normal(8, 5, seed=1)

@@ -34,14 +34,6 @@ def test_reference_the_oracle_is_the_definition_on_any_graph(
     assert_same(case.run(dense_recurrence), case.run(naive_recurrence))
 
 
-def test_a_fixed_number_of_steps() -> None:
-    case = build_case(topology="window", transition="sepconv", max_steps=3)
-    case.layer.halting = None
-    found = case.run(dense_recurrence)
-    assert_same(found, case.run(naive_recurrence))
-    assert found[1].tolist() == [3] * 10
-
-
 def test_reference_nodes_without_in_edges() -> None:
     case = build_case(graph=layout_of([(0, 1), (1, 2), (0, 2)], 4, 4))
     case.layer.step.attention.allow_zero_in_degree = True

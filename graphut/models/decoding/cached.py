@@ -20,7 +20,6 @@ from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput
 from graphut.nn.loop import run_loop
 from graphut.nn.loop_state import LoopState
-from graphut.nn.recurrence import loop_settings
 from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
@@ -49,12 +48,12 @@ class CachedDecoder(TokenDecoder):
         self.extend(parents, self.memory.add_nodes(len(parents)))
         length = self.length
         positions = torch.full((len(feat),), length, device=feat.device)
-        settings = loop_settings(self.recurrence)
         sentences = self.sentences.to(feat.device)
         # Random halting rules draw numbers by sentence and by the position of the token.
         batch = BatchIndex(sentences, torch.full_like(sentences, length - 1), 0, sentences)
+        context = _NewestTokens(self)
         state = LoopState(
-            settings, _NewestTokens(self), feat, positions, len(feat), batch=batch, fill_cache=True
+            self.recurrence, context, feat, positions, len(feat), batch=batch, fill_cache=True
         )
         found = run_loop(state)
         return self.predict(found.out), found.steps

@@ -1,19 +1,19 @@
-"""Triton kernels of Adaptive Computation Time: who halts, and the frontier that is left.
+"""Triton kernels of Adaptive Computation Time: which nodes halt, and the next frontier.
 
-A step takes two launches, since no program can wait for another: `act_decide` decides about each
-block of rows, and `act_compact` counts who goes on in all blocks before it moves its own rows. Sums
-are in the dtype of `spent`, and always in the same order. Arguments of one name mean the same in
-all kernels:
+A step takes two launches, since no program can wait for another: `act_decide` finds the rows
+that halt, and `act_compact` counts the active rows of all blocks before it moves the rows of its
+own block. Sums are in the dtype of `spent`, and always in the same order. An argument has the same
+meaning in all kernels:
 
 - `seen`, `unit`: the states `(rows, width)` that the halting unit reads, and its weight and bias,
   `(width + 1,)`; both are `None` where `probability`, `(rows,)`, is given;
-- `nodes`: `(rows,)`, the node of each row; a row whose node is `missing` stands for no node;
+- `nodes`: `(rows,)`, the node of each row; a row whose node is `missing` is padding;
 - `spent`: `(rows,)`, the sum of probabilities before the step; `share`: `(rows,)`, the weight of
   the step's state in the output;
 - `states`, `encodings`: `(rows, width)`, the new states, and what is added to them at each step;
 - `out`, `remainder`, `steps`: by node, the output so far, and R and N of nodes that have halted;
-- `flags`: `(rows,)` int32, 1 for rows that go on, plus 2 for those that spend what is left;
-- `place`: `(rows,)`, the row in the next frontier; those that go on come first, in order;
+- `flags`: `(rows,)` int32, 1 for rows that stay active, plus 2 for rows that get the remainder;
+- `place`: `(rows,)`, the row in the next frontier; rows that stay active come first, in order;
 - `next_x`: `x` of the next frontier, which has `bound` rows; `to_x`: the gradient of `x`.
 """
 
@@ -27,7 +27,7 @@ from graphut.attention.triton.kernels.primitives import total
 def places(
     row: tl.tensor, start: tl.tensor, mask: tl.tensor, width: tl.constexpr, block_w: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return where columns from `start` of some rows are in a table, and which of them exist."""
+    """Return the offsets of `block_w` columns of some rows of a table, and which of them exist."""
     column = start + tl.arange(0, block_w)
     inside = mask[:, None] & (column < width)[None, :]
     return row.to(tl.int64)[:, None] * width + column[None, :], inside
@@ -58,7 +58,7 @@ def act_decide(
     block_m: tl.constexpr,
     block_w: tl.constexpr,
 ) -> None:
-    """Decide as `graphut.nn.ACT`, and add the states to the outputs."""
+    """Decide which rows halt, as `graphut.nn.ACT`, and add weighted states to the outputs."""
     wide = spent.dtype.element_ty
     row = tl.program_id(0) * block_m + tl.arange(0, block_m)
     inside = row < rows
@@ -122,7 +122,7 @@ def act_compact(
     block_w: tl.constexpr,
     lanes: tl.constexpr,
 ) -> None:
-    """Move rows that go on to the front, and others behind them."""
+    """Move rows that stay active to the front, and the others behind them."""
     block = tl.program_id(0)
     ahead = tl.full([lanes], 0, tl.int32)
     everyone = tl.full([lanes], 0, tl.int32)
@@ -188,7 +188,7 @@ def act_backward(
     block_m: tl.constexpr,
     block_w: tl.constexpr,
 ) -> None:
-    """Compute the gradients of a step; a gradient that is `None` is zero, or not asked for."""
+    """Compute the gradients of a step; a gradient argument of None is zero, or not needed."""
     wide = share.dtype.element_ty
     row = tl.program_id(0) * block_m + tl.arange(0, block_m)
     inside = row < rows

@@ -1,4 +1,4 @@
-"""Checks for numbers that are not finite, which do not wait for the device."""
+"""Checks for values that are not finite, which do not wait for the device."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ class AsyncFiniteChecks(FiniteChecks):
         _raise_what_arrived(layer)
 
     def check_features(self, feat: Tensor) -> None:
-        """Note which of the first states are not finite."""
+        """Record which of the first states `(N_src, d)` are not finite."""
         low, high = feat.detach().aminmax(dim=1)
         self.note((~(low.isfinite() & high.isfinite())).int(), None)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Note which halting probabilities are not numbers, or outside of [0, 1]."""
+        """Record which halting probabilities `(A,)` are NaN or outside [0, 1]."""
         self.note(wrong_probabilities(probability), nodes)
 
     def bound(self, count: Tensor) -> int:
-        """Send the count of a step to the host, and return the one of `LAG` steps ago."""
+        """Start to copy the count of a step to the host; return the count of `LAG` steps ago."""
         bound = self.next_bound()
         self.send(count)
         return bound
 
     def send(self, count: Tensor) -> None:
-        """Send the count of a step to the host."""
+        """Start to copy the number of active nodes after a step to the host."""
         self._counts.append(AsyncHostCopy(count))
 
     def next_bound(self) -> int:
-        """Return the count of `LAG` steps before the one that is sent next."""
+        """Return the count of `LAG` steps ago, an upper bound of the number of active nodes."""
         if len(self._counts) >= LAG:
             (self._bound,) = self._counts.pop(0).numbers()
         return self._bound
 
     def close(self) -> None:
-        """Send the notes to the host."""
+        """Start to copy the first recorded error to the host; raise an error that has arrived."""
         nodes = torch.cat(self._nodes)
         wrong = torch.cat(self._wrong) * (nodes < self._num_src)
         first = (wrong > 0).int().argmax(0, keepdim=True)
@@ -71,14 +71,14 @@ class AsyncFiniteChecks(FiniteChecks):
         _raise_what_arrived(self._layer)
 
     def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
-        """Keep for later which rows are wrong, 0 for those that are right; int32."""
+        """Record an int32 code for each row of `nodes`, 0 if it is valid, for `close`."""
         ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
         self._nodes.append(ids)
 
 
 class AsyncHostCopy:
-    """Integers of a device on their way to the host."""
+    """A copy of integers from the device to the host, which may not have arrived yet."""
 
     def __init__(self, value: Tensor) -> None:
         self._value = value.detach().view(-1)
@@ -101,7 +101,7 @@ class AsyncHostCopy:
 
 @dataclass
 class _Report:
-    """The first bad number of a recurrence."""
+    """The first invalid value of one call of a recurrence."""
 
     # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
     found: AsyncHostCopy

@@ -1,8 +1,7 @@
-"""The frontier of nodes that halt for good, on a GPU, where only the device counts the nodes."""
+"""The frontier under rules with final halting, on a GPU that does not wait for the host."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,9 +11,10 @@ from torch.nn.functional import pad
 from graphut.nn.context import GraphContext
 from graphut.nn.frontier import ActiveRows, HaltingFrontier, HaltSplit
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.loop_state import LoopOutput, LoopSettings, LoopState
+from graphut.nn.loop_state import LoopOutput, LoopState
 from graphut.nn.noise import Noise
 from graphut.nn.rules.act import ACT
+from graphut.nn.rules.base import HaltingRule
 from graphut.nn.transition import PositionwiseTransition, Transition
 
 if TYPE_CHECKING:
@@ -22,27 +22,26 @@ if TYPE_CHECKING:
 
 
 def gpu_frontier(state: LoopState) -> HaltingFrontier:
-    """Return a frontier that does not wait for the number of active nodes.
+    """Return a frontier whose host does not wait for the number of active nodes.
 
     The checks of the run must be `AsyncFiniteChecks`, and attention must take counts.
     """
-    settings, checks = state.settings, state.checks
+    layer, checks = state.layer, state.checks
     assert isinstance(checks, AsyncFiniteChecks)
     given = state.feat, state.encodings, state.context.num_dst, checks
-    if not (state.feat.is_cuda and is_fusable(settings)):
+    if not (state.feat.is_cuda and is_fusable(state.rule, state.noise)):
         return DeviceFrontier(state, DeviceRows(*given, state.noise))
     # Triton decides at the import of kernels whether they are compiled or interpreted.
     from graphut.nn.gpu.fused_act import FusedRows
 
-    assert isinstance(settings.rule, ACT) and isinstance(settings.halting, nn.Module)
-    fused = FusedRows(*given, settings.rule, settings.halting, settings.max_steps)
+    assert isinstance(state.rule, ACT) and isinstance(layer.halting, nn.Module)
+    fused = FusedRows(*given, state.rule, layer.halting, layer.max_steps)
     return FusedFrontier(state, fused)
 
 
-def is_fusable(settings: LoopSettings) -> bool:
-    """Return whether `FusedRows` supports the settings of a recurrence."""
-    noisy = any(kind.on == "every_step" for kind in settings.noise)
-    return type(settings.rule) is ACT and settings.rule.weighting == "sum" and not noisy
+def is_fusable(rule: HaltingRule, noise: Noise) -> bool:
+    """Return whether `FusedRows` supports a halting rule and the noise of a call."""
+    return type(rule) is ACT and rule.weighting == "sum" and "every_step" not in noise
 
 
 class DeviceRows(ActiveRows):
@@ -76,11 +75,11 @@ class DeviceRows(ActiveRows):
         return existing(self.nodes, self._missing)
 
     def all_states(self, num_src: int) -> Tensor:
-        """Return the rows of all nodes, and one padding row."""
+        """Return states plus encodings and noise of all nodes, and of a padding row."""
         return super().all_states(num_src + 1)
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
-        """Store the new states of the frontier's rows, and remove the rows that halt."""
+        """Store the new states `(A, d)` of the active nodes, and remove the rows that halt."""
         active = self.nodes < self._missing
         halting_nodes = self.nodes.masked_fill(~(active & halts), self._missing)
         order, self.count = active_first(active & ~halts)
@@ -93,7 +92,7 @@ class DeviceRows(ActiveRows):
 
 
 def existing(nodes: Tensor, size: int) -> Tensor:
-    """Map the ids of padding rows to valid ids below `size`, spread out to avoid contention.
+    """Replace the ids of padding rows by valid ids below `size`, spread to avoid contention.
 
     Examples
     --------
@@ -139,32 +138,31 @@ class DeviceContext(GraphContext):
 
 
 class DeviceFrontier(HaltingFrontier):
-    """A frontier of `DeviceRows`."""
+    """A halting frontier with the packed rows of `DeviceRows`."""
 
     rows: DeviceRows
     context: DeviceContext
 
     def __init__(self, state: LoopState, rows: DeviceRows) -> None:
         super().__init__(state, rows)
-        settings, num_src = state.settings, state.context.num_src
-        graph = state.context
+        graph, num_src = state.context, state.context.num_src
         assert isinstance(graph, GraphContext)
         self.context = DeviceContext(graph.layout, graph.cross_layout, graph.encoded)
         self.context.work = graph.work
         state.context = self.context
-        if (halting := settings.halting) is not None:
+        if (halting := state.halting) is not None:
 
             def halt(seen: Tensor, nodes: Tensor, t: int) -> Tensor:
                 return halting(seen, existing(nodes, num_src), t)
 
-            state.settings = replace(settings, halting=halt)
+            state.halting = halt
         if self.halted == "copied" and state.signals is not None:
             # The shifts of all steps in one launch.
-            shifts = settings.step(1).value_shift(state.signals)
+            shifts = state.step(1).value_shift(state.signals)
             self.value_shifts = None if shifts is None else shifts.unbind()
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write the keys and values that changed; return the active rows with their signals."""
+        """Write changed keys and values; return active states `(A, d)` with their signals."""
         self.context.count = self.rows.count
         return super().refresh_keys_and_values(t)
 
@@ -175,9 +173,9 @@ class FusedFrontier(DeviceFrontier):
     rows: FusedRows
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Let nodes halt, and store their outputs."""
+        """Let nodes halt after step `t`, and store their outputs."""
         self.rows.end_step(before, after, t)
 
     def result(self) -> LoopOutput:
-        """Return the results of all nodes."""
+        """Return the output, steps, remainder and cost of all nodes."""
         return LoopOutput(*self.rows.result())

@@ -1,4 +1,4 @@
-"""Adaptive Computation Time on a GPU: the end of a step in two launches, backward in one."""
+"""The end of a step of Adaptive Computation Time on a GPU: two launches, and one backward."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ RETURNED = (
 
 
 class FusedRows(DeviceRows):
-    """A frontier whose steps end by Triton kernels, for `ACT` with `weighting="sum"`.
+    """Packed rows whose steps end in Triton kernels, for `ACT` with `weighting="sum"`.
 
-    It replaces `DeviceRows` and `RuleState`, which do the same by some fifty launches a step.
-    Outputs are summed in place, by node.
+    The class does the work of `DeviceRows` and `RuleState`, which need about fifty launches a step.
     """
 
     def __init__(
@@ -62,11 +61,11 @@ class FusedRows(DeviceRows):
         self._unit = _parameters(halting, wide, num_dst)
 
     def active(self) -> Tensor:
-        """Return states and encodings of the present frontier."""
+        """Return states plus encodings of the active nodes, `(A, d)`."""
         return super().active() if self._active is None else self._active
 
     def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
-        """Let nodes halt, from the states before and after a step, and go on with the others."""
+        """Let nodes halt, given the states before and after a step, and keep the other rows."""
         is_last = step == self._max_steps
         bound = 0 if is_last else self._checks.next_bound()
         seen: Tensor | None = (before if self._rule.halt_from == "input" else after).contiguous()
@@ -97,16 +96,16 @@ class FusedRows(DeviceRows):
             self._checks.send(self.count)
             self.step += 1
 
-    def result(self) -> list[Tensor]:
+    def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return output, steps, remainder and cost of each node."""
         cost = self._remainder
         if self._rule.cost == "steps+remainder":
             cost = cost + self._steps
-        return [self._out, self._steps, self._remainder, cost]
+        return self._out, self._steps, self._remainder, cost
 
 
 class _EndStep(torch.autograd.Function):
-    """The end of a step of ACT; the arguments are explained in `act_kernels`."""
+    """Autograd function for the end of a step of ACT; `act_kernels` explains its arguments."""
 
     @staticmethod
     def forward(
@@ -163,7 +162,7 @@ class _EndStep(torch.autograd.Function):
 
 
 def _gradients(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Return the gradients of the arguments that may have one."""
+    """Return the gradients of the arguments of `_EndStep` that can have one, in order."""
     saved = dict(zip(SAVED, ctx.saved_tensors, strict=True))
     given = {
         name: None if x is None else x.contiguous()
@@ -188,9 +187,9 @@ def _gradients(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
 
 
 def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | None:
-    """Return weight and bias of a halting unit, once for each block of rows; or `None`.
+    """Return weight and bias of a halting unit, repeated for each block of rows.
 
-    Only calls that are no more than a linear map and a sigmoid are known to the kernels.
+    Return None for other modules: the kernels support only a linear map and a sigmoid.
     """
     if type(halting) is not HaltingUnit or halting.norm is not None or is_hooked(halting):
         return None
@@ -203,7 +202,7 @@ def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | N
 def _compact(
     encodings: Tensor | None, bound: int, blocks: int, shared: dict[str, Any]
 ) -> list[Tensor | None]:
-    """Return the row of each in the next frontier, and that frontier; see `act_compact`."""
+    """Run `act_compact`; return the next row of each row, and the next frontier."""
     nodes, spent, states = shared["nodes"], shared["spent"], shared["states"]
     next_shown = states.new_empty(bound, states.shape[1])
     shown = next_encodings = None
@@ -228,7 +227,7 @@ def _compact(
 
 
 def _sizes(states: Tensor) -> tuple[dict[str, int], int]:
-    """Return the sizes that all kernels have, and the number of blocks of rows."""
+    """Return the size arguments of all kernels, and the number of blocks of rows."""
     rows, width = states.shape
     block_w = max(16, min(64, 1 << (width - 1).bit_length()))
     sizes = {"rows": rows, "width": width, "block_m": BLOCK_M, "block_w": block_w}

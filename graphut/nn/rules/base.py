@@ -21,18 +21,20 @@ RULES: dict[str, type[HaltingRule]] = {}
 
 
 class BatchIndex(NamedTuple):
-    """The graph of each node of a batch, and the place of the node in its graph."""
+    """The graph of each node of a batch, and the place of each node in its graph."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
     place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
     num_graphs: int  #: every id in `graph` is below it
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
-    def renamed(self, graph_ids: Tensor) -> BatchIndex:
-        """Return an index in which node `i` belongs to the graph `graph_ids[i]`.
+    def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
+        """Return the index in which node `i` is in graph `graph_ids[i]`; with None, this index.
 
         Places count the nodes with the same id in the same graph of the batch, from 0.
         """
+        if graph_ids is None:
+            return self
         if not isinstance(graph_ids, Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
         if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
@@ -51,13 +53,13 @@ class BatchIndex(NamedTuple):
 
 
 def batch_index(layout: EdgeLayout) -> BatchIndex:
-    """Return the graphs of the destinations of a batch."""
+    """Return the index of the destinations of a batch."""
     graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
     return BatchIndex(graph, place, len(layout.dst_lengths), graph)
 
 
 class StepRows(NamedTuple):
-    """The rows of the frontier `(A, ...)` after a step, the input of a rule."""
+    """The active nodes after a step, `A` rows: what a halting rule sees."""
 
     before: Tensor  #: (A, d) input of the step, with signals
     after: Tensor  #: (A, d) new states
@@ -67,7 +69,7 @@ class StepRows(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of a rule for the rows of the frontier; `(A,)` each."""
+    """The decision of a halting rule for the active nodes, `(A,)` each."""
 
     halts: Tensor  #: (A,) bool, True for rows that halt now
     weight: Tensor | None = None  #: of the new states in the output, unless `weighting` is "last"
@@ -113,7 +115,7 @@ class HaltingRule(ABC):
     halt_from = "input"
 
     def __init_subclass__(cls) -> None:
-        """Register the rule under its name."""
+        """Register a rule class under its `name`, for `parse_rule`."""
         if "name" in vars(cls):
             RULES[cls.name] = cls
 
@@ -122,10 +124,10 @@ class HaltingRule(ABC):
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory of rows `(A, d)` before their first step.
+        """Return what the rule must remember of rows `(A, d)` before their first step.
 
-        Tensors `(A, ...)` follow the rows of the frontier; other values stay. `members` are the
-        graphs of the rows, for a rule with `needs_members`.
+        Rows of tensors `(A, ...)` in this tuple are dropped when nodes halt; other values stay.
+        `members` has the graphs of the rows, for a rule with `needs_members`.
         """
         if not self.num_sums:
             return ()
@@ -133,20 +135,20 @@ class HaltingRule(ABC):
         return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the value that `decide` compares, `(A,)`; `Global` averages it over a graph."""
+        """Return the value `(A,)` by which `decide` decides; `Global` averages it over a graph."""
         assert rows.probability is not None
         return rows.probability
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return the decision and the new memory, from the result of the method `measure`."""
+        """Return the decision and the new memory; `measure` is the result of the method."""
 
     def for_evaluation(self) -> HaltingRule:
-        """Return the rule for evaluation after training with this rule."""
+        """Return the rule to use in evaluation after training with this rule."""
         return self
 
     def spec(self) -> str:
-        """Return the string for `parse_rule`, with the settings that differ from the defaults."""
+        """Return the rule as a string for `parse_rule`, with its settings that are not defaults."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         defaults = {field.name: field.default for field in fields(self)}
         changed = {name: value for name, value in values.items() if value != defaults[name]}
@@ -181,16 +183,16 @@ class HaltingRule(ABC):
         return cls(**settings)
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
-        """Raise `ValueError` with the value of the setting unless it is valid."""
+        """Raise a `ValueError` that quotes the setting `name`, unless it is valid."""
         if not is_valid:
             raise ValueError(f"{name} must {wanted}, got {getattr(self, name)!r}")
 
     def check_one_of(self, name: str, *known: str) -> None:
-        """Raise `ValueError` unless the value of the setting is known."""
+        """Raise a `ValueError` unless the setting `name` has a known value."""
         self.check(name, getattr(self, name) in known, f"be one of {', '.join(map(repr, known))}")
 
     def check_share(self, name: str) -> None:
-        """Raise `ValueError` unless the value of the setting is in `(0, 1]`."""
+        """Raise a `ValueError` unless the setting `name` is in `(0, 1]`."""
         self.check(name, 0.0 < getattr(self, name) <= 1.0, "lie in (0, 1]")
 
 
@@ -216,14 +218,14 @@ class FixedDepth(HaltingRule):
         return rows.after.new_zeros(len(rows.after))
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let no row halt."""
+        """Let no node halt before the last step."""
         return Decision(measure > 0), memory
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
-    """Return the states, "input" or "output" of a step, that a halting module reads with `rules`.
+    """Return the settings `halt_from` of the rules that use a halting module.
 
-    A module can read only one of them. With `FixedDepth` it may be trained for another rule.
+    A module can read only one of "input" and "output". With `FixedDepth` it may be trained too.
     """
     return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
@@ -245,7 +247,7 @@ def parse_rule(spec: str) -> HaltingRule:
 
 
 class RuleState:
-    """The memory of a rule for the rows of the frontier, their outputs, and the last decision."""
+    """The memory of a rule for the active nodes, their outputs, and the last decision."""
 
     def __init__(self, rule: HaltingRule, rows: Tensor, members: BatchIndex | None = None) -> None:
         self.rule = rule
@@ -255,7 +257,7 @@ class RuleState:
         self.weight = self.remainder = self.cost = self.out[:, 0]
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
-        """Return which rows of the mask `active` halt after a step, `(A,)` bool."""
+        """Return which rows, among those in the mask `active`, halt after a step, `(A,)` bool."""
         rule, size = self.rule, len(rows.after)
         found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
         if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
@@ -286,7 +288,7 @@ class RuleState:
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
-        """Keep these rows only; `None` for all."""
+        """Keep the rows with these numbers only; None keeps all."""
         if rows is not None:
             self.memory = tuple(
                 x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
@@ -294,6 +296,6 @@ class RuleState:
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
-        """Keep the first rows only."""
+        """Keep the first `count` rows only."""
         self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
         self.out = self.out[:count]

@@ -1,4 +1,4 @@
-"""Halting of states that have converged, without a halting module."""
+"""Halting when the state of a node has converged, without a halting module."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Convergence(HaltingRule):
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the states, and the number of steps with a small change."""
+        """Return the states, and for each row the number of steps with a small change, 0."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
     @torch.no_grad()
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the change of each row."""
+        """Return the change of each row in this step, `(A,)`."""
         wide = torch.promote_types(rows.after.dtype, torch.float32)
         if self.readout is not None:
             was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
@@ -66,6 +66,6 @@ class Convergence(HaltingRule):
         return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose change was small in `patience` steps."""
+        """Halt the rows whose change was small in the last `patience` steps."""
         small = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not small
         return Decision(small >= self.patience), (rows.after.detach(), small)

@@ -20,7 +20,7 @@ class PonderNet(HaltingRule):
     r"""Train with the expected state over all steps (PonderNet, arXiv 2107.05407).
 
     A node halts at step `t` with probability :math:`w_t = p_t \prod_{s<t} (1 - p_s)`. The output
-    is :math:`\sum_t w_t x_t`, where the last weight is the rest of 1. A node takes at least two
+    is :math:`\sum_t w_t x_t`, with 1 minus the others as last weight. A node takes at least two
     steps and stops when its weights sum to `threshold`. Its cost is `beta` times the divergence of
     `w` from the geometric distribution `prior`, truncated at its last step. In evaluation the
     default rule is `Quantile(0.5)`.

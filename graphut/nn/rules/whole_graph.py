@@ -59,7 +59,7 @@ class Global(HaltingRule):
         return (sums / counts.clamp_min(1.0)).index_select(0, graph)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Decide by the inner rule."""
+        """Return the decision and the new memory of the inner rule, given the mean measure."""
         decision, inner = self.rule.decide(memory[2:], measure, rows)
         return decision, (*memory[:2], *inner)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import product
 from typing import Any
 
 import pytest
@@ -20,8 +19,7 @@ from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.async_checks import AsyncHostCopy
 from graphut.nn.gpu.frontier import DeviceContext, active_first, is_fusable
-from graphut.nn.noise import PLACES
-from graphut.nn.recurrence import loop_settings
+from graphut.nn.noise import PLACES, draw_noise
 from graphut.topology import Complete
 from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
 from tests.nn.cases import FEATS, MODES, RULES, SCHEDULES, Case, build_case, engine
@@ -89,11 +87,18 @@ def check(case: Case, lag: int = 1, tolerance: float = 1e-10) -> Tensor:
 
 
 @pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("modes", covering(**MODES, lag=LAGS), ids=name_of)
-def test_frontier_every_pair_of_modes_and_lags(modes: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "modes", covering(**MODES, lag=LAGS, schedule=[None, *SCHEDULES]), ids=name_of
+)
+def test_frontier_every_pair_of_modes_lags_and_schedules(modes: dict[str, Any]) -> None:
     modes = dict(modes)
-    lag = modes.pop("lag")
-    assert len(check(build_case(**modes), lag).unique()) > 1
+    lag, schedule = modes.pop("lag"), SCHEDULES.get(modes.pop("schedule"))
+    halting = None if schedule is None else ScheduledHalting(torch.tensor(schedule))
+    steps = check(build_case(halting=halting, **modes), lag)
+    if schedule is None:
+        assert len(steps.unique()) > 1
+    else:
+        assert steps.tolist() == [min(step, 5) for step in schedule]
 
 
 @pytest.mark.usefixtures("by_slices")
@@ -119,30 +124,6 @@ def test_frontier_with_signals_and_noise(
     given = None if noise is None else InputNoise(0.5, noise)
     for norm in MODES["norm"]:
         check(build_case(norm=norm, position_signal="own", noise=given, **modes), lag=1)
-
-
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize(
-    "modes",
-    covering(halted=MODES["halted"], norm=MODES["norm"], schedule=list(SCHEDULES), lag=LAGS),
-    ids=name_of,
-)
-def test_frontier_schedules(modes: dict[str, Any]) -> None:
-    modes = {**modes, "topology": "rows", "form": "decoder", "transition": "sepconv"}
-    lag, schedule = modes.pop("lag"), SCHEDULES[modes.pop("schedule")]
-    case = build_case(halting=ScheduledHalting(torch.tensor(schedule)), **modes)
-    assert check(case, lag).tolist() == [min(step, 5) for step in schedule]
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("norm", MODES["norm"])
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_frontier_the_product_of_modes(halted: str, norm: str) -> None:
-    others = [name for name in MODES if name not in ("halted", "norm")]
-    for values in product(*(MODES[name] for name in others)):
-        modes = dict(zip(others, values, strict=True))
-        check(build_case(halted=halted, norm=norm, **modes), lag=1)
 
 
 @settings(max_examples=40)
@@ -389,4 +370,4 @@ def test_is_fusable_is_for_sums_of_act_without_noise_at_every_step(
     rule: HaltingRule, noise: InputNoise | None, expected: bool
 ) -> None:
     layer = build_case(rule=rule, noise=noise, inject_input=True).layer
-    assert is_fusable(loop_settings(layer)) is expected
+    assert is_fusable(layer.rule, draw_noise(layer)) is expected

@@ -19,7 +19,6 @@ from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
     HaltingUnit,
-    InputNoise,
     MultiHeadAttention,
     PositionwiseTransition,
     UniversalTransformerStep,
@@ -31,7 +30,7 @@ from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import DeviceRows
 from graphut.nn.gpu.fused_act import FusedRows
 from graphut.nn.halting import ScheduledHalting
-from graphut.nn.loop_state import LoopSettings, LoopState
+from graphut.nn.loop_state import LoopState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import DeviceTensor, gpu_stand_in
@@ -85,12 +84,11 @@ class Trial:
         if fused:
             frontier = end = FusedRows(*given, self.rule, self.unit, self.cap)
         else:
-            settings = LoopSettings(
-                *([], self.unit, self.rule.halt_from, self.rule, self.cap, "copied"),
-                *(None, None, False, [], None, 0.0, False),
-            )
+            step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 8))
+            recurrence: Any = AdaptiveRecurrence(step, max_steps=self.cap, step_signal=None)
+            recurrence.halting, recurrence.rule = self.unit, self.rule
             context: Any = SimpleNamespace(num_dst=num_dst)
-            state = LoopState(settings, context, self.feat, None, num_dst, checks=checks)
+            state = LoopState(recurrence, context, self.feat, None, num_dst, checks=checks)
             frontier = DeviceRows(*given)
             end = HaltingFrontier(state, frontier)
         shown = []
@@ -232,18 +230,6 @@ def test_fused_frontier_in_the_recurrence(modes: dict[str, Any]) -> None:
         found = run(case.to("cuda"))
         assert {"act_decide", "act_compact", "act_backward"} <= {name for name, _ in gpu.launches}
     assert_same(found, expected, 1e-4)
-
-
-NOISY = {"noise": InputNoise(0.1, "every_step"), "inject_input": True}
-
-
-@pytest.mark.parametrize("other", [{"weighting": "ema"}, NOISY], ids=["ema", "noise"])
-def test_fused_frontier_is_for_sums_without_noise_at_each_step(other: dict[str, Any]) -> None:
-    case = small(**other)
-    with gpu_stand_in() as gpu:
-        case = case.to("cuda")
-        case.layer(case.graph, case.feat, **case.arguments)
-        assert "act_decide" not in {name for name, _ in gpu.launches}
 
 
 @pytest.mark.parametrize("weighting", ["sum", "ema"])

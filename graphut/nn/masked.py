@@ -1,0 +1,89 @@
+"""The frontier of all nodes, for models without halting and for `halted="running"`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphut.attention.checks import is_tracing
+from graphut.nn.loop_state import LoopOutput, LoopState, add_encoding
+from graphut.nn.noise import with_noise
+from graphut.nn.rules.base import FixedDepth
+
+
+class MaskedFrontier:
+    """Frontier of all nodes: all compute in every step, and a mask keeps outputs of halted ones.
+
+    Sizes are read from `shape`, because `len` would make them constants of an exported program.
+    """
+
+    def __init__(self, state: LoopState) -> None:
+        self.state, self.states, self.num_active = state, state.feat, 1
+        self.runs_all = isinstance(state.rule, FixedDepth)
+        feat, size = state.feat, state.context.num_dst
+        self.active = torch.ones(size, dtype=torch.bool, device=feat.device)
+        self.steps = torch.zeros_like(self.active, dtype=torch.int64)
+        wide = torch.promote_types(feat.dtype, torch.float32)
+        self.remainder, self.cost = feat.new_zeros(2, size, dtype=wide)
+
+    def refresh_keys_and_values(self, t: int) -> Tensor:
+        """Write keys and values of all nodes; return states `(N_dst, d)` with their signals.
+
+        Nodes that are only sources count as halted before the first step.
+        """
+        state, context, moving = self.state, self.state.context, self.states.shape[0]
+        context.begin_step(t)
+        shown = self._with_signals(self.states, 0, t, t)
+        if moving < context.num_src:
+            halted, others = state.layer.halted, state.feat[moving : context.num_src]
+            signal = 1 if halted in ("frozen", "stale") else t
+            noise = t if halted == "running" else 1
+            shown = torch.cat([shown, self._with_signals(others, moving, signal, noise)])
+        context.write(None, state.step(t).project(shown))
+        return shown[: context.num_dst]
+
+    def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
+        """Add encodings, and signal and noise of the given steps, to states from node `first` on."""
+        state, stop = self.state, first + states.shape[0]
+        encodings = None if state.encodings is None else state.encodings[first:stop]
+        rows, ids = add_encoding(states, encodings), None
+        if state.noise and first:
+            ids = torch.arange(first, stop, device=states.device)
+        rows = with_noise(state.noise, "every_step", rows, ids, noise)
+        return add_encoding(rows, state.signal(signal))
+
+    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
+        """Store the new states after step `t`, and the outputs of nodes that halt."""
+        state, size, shown = self.state, after.shape[0], self.states
+        self.states = after
+        if size < self.active.shape[0]:  # each sampled block has fewer destinations
+            self._truncate(size)
+            state.rule_state.keep_first(size)
+        if self.runs_all and state.rows is None:
+            return
+        self.steps = self.steps + self.active
+        nodes = None if size == state.feat.shape[0] else torch.arange(size, device=after.device)
+        active = None if self.runs_all else self.active
+        halts = state.decide(before, after, t, nodes, shown[:size], active)
+        if self.runs_all:
+            return
+        self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)
+        self.cost = torch.where(halts, state.rule_state.cost, self.cost)
+        self.active = self.active & ~halts
+        if not (state.fill_cache or is_tracing()):
+            self.num_active = state.checks.bound(self.active.sum())
+
+    def _truncate(self, size: int) -> None:
+        self.active, self.steps = self.active[:size], self.steps[:size]
+        self.remainder, self.cost = self.remainder[:size], self.cost[:size]
+
+    def result(self) -> LoopOutput:
+        """Return the output, steps, remainder and cost of all nodes."""
+        state, size = self.state, self.state.num_dst
+        out = self.states if self.runs_all else state.rule_state.out
+        if self.steps.shape[0] > size:  # the blocks of later steps may have fewer destinations
+            out = out[:size]
+            self._truncate(size)
+        if self.runs_all:
+            self.steps = torch.full_like(self.steps, state.layer.max_steps)
+        return LoopOutput(out, self.steps, self.remainder, self.cost)
