@@ -74,8 +74,8 @@ def check_same_nodes(
 def check_sharding(*parts: nn.Module | None) -> None:
     """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step.
 
-    Each call of such a module communicates, and processes whose nodes take different numbers of steps
-    would wait for each other for ever.
+    Each call of such a module communicates, and processes whose nodes take different numbers of
+    steps would wait for each other for ever.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
         return

@@ -94,19 +94,6 @@ def recurrence() -> AdaptiveRecurrence:
     return randomised(AdaptiveRecurrence(step, HaltingUnit(8), max_steps=5))
 
 
-def test_layers_on_one_edge_type_give_the_same_as_on_its_edges_alone() -> None:
-    graph, alone = papers_and_authors(), dgl.graph(CITES, num_nodes=4)
-    layer, bias = recurrence(), normal(7, 2, seed=2)
-    for part in (layer.step.attention, layer.step):
-        expected = part(alone, PAPERS, edge_bias=bias)
-        assert_same([part(graph["cites"], PAPERS, edge_bias=bias)], [expected])
-    out, ponder = layer(graph["cites"], PAPERS, edge_bias=bias)
-    expected, of_alone = layer(alone, PAPERS, edge_bias=bias)
-    assert_same([out, ponder.remainder], [expected, of_alone.remainder])
-    graph.nodes["paper"].data["steps"] = ponder.steps  # depths are node data of their type
-    assert len(graph["cites"].ndata["steps"].unique()) > 1
-
-
 def test_steps_refuse_edges_between_two_node_types() -> None:
     graph = papers_and_authors()
     with pytest.raises(ValueError, match="'author' to 'paper' nodes; a step needs a graph"):

@@ -97,15 +97,6 @@ def test_recurrences_with_messages_equal_the_masked_reference(
     assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
 
 
-def test_messages_of_the_frontier_read_its_in_edges_only() -> None:
-    layer, feat = aggregation(), normal(5, FEATS).detach()
-    frontier = torch.tensor([0, 3])  # reads nodes 0, 1 and 3
-    table = layer.project(feat)
-    table[[2, 4]] = torch.nan
-    out, _ = layer.attend(LAYOUT, feat[frontier], table, frontier=frontier)
-    assert_same([out], [layer(LAYOUT, feat)[frontier]])
-
-
 def test_messages_have_flops_and_hooks() -> None:
     layer, alone = aggregation(attends=True), aggregation(["sum"])
     attention = layer.attention

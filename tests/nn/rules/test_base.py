@@ -50,15 +50,6 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
     assert parse_rule(rule.spec()) == rule
 
 
-def test_spec_names_what_is_not_the_default() -> None:
-    assert ACT().spec() == "act"
-    assert ACT(forced_remainder=False, weighting="ema").spec() == (
-        "act:weighting=ema,forced_remainder=false"
-    )
-    assert Global(Threshold(0.25)).spec() == "global:threshold:threshold=0.25"
-    assert parse_rule("global") == Global(ACT())
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

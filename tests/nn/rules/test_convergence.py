@@ -5,7 +5,6 @@ from torch import nn
 
 from graphut.nn import AdaptiveRecurrence, Convergence
 from graphut.nn.rules.base import RuleState, StepRows
-from graphut.topology import Complete
 from tests.helpers import normal
 from tests.nn.cases import FEATS, build_step
 
@@ -43,9 +42,3 @@ def test_convergence_what_is_no_number_is_not_calm() -> None:
 
 def rows_of(after: torch.Tensor) -> StepRows:
     return StepRows(after, after, None, 1, False)
-
-
-def test_convergence_needs_no_halting_module() -> None:
-    layer = AdaptiveRecurrence(build_step(), rule=Convergence(0.7), max_steps=9)
-    _, ponder = layer(Complete().layout([6]), normal(6, FEATS))
-    assert len(ponder.steps.unique()) > 1 and ponder.cost == 0
