@@ -3,6 +3,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import fields
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,24 @@ def test_generate_passes_options_to_the_learner(finished_run: Path, output: Comm
     assert found == "".join(f"\n{answer}\n" for answer in said)
 
 
-def test_generate_prints_plain_answers_in_order(
-    finished_run: Path, monkeypatch: pytest.MonkeyPatch, output: Command
+def test_generate_answers_a_file_line_by_line(
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
 ) -> None:
     monkeypatch.setattr("graphut.experiments.training.generation._BATCH", 2)
-    texts, options = ["q d x a", "b", "c a"], ["--plain", "--max-length", "4"]
-    answers = output("generate", finished_run, *texts, *options)
-    assert output("generate", finished_run, options[0], *texts, *options[1:]) == answers
-    alone = [output("generate", finished_run, text, *options) for text in texts]
-    assert answers == "".join(alone) and answers.count("\n") == 3
+    texts = ["q d x a", "b", "c a"]
+    path = tmp_path / "texts.txt"
+    path.write_text("".join(f"{text}\n" for text in texts))
+    command, options = ["generate", finished_run], ["--plain", "--max-length", "4"]
+    answers = output(*command, *texts, *options)
+    assert answers.count("\n") == 3
+    assert output(*command, options[0], *texts, *options[1:]) == answers
+    assert output(*command, "--input", path, *options) == answers
+    monkeypatch.setattr("sys.stdin", StringIO(path.read_text()))
+    assert output(*command, "--input", "-", *options) == answers
+    path.write_text(" \nq d x a\n\nb\nc a\n\n")
+    first, *others = answers.splitlines()
+    lines = output(*command, "--input", path, *options).splitlines()
+    assert lines == ["", first, "", *others, ""]
 
 
 @pytest.mark.parametrize(
@@ -48,6 +58,8 @@ def test_generate_prints_plain_answers_in_order(
         (["a", "--temperature", "-1"], "-1"),
         (["a", "--top-p", "2"], "2"),
         (["a", "--max-length", "-3"], "-3"),
+        ([], "give either texts, or a file of them"),
+        (["a", "--input", "texts.txt"], "give either texts, or a file of them"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(
