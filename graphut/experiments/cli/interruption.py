@@ -24,12 +24,12 @@ class Interruption:
         self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Interruption:
-        """Install the handlers."""
+        """Install the signal handlers."""
         self._handlers = {number: signal.signal(number, self._record) for number in SIGNALS}
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Restore the former handlers."""
+        """Restore the former signal handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 

@@ -70,11 +70,11 @@ class GraphUnion:
 
     @property
     def graph(self) -> Numbers:
-        """The graph of each node."""
+        """The index of the graph that each node belongs to."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def draw(self, random: np.random.Generator) -> Numbers:
-        """Draw a node of each graph."""
+        """Draw one random node of each graph, and return their indices."""
         return self.first + random.integers(0, self.sizes)
 
     def distances(self, starts: Numbers) -> Numbers:
@@ -176,7 +176,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def answers(self) -> Vocabulary:
-        """The classes."""
+        """The vocabulary of the classes."""
         return _YES_NO
 
     @property

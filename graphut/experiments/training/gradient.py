@@ -64,7 +64,7 @@ class BatchGradient:
 
 
 class _PartLoss(nn.Module):
-    """Computes the contribution of a part to the loss; a module for `DistributedDataParallel`."""
+    """A module that computes the contribution of a part of a batch to the loss."""
 
     def __init__(self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig) -> None:
         super().__init__()
