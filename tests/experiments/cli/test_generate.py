@@ -118,34 +118,6 @@ def test_generate_after_train_and_eval_of_texts(
         assert table.startswith("text ") and "\nsteps " in table
 
 
-def test_eval_of_a_text_of_ones_own(text_files: Path, output: Command) -> None:
-    output("train", *shlex.split(CHAR_LM), "--out", "run", *MODEL)
-    # The test set is the last twentieth of the file, which need not exist any more.
-    text = (text_files / "text.txt").read_text()
-    (text_files / "own.txt").write_text(text[len(text) * 19 // 20 :])
-    said = output("eval", "run", "--device", "cpu")
-    (text_files / "text.txt").unlink()
-    found = output("eval", "run", "--data", "own.txt", "--device", "cpu")
-    assert found == said.replace("test, ", "own.txt, ")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("char-lm --data other.txt", "other.txt"),
-        ("char-lm --data text.txt", "has 840 characters: too few for windows of 128"),
-        ("agreement --data .", "numpred.test.0"),
-        ("lambada --data . --novels nothing", "nothing"),
-        ("char-lm --data text.txt --window 16 --topology window:3", "topology must be causal"),
-    ],
-)
-def test_train_writes_nothing_after_a_mistake(
-    options: str, message: str, text_files: Path, refusal: Command
-) -> None:
-    assert message in refusal("train", *shlex.split(options), "--out", "run")
-    assert not (text_files / "run").exists()
-
-
 SIZES = {
     "epoch_size": 8,
     "train_size": 8,
@@ -176,13 +148,3 @@ def test_generate_after_train_and_eval_of_every_task(
     assert [line.partition(",")[0] for line in lines] == list(sets)
     text = run.vocabularies["source"].write(sets["test"][0][0])
     assert output("generate", tmp_path, text, "--device", "cpu").lstrip().startswith("input ")
-
-
-def test_generate_after_train_of_characters(tmp_path: Path, output: Command) -> None:
-    data, run = tmp_path / "pairs.tsv", tmp_path / "run"
-    words = ("to be", "or not", "not to be", "be or to", "to not", "be to")
-    data.write_text("".join(f"{word}\t{word[::-1]}\n" for word in words))
-    output("train", "pairs", "--data", data, "--characters", "--out", run, *MODEL)
-    command = ["generate", run, "not to be", "--max-length", "4", "--device", "cpu"]
-    assert "input   n o t ␣ t o ␣ b e\n" in output(*command)
-    assert "␣" not in output(*command, "--plain")
