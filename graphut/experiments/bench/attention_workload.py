@@ -104,10 +104,6 @@ class AttentionWorkload:
         return self.prepare(REFERENCE if scores <= _DENSE_SCORES else "torch", torch.double).run()
 
 
-class UnavailableError(Exception):
-    """Signals, with a short reason, that an implementation cannot run a workload."""
-
-
 class Prepared(NamedTuple):
     """A call that is ready to be timed: masks, edge lists and layouts are prepared before."""
 

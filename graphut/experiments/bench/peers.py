@@ -14,7 +14,6 @@ from graphut.experiments.bench.attention_workload import (
     AttentionWorkload,
     Prepare,
     Prepared,
-    UnavailableError,
     gradient_run,
 )
 from graphut.experiments.bench.padding import pad, padded_mask, present_positions, rows_by_sentence
@@ -31,14 +30,9 @@ def prepare_pyg(workload: AttentionWorkload) -> Prepared:
     Its message passing gets query, key and value directly: its four linear maps are left out, so
     that all contenders compute the same.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyG uses what torch deprecates
-            from torch_geometric.nn import TransformerConv
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("torch_geometric"):
-            raise  # PyG is installed, but a package that it needs is not
-        raise UnavailableError("not installed: pip install torch_geometric") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyG uses what torch deprecates
+        from torch_geometric.nn import TransformerConv
     (row, source), (query, key, *_) = workload.in_edges, workload.tensors
     check_memory(_PYG_MESSAGES * len(row) * workload.dim * query.element_size(), workload.device)
     edge_index, size = torch.stack([source, row]), (len(key), len(query))
@@ -121,11 +115,9 @@ def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
 def prepare_flex(workload: AttentionWorkload) -> Prepared:
     """Return a call of `flex_attention` on all sentences in one row, by blocks with edges."""
     if workload.device.type != "cuda":
-        raise UnavailableError("flex_attention has no backward on the CPU")
-    try:
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-    except ModuleNotFoundError as error:
-        raise UnavailableError("needs torch 2.5") from error
+        raise NotImplementedError("flex_attention has no backward on the CPU")
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
     kernel = torch.compile(flex_attention)
     rows, sources = (len(x) for x in workload.tensors[:2])
     check_memory(2 * rows * sources, workload.device)
@@ -156,12 +148,10 @@ def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, 
 
 
 def check_memory(needed: int, device: torch.device) -> None:
-    """Raise `UnavailableError` if fewer than `needed` bytes are free on a device."""
+    """Raise `MemoryError` if fewer than `needed` bytes are free on a device."""
     free = free_bytes(device)
     if free is not None and needed > free:
-        raise UnavailableError(
-            f"needs about {needed / _GIB:.0f} GiB, {free / _GIB:.0f} GiB are free"
-        )
+        raise MemoryError(f"needs about {needed / _GIB:.0f} GiB, {free / _GIB:.0f} GiB are free")
 
 
 PEERS: dict[str, Prepare] = {

@@ -10,7 +10,7 @@ from graphut.attention import BACKENDS, Backend
 from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
 from graphut.experiments.bench.attention import bench_attention, fastest_backend
-from graphut.experiments.bench.attention_workload import AttentionWorkload, UnavailableError
+from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row
 from graphut.experiments.bench.peers import PEERS
 from tests.experiments.bench.cases import SPECS, small_call
@@ -27,7 +27,7 @@ def rows_of(
 def test_bench_attention_has_figures_of_all_that_run(spec: str) -> None:
     workload = small_call(spec=spec, fraction=0.5)
     rows = rows_of(workload, ["torch", "dgl"], ["padded", "sentences", "flex"])
-    assert rows.pop("flex")["note"] == "flex_attention has no backward on the CPU"
+    assert rows.pop("flex")["note"] == "cannot run: flex_attention has no backward on the CPU"
     matmul = rows.pop("matrix product")
     assert matmul["gflop_s"] == pytest.approx(2e-6 * 1024**3 / matmul["ms"])
     for row in rows.values():
@@ -70,22 +70,17 @@ def test_bench_attention_says_why_a_contender_is_left_out(monkeypatch: pytest.Mo
     def broken(call: AttentionCall) -> AttentionResult:
         raise RuntimeError("no compiler\nand a long story")
 
-    def absent(workload: AttentionWorkload) -> None:
-        raise UnavailableError("not installed: pip install it")
-
     def not_a_number(call: AttentionCall) -> AttentionResult:
         return AttentionResult(call.query * torch.nan)
 
     monkeypatch.setitem(BACKENDS, "broken", Backend(name="broken", attend=broken))
     monkeypatch.setitem(BACKENDS, "nan", Backend(name="nan", attend=not_a_number))
-    monkeypatch.setitem(PEERS, "absent", absent)
-    rows = rows_of(small_call(), ["broken", "nan", "torch"], ["absent"])
+    rows = rows_of(small_call(), ["broken", "nan", "torch"], [])
     notes = {name: row.get("note") for name, row in rows.items() if name != "matrix product"}
     assert notes == {
         "broken": "cannot run: no compiler",
         "nan": "wrong: not a number",
         "torch": None,
-        "absent": "not installed: pip install it",
     }
 
 

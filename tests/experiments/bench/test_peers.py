@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 
 import pytest
 import torch
 
 from graphut.experiments.bench import peers
-from graphut.experiments.bench.attention_workload import UnavailableError
 from graphut.experiments.bench.driver import CPU, largest_error, sentence_lengths
 from graphut.experiments.bench.peers import (
     PEERS,
     check_memory,
     flex_mask,
     prepare_padded,
-    prepare_pyg,
     prepare_sentences,
 )
 from tests.experiments.bench.cases import SPECS, small_call
@@ -69,17 +66,10 @@ def test_prepare_padded_pads_before_the_timing(monkeypatch: pytest.MonkeyPatch) 
     assert seen == [(3, 2, longest, 4)]
 
 
-def test_prepare_pyg_refuses_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch_geometric.nn", None)
-    monkeypatch.setitem(sys.modules, "torch_geometric", None)
-    with pytest.raises(UnavailableError, match="not installed: pip install torch_geometric"):
-        prepare_pyg(small_call())
-
-
 def test_check_memory_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "free_bytes", lambda device: 2 << 30)
     check_memory(1 << 30, CPU)
-    with pytest.raises(UnavailableError, match="needs about 3 GiB, 2 GiB are free"):
+    with pytest.raises(MemoryError, match="needs about 3 GiB, 2 GiB are free"):
         check_memory(3 << 30, CPU)
     monkeypatch.setattr(peers, "free_bytes", lambda device: None)
     check_memory(1 << 60, CPU)
