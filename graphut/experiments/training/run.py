@@ -225,7 +225,7 @@ def is_run(folder: str | Path) -> bool:
 
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those of older versions whose only value is now the behaviour."""
+    """Drop options of older versions, if they have the only value that is still supported."""
     return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
 
 

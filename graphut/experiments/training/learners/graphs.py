@@ -54,7 +54,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
     def sizes(self, task: GraphTask) -> dict[str, Any]:
-        """Return the numbers of kinds, features and classes, and what has labels."""
+        """Return the numbers of kinds, features and classes, and the value of `answer_at`."""
         return {
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
