@@ -134,16 +134,13 @@ class DotGATConv(nn.Module):
         layout = as_layout(graph)
         feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
         feat_src = self.feat_drop(feat_src)
+        maps = (self.fc, self.fc) if hasattr(self, "fc") else (self.fc_src, self.fc_dst)
+        key, *others = self._heads(maps[0](feat_src))
+        value = others[0] if others else key  # keys and values may share a map
+        shares_query = feat_dst is None and maps[0] is maps[1]
         # A block's destinations are its first sources; in other graphs they are all sources.
-        is_single = feat_dst is None
         feat_dst = feat_src[: layout.num_dst] if feat_dst is None else self.feat_drop(feat_dst)
-        has_one_map = hasattr(self, "fc")
-        parts = self._heads((self.fc if has_one_map else self.fc_src)(feat_src))
-        key, value = parts[0], parts[-1]  # the same part if they share a map
-        if has_one_map and is_single:
-            query = key[: layout.num_dst]
-        else:
-            query = self._heads((self.fc if has_one_map else self.fc_dst)(feat_dst))[0]
+        query = key[: layout.num_dst] if shares_query else self._heads(maps[1](feat_dst))[0]
         result: Any = edge_attention(
             layout,
             query,

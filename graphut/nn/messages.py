@@ -213,15 +213,14 @@ def reduce_messages(
         for name, part in messages.items()
     }
     first = next(iter(wide.values()))
-    can_use_dgl = (
-        is_installed and first.device.type == "cpu" and not (in_transform() or is_intercepted())
-    )
-    if frontier is None and can_use_dgl and backend != "torch" and layout.num_edges:
+    is_plain = first.device.type == "cpu" and not (in_transform() or is_intercepted())
+    by_dgl = is_installed and is_plain and backend != "torch"
+    if by_dgl and frontier is None and layout.num_edges:
         return _reduce_by_dgl(layout.cached(_as_dgl), wide)
     row, source, _ = layout.in_edges(frontier)
     num_rows = layout.num_dst if frontier is None else len(frontier)
-    large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE
-    if large and can_use_dgl and backend != "torch" and source.numel():
+    is_large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE
+    if by_dgl and is_large and source.numel():
         return _reduce_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), wide)
     found = {name: part[source] for name, part in wide.items()}
     if "sum" in found:

@@ -36,10 +36,6 @@ class FlopCount:
         self.projections.clear()
         self.attended.clear()
 
-    def add(self, *, computed: Tensor, edges: Tensor) -> None:
-        """Add counts of computed nodes and in-edges to the sums."""
-        self.computed, self.edges = self.computed + computed, self.edges + edges
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ponder:

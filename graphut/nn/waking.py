@@ -249,8 +249,8 @@ class WakingFrontier:
     def result(self) -> LoopOutput:
         """Return the shown states, the number of updates of each node, and the record."""
         context, updates = self.context, self._updates
-        edges = (updates * context.layout.in_degrees).sum()
-        context.work.add(computed=updates.sum(), edges=edges)
+        context.work.computed = updates.sum()
+        context.work.edges = (updates * context.layout.in_degrees).sum()
         quiescent = torch.ones_like(self._rounds, dtype=torch.bool)
         if self.num_active:
             quiescent[self._graphs()] = False

@@ -22,7 +22,6 @@ from graphut.nn import (
     Global,
     HaltingUnit,
     InputNoise,
-    LayerAsConv,
     MessageAggregation,
     MultiHeadAttention,
     PositionwiseTransition,
@@ -260,19 +259,6 @@ def test_event_driven_hooks_act_on_every_round(part: str) -> None:
     assert len(seen) == 3 and all(torch.equal(*pair) for pair in seen)
     hooked[part].register_forward_hook(halve)
     assert relative_error(layer(*args)[0], found[0]) > 1e-3
-
-
-def test_event_driven_takes_graphs_of_every_kind() -> None:
-    graph, feat = Window(1).graph([9, 1, 4]), normal(14, FEATS, seed=60)
-    layer, layout = build(), GRAPHS["window"]
-    found = event_driven(layer, layout, feat)
-    assert_same(event_driven(layer, graph, feat), found)
-    batch, edge_index = torch.tensor([0] * 9 + [1] + [2] * 4), torch.tensor(pairs_of(layout)).T
-    conv = LayerAsConv(layer)
-    out = conv(feat, edge_index, batch=batch)
-    assert_same([out, conv.ponder.rounds], [found[0], found[3]])
-    block = dgl.to_block(graph)
-    assert_same(layer(block, feat[block.srcdata[dgl.NID]])[:1], found[:1])
 
 
 def test_event_driven_graph_ids_divide_the_record() -> None:

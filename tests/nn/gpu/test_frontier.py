@@ -155,39 +155,6 @@ def test_frontier_sources_outside_a_block(
     assert_same(found, engine(layer, block, normal(5, FEATS)))
 
 
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("halted", SHRINKING["halted"])
-def test_frontier_values_are_shifted_before_dropout(
-    halted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Weights that were dropped do not sum to one."""
-    halting = ScheduledHalting(torch.tensor([1, 2, 1, 5, 3, 1, 2, 3, 2, 1]))
-    case = build_case(halting=halting, halted=halted)
-    case.layer.step.attention.attn_drop = 0.5
-    found = case.run(engine)
-    monkeypatch.undo()
-
-    def one_seed(*args: Any, backend: str, **options: Any) -> Any:
-        return edge_attention(*args, **options, backend="dense", seed=3)
-
-    monkeypatch.setattr("graphut.nn.attention.edge_attention", one_seed)
-    assert_same(found, case.run(engine))
-
-
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("modes", covering(**SHRINKING, lag=(1, 2)), ids=name_of)
-def test_frontier_autocast(modes: dict[str, Any]) -> None:
-    modes = dict(modes)
-    async_checks.LAG = modes.pop("lag")
-    halting = ScheduledHalting(torch.tensor([1, 3, 2, 5, 4, 2, 2, 1, 5, 3]))
-    case = build_case(**modes, halting=halting).to(torch.float32)
-    exact = case.run(engine)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = case.run(engine)
-    assert_same(found[1:3], exact[1:3])
-    assert_same(found[:1], exact[:1], 0.02)
-
-
 KERNELS = covering(
     halted=SHRINKING["halted"], norm=MODES["norm"], form=MODES["form"], topology=("window", "rows")
 )
