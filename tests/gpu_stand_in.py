@@ -1,12 +1,12 @@
 """A stand-in for a GPU, on which launches and waits are counted.
 
-Tensors that are moved to "cuda" claim to be there, and each operation on them is counted: as the
-kernels that torch launches for it, and as a wait where the host would need a number of the device.
-Results are right: torch's kernels run on the CPU, and Triton's in its interpreter.
+Tensors that are moved to "cuda" report this device, and each operation on them is counted: the
+kernels that torch launches for it, and a wait if the host needs a value from the device. Results
+are correct: torch's kernels run on the CPU, and Triton's in its interpreter.
 
     with gpu_stand_in() as gpu:
         layer, feat = layer.to("cuda"), feat.to("cuda")
-        layer(graph, feat)                      # what is made once is there from now on
+        layer(graph, feat)                      # creates what later calls share
         gpu.clear()
         out, _ = layer(graph, feat)
         assert len(gpu.launches) < 200          # a list of Event(name, line of graphut)
@@ -15,7 +15,7 @@ Results are right: torch's kernels run on the CPU, and Triton's in its interpret
         numbers = gpu.host(out)                 # a tensor on the CPU; counts nothing
 
 A copy into pinned memory, `non_blocking=True`, arrives when the event that is recorded after it
-does. `arrives` decides that at each `event.query()`: always, unless the test says otherwise. With
+does. `arrives` returns at each `event.query()` whether it has arrived; by default it has. With
 `compiles=True` each launch of a Triton kernel is also compiled for an H100 or H200, and
 `gpu.compiled` holds the results by the kernels' names.
 """
@@ -66,14 +66,14 @@ UNTIL_IT_ARRIVES = -77  # what the host finds in memory whose copy is on its way
 
 
 class Event(NamedTuple):
-    """Something that was counted."""
+    """A launch, a wait or a copy that was counted."""
 
     name: str  # of the operation or the kernel
     line: str  # of graphut, "nn/loop.py:83", or "" where no line of graphut is at work: backward
 
 
 class DeviceTensor(Tensor):
-    """Claims to be on a GPU, and has its numbers on the CPU. To torch's own code it is on meta."""
+    """A tensor on the stand-in, with values on the CPU; torch's own code sees a meta tensor."""
 
     numbers: Tensor
 
@@ -120,23 +120,23 @@ class StandIn:
         self._pinned: dict[int, Tensor] = {}
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Clear all records."""
         for events in (self.launches, self.waits, self.copies):
             events.clear()
 
     def host(self, tensor: Tensor) -> Tensor:
-        """Return the numbers of a tensor."""
+        """Return the values of a tensor on the CPU, without counting a copy."""
         return tensor.numbers if isinstance(tensor, DeviceTensor) else tensor
 
     # What torch.cuda is asked for.
 
     def record_event(self) -> ArrivingEvent:
-        """Return an event that arrives with the copies that were sent."""
+        """Return an event that arrives together with the copies started before it."""
         sent, self._sent = self._sent, []
         return ArrivingEvent(self, sent)
 
     def pin(self, tensor: Tensor) -> Tensor:
-        """Note that a tensor is in pinned memory."""
+        """Mark a tensor as pinned memory, and return it."""
         self._pinned[tensor.untyped_storage().data_ptr()] = tensor
         return tensor
 
@@ -155,13 +155,13 @@ class StandIn:
         self.launches += [Event(name, _line())] * times
 
     def send(self, host: Tensor, device: Tensor) -> None:
-        """Send numbers to the host's memory, where they are when an event has arrived."""
+        """Start a copy from `device` to pinned memory, which arrives with the next event."""
         self._sent.append((host, device.clone()))
         host.fill_(UNTIL_IT_ARRIVES)
 
 
 class ArrivingEvent:
-    """An event of a stream."""
+    """A CUDA event, with the copies that were started before it."""
 
     def __init__(self, gpu: StandIn, sent: list[tuple[Tensor, Tensor]]) -> None:
         self._gpu = gpu
@@ -169,13 +169,13 @@ class ArrivingEvent:
         self._here = False
 
     def query(self) -> bool:
-        """Return whether all before the event is done."""
+        """Return whether the copies before the event have arrived."""
         if not self._here and self._gpu._arrives():
             self._arrive()
         return self._here
 
     def synchronize(self) -> None:
-        """Wait until all before the event is done."""
+        """Wait until the copies before the event have arrived."""
         if not self.query():
             self._gpu.wait("synchronize")
             self._arrive()
@@ -187,7 +187,7 @@ class ArrivingEvent:
 
 
 class _Calls(TorchFunctionMode):
-    """Turns the device "cuda" in a call into the one that torch's code sees."""
+    """Replace the device "cuda" in calls by the meta device, which torch's code sees."""
 
     def __init__(self, gpu: StandIn) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class _Calls(TorchFunctionMode):
 
 
 class _Operations(TorchDispatchMode):
-    """Counts what each operation on tensors of the device costs, and does it on the CPU."""
+    """Count the operations on tensors of the stand-in, and run them on the CPU."""
 
     def __init__(self, gpu: StandIn) -> None:
         super().__init__()
@@ -249,7 +249,7 @@ class _Operations(TorchDispatchMode):
         return tree_map(lambda x: _on_device(x, known), found)
 
     def _cross(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Count a copy between host and device; return whether it is on its way."""
+        """Count a copy between host and device; return whether it arrives later."""
         target, source = (None, args[0]) if name == "_to_copy" else args[:2]
         non_blocking = kwargs.get("non_blocking", len(args) > 2 and args[2])
         is_sent = isinstance(source, DeviceTensor)
@@ -309,7 +309,7 @@ def _line() -> str:
 def gpu_stand_in(
     *, arrives: Callable[[], bool] = lambda: True, compiles: bool = False
 ) -> Iterator[StandIn]:
-    """Let "cuda" be a stand-in for a GPU; yield the record of what it does."""
+    """Replace "cuda" by a stand-in for a GPU; yield its record of launches, waits and copies."""
     gpu = StandIn(arrives)
     run_backward = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
@@ -331,7 +331,7 @@ def gpu_stand_in(
 
 
 def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> None:
-    """Count launches of Triton's kernels, and interpret them on the CPU's tensors."""
+    """Count launches of Triton kernels, and run them in the interpreter on CPU tensors."""
     from triton.runtime import driver
     from triton.runtime.interpreter import InterpretedFunction
 
@@ -360,7 +360,7 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
 
 @functools.cache
 def compiled_kernel(interpreted: Any) -> Any:
-    """Return the kernel that Triton would compile, had it not been told to interpret it."""
+    """Return the form for the compiler of a kernel that was defined for the interpreter."""
     import triton
     from triton.runtime.interpreter import InterpretedFunction
 

@@ -1,4 +1,4 @@
-"""Changes that others make to a linear map: LoRA, hooks, a parametrization of the weight."""
+"""Changes that other libraries make to a linear map: LoRA, hooks, parametrizations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.nn.cases import halve
 
 
 class LowRank(nn.Module):
-    """A linear map and a low-rank change of it, as LoRA makes it (arXiv 2106.09685)."""
+    """A linear map plus a low-rank map, as in LoRA (arXiv 2106.09685)."""
 
     def __init__(self, inner: nn.Linear, rank: int = 2) -> None:
         super().__init__()
@@ -31,26 +31,26 @@ class LowRank(nn.Module):
         return self.inner(rows) + rows @ self.down.T @ self.up.T
 
     def merge(self) -> None:
-        """Add the change to the weight in place, or take it away again, as peft does."""
+        """Add the low-rank map to the weight in place, or subtract it again, as peft does."""
         sign = -1 if self.is_merged else 1
         self.inner.weight.data += sign * self.up.detach() @ self.down.detach()
         self.is_merged = not self.is_merged
 
     def merged(self) -> nn.Linear:
-        """Return a copy of the linear map with the change in its weight."""
+        """Return a copy of the linear map whose weight includes the low-rank map."""
         merged = deepcopy(self.inner)
         merged.weight.data += self.up.detach() @ self.down.detach()
         return merged
 
 
 def halving(layer: nn.Linear) -> nn.Linear:
-    """The map with a hook that halves its result."""
+    """Add a hook that halves the result of a linear map."""
     layer.register_forward_hook(halve)
     return layer
 
 
 def halved(layer: nn.Linear) -> nn.Linear:
-    """The map of `halving` without its hook, and with half its weights."""
+    """Replace the hook of `halving` by half the weights."""
     layer._forward_hooks.clear()
     with torch.no_grad():
         layer.weight /= 2
@@ -59,7 +59,7 @@ def halved(layer: nn.Linear) -> nn.Linear:
 
 
 def normed(layer: nn.Linear) -> nn.Linear:
-    """The map under weight norm, with rows of another norm."""
+    """Apply weight norm to a linear map, and change the norm of its rows."""
     weight_norm(layer)
     layer.parametrizations.weight.original0.data.mul_(0.7)
     return layer

@@ -1,4 +1,4 @@
-"""Small adaptive recurrences in every mode, with something to run them on."""
+"""Small adaptive recurrences in every mode, with graphs and features."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "
 
 
 class OwnSignal(nn.Module):
-    """A signal of a user's own: learned frequencies."""
+    """A custom signal: sines with learned frequencies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,19 +90,19 @@ class OwnSignal(nn.Module):
 
 
 def halve(module: nn.Module, args: Any, out: Any) -> Any:
-    """A forward hook that halves what a layer returns, but for attention weights."""
+    """Halve the output of a layer, but not its attention weights; a forward hook."""
     return (out[0] / 2, *out[1:]) if isinstance(out, tuple) else out / 2
 
 
 def signal_from(name: str | None, size: int, seed: int) -> Any:
-    """A signal with random parameters, from its name."""
+    """Return the argument for a signal; "learned" and "own" get random parameters."""
     if name not in ("learned", "own"):
         return name
     return randomised(OwnSignal() if name == "own" else LearnedSignal(size, FEATS), seed)
 
 
 def rows_graph(lengths: Sequence[int]) -> EdgeLayout:
-    """Self-loops, a hub in each sentence, and edges that skip, some twice, in no order."""
+    """Return a layout with self-loops, hubs, and parallel edges, in random order."""
     pairs, first = [], 0
     for length in lengths:
         nodes = range(first, first + length)
@@ -127,7 +127,7 @@ def build_step(
     seed: int = 0,
     **options: Any,
 ) -> UniversalTransformerStep:
-    """A step with a smooth activation and parameters that are all random."""
+    """Return a step with a smooth activation and random parameters."""
     decoder = form == "decoder"
     maps = (FEATS, 12)
     step = UniversalTransformerStep(
@@ -150,7 +150,7 @@ def build_step(
 
 
 def randomised(module: Any, seed: int = 0) -> Any:
-    """The module in float64 with seeded parameters, none of them at 0 or 1."""
+    """Convert a module to float64 and draw all its parameters by a seed."""
     module.double()
     named = sorted(module.named_parameters(), key=lambda item: item[0].endswith("degree_scale"))
     for index, (name, parameter) in enumerate(named):
@@ -166,7 +166,7 @@ def randomised(module: Any, seed: int = 0) -> Any:
 
 @dataclass
 class Case:
-    """A recurrence and its arguments."""
+    """A recurrence, and the arguments of a call."""
 
     layer: AdaptiveRecurrence
     graph: EdgeLayout
@@ -180,20 +180,20 @@ class Case:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """Everything that a gradient goes to."""
+        """All tensors that have a gradient: features, encoder output, edge data, parameters."""
         of_edges = (self.arguments.get(name) for name in ("edge_bias", "edge_feat"))
         given = [self.feat, self.cross and self.cross[1], *of_edges]
         return [*(x for x in given if x is not None), *self.layer.parameters()]
 
     def run(self, recurrence: Callable[..., Any]) -> list[Tensor]:
-        """`out`, `N`, `R`, the cost and gradients of `recurrence(layer, graph, feat, ...)`."""
+        """Return output, steps, remainder, cost and gradients of `recurrence(layer, ...)`."""
         torch.manual_seed(4)  # of noise
         found = recurrence(self.layer, self.graph, self.feat, **self.arguments)
         out, _, rest, cost = found
         return [*found, *gradients([out, rest, cost], self.inputs)]
 
     def to(self, there: torch.dtype | str) -> Case:
-        """The same numbers in another dtype or on a device; the layer is changed in place."""
+        """Return the case in another dtype or on a device; the layer is changed in place."""
 
         def moved(rows: Tensor) -> Tensor:
             return rows.detach().to(there).requires_grad_()
@@ -206,7 +206,7 @@ class Case:
 
 
 def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
-    """The recurrence itself, in the form of `dense_recurrence`."""
+    """Call the recurrence, with the results of `dense_recurrence`."""
     out, ponder = layer(*arguments, **options)
     return out, ponder.steps, ponder.remainder, ponder.cost
 
@@ -227,9 +227,9 @@ def build_case(
     step_signal: str | None = "sinusoidal",
     **modes: Any,
 ) -> Case:
-    """A recurrence whose nodes halt at different steps, unless a halting is given.
+    """Return a recurrence whose nodes halt at different steps, unless `halting` is given.
 
-    Modes that are settings of ACT make its rule.
+    Settings of `ACT` among the `modes` are passed to its rule.
     """
     if settings := {field.name for field in fields(ACT)} & modes.keys():
         rule = ACT(**{name: modes.pop(name) for name in settings})

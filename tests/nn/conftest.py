@@ -10,7 +10,7 @@ from graphut.nn import MultiHeadAttention
 
 @pytest.fixture
 def edges_seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """In-edges of the rows of each attention."""
+    """Return a list that receives the number of in-edges of each attention call."""
     seen = []
     attend = MultiHeadAttention.attend
 

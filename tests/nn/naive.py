@@ -1,4 +1,4 @@
-"""The adaptive recurrence by loops over nodes: its numbered definition, line by line."""
+"""The adaptive recurrence by loops over nodes, by the numbered lines of its definition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.helpers import Pairs, pairs_of
 
 
 def signal(coordinate: float, dim: int) -> Tensor:
-    """`S(x)`, angle by angle."""
+    """Return the sinusoidal signal of a coordinate, `(dim,)`, one angle at a time."""
     angles = [coordinate / 10000 ** ((k - k % 2) / dim) for k in range(dim)]
     entries = [math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(angles)]
     return torch.tensor(entries, dtype=torch.float64)
@@ -41,7 +41,7 @@ def signal_of(which: Any, coordinate: float, dim: int) -> Tensor:
 
 
 def multi_head(layer: MultiHeadAttention, seen: list[Tensor], row: Tensor) -> Tensor:
-    """Attention of one row to the rows it sees."""
+    """Return multi-head attention from one row to the rows of its in-neighbours."""
     heads = (layer.num_heads, layer.head_feats)
     if not seen:
         return layer.output(row.new_zeros(heads).flatten())
@@ -62,7 +62,7 @@ def naive_recurrence(
     positions: Tensor | None = None,
     cross: tuple[EdgeLayout, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`out`, `N`, `R` and the cost, by ACT or without halting."""
+    """Return output, steps, remainder and cost, by ACT or without halting."""
     halted, cap, rule = layer.halted, layer.max_steps, layer.rule
     dim, nodes = feat.shape[1], range(feat.shape[0])
     sentence = torch.repeat_interleave(layout.dst_lengths).tolist()
@@ -80,7 +80,7 @@ def naive_recurrence(
     def sublayer(
         row: Tensor, norm: nn.LayerNorm, function: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """What goes into the function, and the row after it."""
+        """Return the input of the function, and the row after the sublayer."""
         if step.norm == "pre":
             return norm(row), row + step.dropout(function(norm(row)))
         return row, norm(row + step.dropout(function(row)))

@@ -342,7 +342,7 @@ MODES_OF_WEIGHTS = {
 
 @pytest.fixture
 def oracle(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
-    """Gets the weights `(heads, destinations, sources)` of each attention of the dense oracle."""
+    """Return a list that receives the weights of each attention of the dense reference."""
     found: list[Tensor] = []
     attend = reference._attend
 

@@ -16,7 +16,7 @@ SEEDS = torch.tensor([17, 3, 30])
 
 
 def big_graph() -> DGLGraph:
-    """A sparse graph of 40 nodes with loops, in which 4 steps from a few do not reach all."""
+    """Return a sparse graph with 40 nodes, in which 4 steps from 3 nodes do not reach all."""
     nodes = torch.arange(40)
     order = torch.randperm(80, generator=torch.Generator().manual_seed(0))
     source, target = torch.cat([nodes, nodes]), torch.cat([nodes, (nodes + 9) % 40])
@@ -24,7 +24,7 @@ def big_graph() -> DGLGraph:
 
 
 def blocks_of(graph: DGLGraph, seeds: Tensor, steps: int) -> list[DGLGraph]:
-    """All in-edges of the seeds, of their sources, and so on, as a full sampler gives them."""
+    """Return blocks with all in-edges of the seeds, of their sources, and so on."""
     blocks: list[DGLGraph] = []
     for _ in range(steps):
         block = dgl.to_block(dgl.in_subgraph(graph, seeds), seeds)
@@ -39,7 +39,7 @@ def case_of(modes: dict[str, Any], **options: Any) -> Case:
 
 
 def check_blocks(case: Case, **of_edges: Tensor) -> Tensor:
-    """Blocks with all in-edges give what the whole graph gives; return the steps."""
+    """Compare blocks with all in-edges and the whole graph; return the steps of nodes."""
     graph, layer, feat = big_graph(), case.layer, case.feat
     blocks = blocks_of(graph, SEEDS, STEPS)
     first = blocks[0].srcdata[dgl.NID]

@@ -1,4 +1,4 @@
-"""A recurrence whose repetitions have weights of their own: a plain Transformer."""
+"""The loop with separate weights for each step, with each halting rule, and its rows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plain(norm: str, decoder: bool, output_norm: bool) -> UniversalTransformerSt
 
 
 def torchs(step: UniversalTransformerStep, decoder: bool) -> nn.Module:
-    """Torch's own layer around the step's weights themselves, so that gradients reach them."""
+    """Return torch's own layer with the weights of the step, so that they get gradients."""
     kind = nn.TransformerDecoderLayer if decoder else nn.TransformerEncoderLayer
     other: Any = kind(
         FEATS, HEADS, 12, dropout=0.0, activation="gelu", norm_first=step.norm == "pre"

@@ -36,7 +36,7 @@ def aggregation(
 
 
 def naive(layer: MessageAggregation, layout: EdgeLayout, feat: Tensor) -> Tensor:
-    """The definition, one node and one feature at a time."""
+    """Compute `MessageAggregation` for one node and one feature at a time."""
     pairs, sent = pairs_of(layout), layer.message(feat).relu()
     rows = []
     for node in range(layout.num_dst):

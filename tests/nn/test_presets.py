@@ -1,4 +1,4 @@
-"""Presets, compared with the halting loops of their sources."""
+"""Presets compared with the halting loops of the published code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.nn.naive import signal
 
 
 def signals(case: Case, t: int) -> Tensor:
-    """Return the signals of both sources: counted from 0; tensor2tensor learns step signals."""
+    """Return the signals of step `t`: counted from 0, with learned step signals if any."""
     step = signal(t - 1, FEATS)
     if isinstance(case.layer.step_signal, LearnedSignal):
         step = case.layer.step_signal.weight[t - 1]

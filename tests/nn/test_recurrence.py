@@ -55,7 +55,7 @@ ALL_MODES = {**MODES, **SIGNALS}
 
 
 def check(case: Case, tolerance: float = 1e-10) -> Tensor:
-    """Hold the engine against the oracle; return the number of steps of each node."""
+    """Compare the loop with the dense reference; return the steps of each node."""
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence), tolerance)
     return found[1]
@@ -180,7 +180,7 @@ def test_recurrence_bfloat16_weights_sum_probabilities_in_float32() -> None:
 
 
 def total_error(found: list[Tensor], truth: list[Tensor]) -> float:
-    """The relative error of all gradients taken as one vector."""
+    """Return the relative error of all gradients, concatenated."""
     return relative_error(*(torch.cat([x.double().flatten() for x in g]) for g in (found, truth)))
 
 
@@ -238,7 +238,7 @@ def test_recurrence_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[st
 
 
 def rows_through(*modules: nn.Module) -> dict[nn.Module, list[int]]:
-    """How many rows go through each module, call by call, from now on."""
+    """Return lists that receive the number of rows of each later call of a module."""
     counts: dict[nn.Module, list[int]] = {module: [] for module in modules}
     for module in modules:
         module.register_forward_hook(lambda m, args, _: counts[m].append(args[0].shape[0]))

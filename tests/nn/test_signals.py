@@ -127,7 +127,7 @@ def test_encode_is_differentiable_in_coordinates() -> None:
 
 
 class Doubled(SinusoidalSignal):
-    """A subclass that changes the signal."""
+    """A subclass that doubles the signal."""
 
     def forward(self, coordinates: Tensor) -> Tensor:
         return 2 * super().forward(coordinates)

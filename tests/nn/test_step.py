@@ -25,7 +25,7 @@ FORMS = covering(**{name: MODES[name] for name in ("norm", "form", "transition",
 
 
 class Halve(nn.Module):
-    """Stands in for dropout, to show what it acts on."""
+    """Replacement for dropout that halves its input."""
 
     def forward(self, rows: Tensor) -> Tensor:
         return rows / 2
@@ -74,7 +74,7 @@ def test_step_value_shift_is_what_a_signal_adds_to_values() -> None:
 
 
 def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
-    """Every linear map of a recurrence, as its owner and its name there."""
+    """Return the owner and the attribute name of each linear map of a recurrence."""
     found = [
         (m, name)
         for m in layer.modules()
@@ -86,7 +86,7 @@ def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
 
 
 def assert_every_map(change: Any, undo: Any, modes: dict[str, Any]) -> None:
-    """The recurrence with changed maps is that with maps whose weights have the change."""
+    """Compare a recurrence with changed maps and one with the change in its weights."""
     case = build_case(form="decoder", **modes)
     maps = maps_of(case.layer)
     plain = case.layer(case.graph, case.feat, **case.arguments)[0]

@@ -1,4 +1,4 @@
-"""The event-driven recurrence against its masked reference and the synchronous recurrence."""
+"""The event-driven recurrence, compared with its reference and with `FixedDepth`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROUNDS = 7
 
 
 def one_way_graph() -> EdgeLayout:
-    """Three graphs of different depth: a path, a star with a parallel edge, an isolated node."""
+    """Return three graphs: a path, a star with a parallel edge, and an isolated node."""
     path = [(i, i + 1) for i in range(7)]
     star = [(8, 9), (8, 10), (8, 10), (9, 8)]
     lengths = torch.tensor([8, 3, 1])
@@ -57,7 +57,7 @@ def one_way_graph() -> EdgeLayout:
 
 
 def block_layout() -> EdgeLayout:
-    """Five destinations, two of them without a self-loop, and three nodes that are only sources."""
+    """Return a layout with five destinations and three nodes that are only sources."""
     pairs = [(0, 0), (1, 0), (5, 1), (6, 2), (2, 2), (3, 3), (2, 3), (7, 4), (4, 4), (0, 1)]
     return layout_of(pairs, 8, 5)
 
@@ -71,7 +71,7 @@ GRAPHS = {
 
 
 def calm_step(norm: str = "post", scale: float = 0.5, **options: Any) -> UniversalTransformerStep:
-    """A step with random parameters whose repetition comes to rest before long."""
+    """Return a step with random parameters whose states soon stop changing."""
     step = build_step(norm=norm, **options)
     step.attention.allow_zero_in_degree = True
     for layer in (step.attention.output, step.transition.layers[-1]):
@@ -82,20 +82,20 @@ def calm_step(norm: str = "post", scale: float = 0.5, **options: Any) -> Univers
 def build(
     step: UniversalTransformerStep | None = None, *, norm: str = "post", **options: Any
 ) -> AdaptiveRecurrence:
-    """An event-driven recurrence in float64."""
+    """Return an event-driven recurrence in float64."""
     settings: dict[str, Any] = {"rule": EventDriven(0.2), "max_steps": ROUNDS, "step_signal": None}
     settings |= {"inject_input": True, **options}
     return AdaptiveRecurrence(calm_step(norm) if step is None else step, **settings).double()
 
 
 def event_driven(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Tensor, ...]:
-    """The recurrence itself, in the form of `dense_event_driven`."""
+    """Call the recurrence, with the results of `dense_event_driven`."""
     out, ponder = layer(*args, **options)
     return out, ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
 
 
 def run(recurrence: Any, layer: AdaptiveRecurrence, *args: Any, **options: Any) -> list[Tensor]:
-    """All results, and the gradients of the output by all inputs."""
+    """Return all results, and the gradients of the output for all inputs."""
     torch.manual_seed(4)  # of noise
     found = recurrence(layer, *args, **options)
     given = [x for x in (*args, *options.values()) if isinstance(x, Tensor) and x.requires_grad]
@@ -103,7 +103,7 @@ def run(recurrence: Any, layer: AdaptiveRecurrence, *args: Any, **options: Any) 
 
 
 def same_as_reference(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> list[Tensor]:
-    """Compare the engine with its reference, with gradients and without; return the results."""
+    """Compare the loop with its reference, with and without gradients; return the results."""
     found = run(event_driven, layer, *args, **options)
     assert_same(found, run(dense_event_driven, layer, *args, **options))
     torch.manual_seed(4)
@@ -352,7 +352,7 @@ def test_event_driven_keeps_the_features_that_were_given() -> None:
 
 
 class Largest(TorchDispatchMode):
-    """Record the largest tensor that operations make, or read as a whole, in each round."""
+    """Record the largest tensor that operations of a round create, or read as a whole."""
 
     BY_INDEX = ("index_select", "index", "edge_attention", "index_copy_", "index_add_")
     BY_INDEX = (*BY_INDEX, "index_fill_", "index_put_")
@@ -392,7 +392,7 @@ def cost_step(kind: str) -> UniversalTransformerStep:
 
 @pytest.mark.parametrize("kind", ["plain", "isolated-nodes", "bias", "feat", *STEPS])
 def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After its first round, a wave on a long path costs what its front costs."""
+    """After its first round, a wave on a long path costs only what its front costs."""
     nodes, rounds = 5000, 8
     pairs = pairs_of(Window(1).layout([nodes]))
     layout = layout_of(

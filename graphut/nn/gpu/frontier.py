@@ -69,11 +69,6 @@ class DeviceRows(ActiveRows):
         encodings = None if encodings is None else _padded(encodings)
         super().__init__(_padded(feat), encodings, num_dst, noise)
 
-    @property
-    def existing_nodes(self) -> Tensor:
-        """Ids of the active nodes; padding rows get an arbitrary valid id."""
-        return existing(self.nodes, self._missing)
-
     def all_states(self, num_src: int) -> Tensor:
         """Return states plus encodings and noise of all nodes, and of a padding row."""
         return super().all_states(num_src + 1)

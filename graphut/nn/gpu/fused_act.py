@@ -13,7 +13,7 @@ from graphut.nn.attention import is_hooked, is_plain_linear
 from graphut.nn.checks import check_probability_shape
 from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.frontier import DeviceRows
+from graphut.nn.gpu.frontier import DeviceRows, existing
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.rules.act import ACT
 
@@ -72,7 +72,7 @@ class FusedRows(DeviceRows):
         probability = None
         if self._unit is None:
             assert seen is not None
-            probability = self._halting(seen, self.existing_nodes, step)
+            probability = self._halting(seen, existing(self.nodes, self._missing), step)
             check_probability_shape(probability, len(seen))
             seen, probability = None, probability.to(self._spent.dtype).contiguous()
         self._unit, self._out, self._remainder, wrong, *moved = _EndStep.apply(  # type: ignore[no-untyped-call]

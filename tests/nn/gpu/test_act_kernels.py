@@ -1,4 +1,4 @@
-"""Numbers of the kernels are compared in `test_fused_act.py`."""
+"""Compile the kernels; `test_fused_act.py` compares their results."""
 
 from __future__ import annotations
 

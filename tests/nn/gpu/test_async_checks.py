@@ -15,7 +15,7 @@ NAN, INF = torch.nan, torch.inf
 
 
 class Later(AsyncHostCopy):
-    """Arrives when the test says so."""
+    """A copy that arrives when the test sets `here`."""
 
     here = False
 

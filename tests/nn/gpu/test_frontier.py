@@ -34,7 +34,7 @@ def sliced(
     frontier: Tensor,
     dropout: float,
 ) -> Tensor:
-    """Do as the kernels do, by a look at the ids."""
+    """Compute what `counted_attention` computes, by reading the count from the ids."""
     true = int((frontier < layout.num_dst).sum())
     rows = {"frontier": frontier[:true], "dropout": dropout, "seed": 3}
     out = edge_attention(
@@ -45,13 +45,13 @@ def sliced(
 
 @pytest.fixture
 def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recurrence runs without the host's count of rows; attention alone looks at it."""
+    """Let the recurrence run on the CPU as on a GPU; only attention reads the count."""
     monkeypatch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
     monkeypatch.setattr("graphut.nn.attention.counted_attention", sliced)
 
 
 class Slow(async_checks.AsyncHostCopy):
-    """Arrives when `lag` others have been sent after it."""
+    """A copy that arrives when `lag` later copies have been started."""
 
     lag = 0
     sent = 0
@@ -73,7 +73,7 @@ def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(case: Case, lag: int = 1, tolerance: float = 1e-10) -> Tensor:
-    """Hold the engine against the oracle; return the number of steps of each node."""
+    """Compare the loop with the dense reference; return the steps of each node."""
     async_checks.LAG = lag
     found = case.run(engine)
     assert_same(found, case.run(dense_recurrence), tolerance)
@@ -199,7 +199,7 @@ def test_a_step_costs_what_the_frontier_of_so_many_steps_ago_costs(lag: int) -> 
 
 
 def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
-    """Something of attention's shape that all its inputs have a part in."""
+    """Return a tensor of the shape of attention that depends on all inputs."""
     return query + key.mean() + value.mean()
 
 
@@ -229,7 +229,7 @@ def test_frontier_no_number_is_looked_at(
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The right numbers, and no wait in a whole forward and backward pass."""
+    """Results are correct, and a forward and backward pass never waits."""
     monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
     case = build_case(**modes).to(torch.float32)
     expected = case.run(dense_recurrence)
@@ -267,7 +267,7 @@ def test_frontier_what_is_not_a_number_is_said_when_it_is_known(halted: str) -> 
 
 
 class Broken(nn.Module):
-    """Lets even nodes halt at once; fails for node 3 at step 2."""
+    """Halting module that halts even nodes at once; NaN for node 3 at step 2."""
 
     def forward(self, feat: Tensor, nodes: Tensor | None, step: int) -> Tensor:
         nodes = torch.arange(len(feat)) if nodes is None else nodes

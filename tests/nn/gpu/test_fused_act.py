@@ -49,7 +49,7 @@ def _kernels_run_here() -> None:
 
 
 class Trial:
-    """Steps without attention, whose ends are to be compared."""
+    """A loop of steps without attention, whose ends are fused or not."""
 
     def __init__(
         self, nodes: int, unit: nn.Module, rule: ACT, *, width: int = 5, encoded: bool = True
@@ -73,7 +73,7 @@ class Trial:
         return [x for x in given if x is not None]
 
     def run(self, fused: bool) -> tuple[list[Tensor], AsyncFiniteChecks]:
-        """Outputs, the rows of all steps, and gradients."""
+        """Return outputs, the rows of all steps and gradients, and the checks."""
         num_dst = len(self.feat) - 1
         layer = nn.Identity()
         checks = AsyncFiniteChecks(layer, num_dst + 1, num_dst)
@@ -149,7 +149,7 @@ def test_fused_step_end_of_wide_rows() -> None:
 
 
 class Given(nn.Module):
-    """Probabilities by node, as a halting module of a user's own gives them."""
+    """A custom halting module, whose probabilities depend on the node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ def test_fused_step_end_notes_what_is_not_a_number() -> None:
 
 
 def run(case: Case) -> list[Tensor]:
-    """`out`, `N`, `R`, the cost and gradients, as numbers on the host."""
+    """Return output, steps, remainder, cost and gradients on the host."""
     out, steps, rest, cost = engine(case.layer, case.graph, case.feat, **case.arguments)
     # The direction of `tests.helpers.gradients` is drawn on the host.
     generator = torch.Generator().manual_seed(1)
@@ -234,7 +234,7 @@ def test_fused_frontier_in_the_recurrence(modes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("weighting", ["sum", "ema"])
 def test_results_do_not_depend_on_when_counts_arrive(weighting: str) -> None:
-    """The same bits, whenever the host hears of a count."""
+    """Results are equal to the last bit, whenever counts arrive at the host."""
     runs = []
     for chance in (0.0, 0.5, 1.0):
         generator = random.Random(chance)
@@ -249,7 +249,7 @@ def test_results_do_not_depend_on_when_counts_arrive(weighting: str) -> None:
 
 
 def counted(halting: bool, steps: int) -> tuple[int, int, list[Any], list[Any]]:
-    """Launches forward and backward, waits, and copies of one update's recurrence."""
+    """Count launches forward and backward; also return waits and copies."""
     step = UniversalTransformerStep(MultiHeadAttention(16, 2), PositionwiseTransition(16, 32))
     unit = HaltingUnit(16, gain=0.0, bias_init=-3.0) if halting else None
     layer, graph = AdaptiveRecurrence(step, unit, max_steps=steps), Complete().layout([2, 1])
@@ -278,7 +278,7 @@ def test_recurrence_launches_few_kernels_a_step_and_never_waits(
 
 @pytest.mark.parametrize("options", [{}, {"halted": "running", "halting": HaltingUnit(16)}])
 def test_recurrence_of_fixed_depth_can_be_captured(options: dict[str, Any]) -> None:
-    """A CUDA graph may neither wait nor copy from the host, and draws its own dropout."""
+    """A CUDA graph neither waits nor copies from the host, and draws dropout."""
     attention = MultiHeadAttention(16, 2, attn_drop=0.5)
     step = UniversalTransformerStep(attention, PositionwiseTransition(16, 32), dropout=0.1)
     layer, graph = AdaptiveRecurrence(step, max_steps=2, **options), Complete().layout([2, 1])

@@ -1,6 +1,6 @@
-"""The decisions of each halting rule from whole histories: the plain version, for the oracle.
+"""Plain versions of the halting rules, which decide from whole histories of states.
 
-Every node is there at every step. A decision about a node that has halted has no meaning.
+All nodes are present in every step; decisions about halted nodes are ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from graphut.nn.rules.base import BatchIndex, Memory, StepRows
 
 @dataclass
 class History:
-    """The first states `(N, d)` of all nodes, their graphs, and the rows of each step so far."""
+    """The first states `(N, d)`, the graphs, and the states of each step so far."""
 
     first: Tensor
     members: BatchIndex
@@ -41,7 +41,7 @@ class History:
 
 
 def dense_decision(rule: HaltingRule, history: History) -> Decision:
-    """The decision of the last step, `(N,)` each."""
+    """Return the decision of a rule after the last step, `(N,)` each."""
     inner, members = rule, history.members
     numbers = _numbers(rule.rule if type(rule) is Global else rule, history)
     if type(rule) is Global:
@@ -74,7 +74,7 @@ def dense_decision(rule: HaltingRule, history: History) -> Decision:
 
 
 def _numbers(rule: HaltingRule, history: History) -> list[Tensor]:
-    """The number that decides, `(N,)`, of each step so far."""
+    """Return the values `(N,)` by which a rule decides, for each step so far."""
     if type(rule) is not Convergence:
         zeros = history.first.new_zeros(len(history.first))
         return [zeros if s.probability is None else s.probability for s in history.steps]
@@ -108,7 +108,7 @@ def _ponder_net(rule: PonderNet, p: list[Tensor], rows: StepRows) -> Decision:
 
 @dataclass(frozen=True)
 class FromHistory(HaltingRule):
-    """A rule for `dense_recurrence`, which decides from the whole history."""
+    """A rule that decides from the whole history, for `dense_recurrence`."""
 
     rule: HaltingRule
 
@@ -129,7 +129,7 @@ class FromHistory(HaltingRule):
 
 
 def plain_recurrence(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> Any:
-    """`dense_recurrence`, with rules from whole histories."""
+    """Call `dense_recurrence` with a rule that decides from the whole history."""
     rule = layer.rule
     layer.rule = FromHistory(rule)
     try:

@@ -128,7 +128,7 @@ def test_batch_index_refuses_wrong_ids(ids: Tensor, words: str) -> None:
 
 @dataclass(frozen=True)
 class Column(HaltingRule):
-    """A rule that forgets to drop the column."""
+    """A rule that returns a column, `(A, 1)`, by mistake."""
 
     def decide(self, memory: Any, measure: Tensor, rows: Any) -> Any:
         return Decision(measure[:, None] > 0.5), memory

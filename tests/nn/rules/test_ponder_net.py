@@ -21,7 +21,7 @@ def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
 
 
 def drawn(seed: int, graph: torch.Tensor, place: torch.Tensor, p: float) -> torch.Tensor:
-    """The step at which each row halts."""
+    """Return the step at which each row halts under `Sampled`."""
     rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
     state = RuleState(Sampled(seed), rows, BatchIndex(graph, place, 0, graph))
     for t in range(1, 100):
