@@ -1,4 +1,4 @@
-"""What a step reads: edges, keys and values, and the output of the encoder."""
+"""The context of a step: edges, keys and values of all nodes, and the encoder's output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 
 
 class AttentionContext(Protocol):
-    """Interface of what a step reads: edges, and the keys and values of all nodes.
+    """Interface of the context of a step: edges, and the keys and values of all nodes.
 
     `GraphContext` implements it for a graph, and a decoder for its key/value cache.
     """

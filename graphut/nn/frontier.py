@@ -120,8 +120,8 @@ class ActiveRows:
     Rows of nodes that have just halted stay for one more step, because their final states are
     projected to keys and values once.
 
-    `feat` and `encodings`, `(N_src, d)`, are the first states, and what is added to the states of a
-    node in every step. Nodes from `num_dst` on count as halted before the first step.
+    `feat`, `(N_src, d)`, are the first states. `encodings`, `(N_src, d)`, are added to the states
+    in every step. Nodes from `num_dst` on count as halted before the first step.
     """
 
     def __init__(

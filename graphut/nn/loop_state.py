@@ -48,8 +48,8 @@ class FrontierRows(NamedTuple):
 class LoopState:
     """The state of one call of a recurrence, which all its steps share.
 
-    `fill_cache` is for a decoder with a cache, in which later tokens may take more steps than
-    earlier ones: after the last step, keys and values are also written for the remaining steps.
+    `fill_cache` is for a decoder with a cache. Later tokens may take more steps than this call, so
+    keys and values are also written for the steps after its last one.
     """
 
     trusts_arguments = False  # whether attention may skip its checks

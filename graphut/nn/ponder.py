@@ -16,7 +16,7 @@ from graphut.nn.attention import AttentionRecord
 class FlopCount:
     """Record of the nodes of each projection and attention, for the counts of `Ponder`.
 
-    None stands for all nodes. Ids that the graph does not have are not counted.
+    None means all nodes. Ids that the graph does not have are not counted.
     """
 
     # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.

@@ -177,7 +177,7 @@ def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
 def _begin(
     layer: AdaptiveRecurrence, feat: Tensor, positions: Tensor | None
 ) -> tuple[Noise, Tensor, Tensor]:
-    """Return the noise of a call, the first states, and what is added to states in each step."""
+    """Return the noise of a call, the first states, and the encodings that each step adds."""
     drawn, place = draw_noise(layer), torch.zeros_like(feat)
     if positions is not None and layer.position_signal is not None:
         place = layer.position_signal(positions).to(feat.dtype)

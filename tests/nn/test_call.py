@@ -16,7 +16,7 @@ SEEDS = torch.tensor([17, 3, 30])
 
 
 def big_graph() -> DGLGraph:
-    """Return a sparse graph with 40 nodes, in which 4 steps from 3 nodes do not reach all."""
+    """Return a sparse graph with 40 nodes; 4 steps from 3 nodes do not reach all of them."""
     nodes = torch.arange(40)
     order = torch.randperm(80, generator=torch.Generator().manual_seed(0))
     source, target = torch.cat([nodes, nodes]), torch.cat([nodes, (nodes + 9) % 40])

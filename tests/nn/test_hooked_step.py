@@ -56,7 +56,7 @@ def stretch(module: nn.Module, args: tuple[Any, Any]) -> tuple[Any, Any]:
     graph, feat = args
     if isinstance(feat, tuple):
         return graph, (1.5 * feat[0], 0.5 * feat[1])
-    return graph, 1.5 * feat + feat.roll(1, 0)  # what a node sees depends on halted ones too
+    return graph, 1.5 * feat + feat.roll(1, 0)  # neighbours may have halted
 
 
 HOOKED = covering(

@@ -245,7 +245,7 @@ def rows_through(*modules: nn.Module) -> dict[nn.Module, list[int]]:
     return counts
 
 
-# What a step projects besides its frontier: the nodes that halted in the step before.
+# Rows that each step projects: its frontier, and the nodes that halted in the step before.
 PROJECTED = {
     ("copied", "post"): [10, 10, 6, 3, 1],
     ("frozen", "post"): [10, 10, 6, 3, 1],

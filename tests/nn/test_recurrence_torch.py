@@ -60,7 +60,7 @@ def test_recurrence_with_a_frontier_cannot_be_exported() -> None:
         torch.export.export(LayerAsConv(case.layer), (case.graph, case.feat), strict=False)
 
 
-# The compiler looks at the gradients of what an uncompiled part returns.
+# The compiler looks at the gradients of the results of an uncompiled part.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
 def test_recurrence_with_a_frontier_breaks_a_compiled_program(halted: str) -> None:

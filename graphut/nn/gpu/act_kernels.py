@@ -10,7 +10,7 @@ meaning in all kernels:
 - `nodes`: `(rows,)`, the node of each row; a row whose node is `missing` is padding;
 - `spent`: `(rows,)`, the sum of probabilities before the step; `share`: `(rows,)`, the weight of
   the step's state in the output;
-- `states`, `encodings`: `(rows, width)`, the new states, and what is added to them at each step;
+- `states`, `encodings`: `(rows, width)`, the new states, and the encodings that are added to them;
 - `out`, `remainder`, `steps`: by node, the output so far, and R and N of nodes that have halted;
 - `flags`: `(rows,)` int32, 1 for rows that stay active, plus 2 for rows that get the remainder;
 - `place`: `(rows,)`, the row in the next frontier; rows that stay active come first, in order;
@@ -47,7 +47,7 @@ def act_decide(
     share: tl.tensor,  # out
     flags: tl.tensor,  # out
     wrong: tl.tensor,  # (rows,) out: 1 for a probability outside of [0, 1], 2 for NaN
-    going: tl.tensor,  # (blocks,) out: how many rows of each block go on
+    going: tl.tensor,  # (blocks,) out: number of rows of each block that stay active
     rows: tl.tensor,
     missing: tl.tensor,
     step: tl.tensor,
@@ -113,7 +113,7 @@ def act_compact(
     next_spent: tl.tensor,  # out
     next_shown: tl.tensor,  # out
     next_encodings: tl.tensor,  # out
-    count: tl.tensor,  # out: how many rows go on
+    count: tl.tensor,  # out: number of rows that stay active
     rows: tl.tensor,
     missing: tl.tensor,
     bound: tl.tensor,

@@ -19,8 +19,8 @@ from graphut.nn.rules.act import ACT
 
 BLOCK_M = 32  # rows of a program
 
-# What the backward pass keeps, is given (gradients of the results, in order) and returns (those of
-# the arguments), by the names of `act_backward`.
+# Tensors saved for the backward pass, gradients that it receives (of the results, in order) and
+# gradients that it returns (of the arguments), by their names in `act_backward`.
 SAVED = ("seen", "unit", "probability", "nodes", "states", "share", "flags", "place")
 GIVEN = (
     *("to_unit", "to_out", "to_remainder", "wrong", "next_nodes", "to_next_spent"),
@@ -145,7 +145,7 @@ class _EndStep(torch.autograd.Function):
                 **shared,
             )
             place, *moved = _compact(encodings, bound, blocks, shared) if bound else [None] * 7
-        # Gradients of these, and of the unit, go from step to step as they are, or summed in place.
+        # Their gradients, and the gradient of the unit, pass from step to step, some summed in place.
         ctx.mark_dirty(out, remainder)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(seen, unit, probability, nodes, states, share, flags, place)

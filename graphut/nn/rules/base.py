@@ -29,7 +29,7 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
-        """Return the index in which node `i` is in graph `graph_ids[i]`; with None, this index.
+        """Return an index that puts node `i` into graph `graph_ids[i]`; with None, this index.
 
         Places count the nodes with the same id in the same graph of the batch, from 0.
         """
@@ -59,7 +59,7 @@ def batch_index(layout: EdgeLayout) -> BatchIndex:
 
 
 class StepRows(NamedTuple):
-    """The active nodes after a step, `A` rows: what a halting rule sees."""
+    """The active nodes after a step, `A` rows; the input of a halting rule."""
 
     before: Tensor  #: (A, d) input of the step, with signals
     after: Tensor  #: (A, d) new states
@@ -124,7 +124,7 @@ class HaltingRule(ABC):
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return what the rule must remember of rows `(A, d)` before their first step.
+        """Return the memory of the rule for rows `(A, d)`, before their first step.
 
         Rows of tensors `(A, ...)` in this tuple are dropped when nodes halt; other values stay.
         `members` has the graphs of the rows, for a rule with `needs_members`.
@@ -135,7 +135,7 @@ class HaltingRule(ABC):
         return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the value `(A,)` by which `decide` decides; `Global` averages it over a graph."""
+        """Return the value `(A,)` that `decide` compares; `Global` averages it over a graph."""
         assert rows.probability is not None
         return rows.probability
 

@@ -219,7 +219,7 @@ def test_frontier_no_number_is_looked_at(
     monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
     with gpu_stand_in() as gpu:
         case = build_case(**modes).to("cuda")
-        for _ in range(2):  # at the second call, what is derived from the layout is there
+        for _ in range(2):  # the first call derives tensors from the layout
             gpu.clear()
             out, ponder = case.layer(case.graph, case.feat, **case.arguments)
             torch.autograd.grad(out.sum() + ponder.cost, case.inputs, allow_unused=True)

@@ -257,7 +257,7 @@ def counted(halting: bool, steps: int) -> tuple[int, int, list[Any], list[Any]]:
         layer = layer.to("cuda")
         feat = normal(3, 16, dtype=torch.float32).detach().to("cuda").requires_grad_()
         positions = torch.tensor([1, 2, 1]).to("cuda")
-        for _ in range(2):  # what is made once is there at the second call
+        for _ in range(2):  # the first call creates what both share
             gpu.clear()
             out, ponder = layer(graph, feat, positions=positions)
             forward = len(gpu.launches)

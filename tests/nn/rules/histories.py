@@ -74,7 +74,7 @@ def dense_decision(rule: HaltingRule, history: History) -> Decision:
 
 
 def _numbers(rule: HaltingRule, history: History) -> list[Tensor]:
-    """Return the values `(N,)` by which a rule decides, for each step so far."""
+    """Return the values `(N,)` that a rule compares, for each step so far."""
     if type(rule) is not Convergence:
         zeros = history.first.new_zeros(len(history.first))
         return [zeros if s.probability is None else s.probability for s in history.steps]
