@@ -194,13 +194,13 @@ class WakingFrontier:
             new = new.index_select(0, moved)
             self._changed = moved if self.nodes is None else self.nodes.index_select(0, moved)
         wide = torch.promote_types(new.dtype, self.shown.dtype)
-        self.shown, new = self.shown.to(wide), new.to(wide)
-        if self._track:  # the backward pass reads earlier states
-            self.shown = self.shown.clone()
-        if self._changed is None:
-            self.shown[: len(new)] = new
+        table, new, nodes = self.shown.to(wide), new.to(wide), self._changed
+        if nodes is None:
+            self.shown = torch.cat([new, table[len(new) :]])
+        elif self._track:
+            self.shown = table.index_copy(0, nodes, new)
         else:
-            self.shown.index_copy_(0, self._changed, new)
+            self.shown = table.index_copy_(0, nodes, new)
 
     def _wake(self, t: int) -> None:
         """Find the frontier of the next round."""
@@ -225,8 +225,11 @@ class WakingFrontier:
             self._updates += 1
         else:
             self._updates.index_add_(0, nodes, self._ones[: len(nodes)])
-        graphs = self._graphs()
-        self._rounds[graphs] = self._rounds[graphs] + 1
+        if self.state.batch is None:
+            self._rounds += 1
+        else:
+            graphs = self._graphs()
+            self._rounds[graphs] = self._rounds[graphs] + 1
 
     def _graphs(self) -> Tensor | slice:
         """Return the graphs of the frontier's nodes; with a single graph, all graphs."""
