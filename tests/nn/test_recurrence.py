@@ -42,6 +42,7 @@ from tests.helpers import (
 from tests.nn.cases import (
     FEATS,
     HALTED,
+    HEADS,
     MODES,
     SCHEDULES,
     SIGNALS,
@@ -197,7 +198,34 @@ def test_recurrence_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) 
     assert total_error(found[3:], exact[3:]) < 0.05
 
 
-# Settings.
+# What a node does depends on what it sees, and on nothing else.
+
+
+@pytest.mark.parametrize("form", MODES["form"])
+@pytest.mark.parametrize("transition", MODES["transition"])
+@pytest.mark.parametrize("halted", HALTED)
+def test_recurrence_a_sentence_alone_and_in_a_batch(
+    halted: str, transition: str, form: str
+) -> None:
+    modes = {"halted": halted, "transition": transition, "form": form}
+    batch = build_case(**modes, topology="causal", lengths=[4, 1, 5])
+    out, steps, rest, _ = engine(batch.layer, batch.graph, batch.feat, **batch.arguments)
+    sources = batch.cross[0].src_lengths.tolist() if batch.cross else [0, 0, 0]
+    for index, (first, length) in enumerate([(0, 4), (4, 1), (5, 5)]):
+        mine = slice(first, first + length)
+        cross = None
+        if batch.cross is not None:
+            start = sum(sources[:index])
+            memory = batch.cross[1][start : start + sources[index]]
+            cross = Complete().layout([length], [sources[index]]), memory
+        *alone, _ = engine(
+            batch.layer,
+            Causal().layout([length]),
+            batch.feat[mine],
+            positions=batch.positions[mine],
+            cross=cross,
+        )
+        assert_same(alone, [out[mine], steps[mine], rest[mine]])
 
 
 def test_recurrence_cap_and_threshold_may_change_later() -> None:
@@ -465,3 +493,22 @@ def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: Haltin
     for probability, own in zip(ponder.halting, rows, strict=True):
         assert torch.equal(probability[own.nodes], own.probability)
     assert case.layer(case.graph, case.feat)[1].halting is None
+
+
+@settings(max_examples=20)
+@given(multigraphs(live=True), st.data())
+def test_recurrence_new_numbers_for_nodes_and_edges_change_nothing_else(
+    graph: tuple[Pairs, int, int], data: st.DataObject
+) -> None:
+    pairs, nodes, _ = graph
+    number = data.draw(st.permutations(range(nodes)))
+    order = data.draw(st.permutations(range(len(pairs))))
+    moved = [(number[pairs[e][0]], number[pairs[e][1]]) for e in order]
+    halted = data.draw(st.sampled_from(HALTED))
+    case = build_case(graph=layout_of(pairs, nodes, nodes), positions=False, halted=halted)
+    feat, bias = case.feat, normal(len(pairs), HEADS, seed=9)
+    *before, _ = engine(case.layer, case.graph, feat, edge_bias=bias)
+    there = torch.tensor(number).argsort()
+    layout = layout_of(moved, nodes, nodes)
+    *after, _ = engine(case.layer, layout, feat[there], edge_bias=bias[torch.tensor(order)])
+    assert_same(after, [part[there] for part in before])

@@ -145,7 +145,7 @@ class _EndStep(torch.autograd.Function):
                 **shared,
             )
             place, *moved = _compact(encodings, bound, blocks, shared) if bound else [None] * 7
-        # Their gradients and the gradient of the unit pass from step to step or are summed in place.
+        # Their gradients and the unit's gradient pass from step to step or are summed in place.
         ctx.mark_dirty(out, remainder)
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(seen, unit, probability, nodes, states, share, flags, place)
