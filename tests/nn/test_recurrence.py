@@ -28,7 +28,7 @@ from graphut.nn import (
     coordinate_signal,
     dense_recurrence,
 )
-from graphut.topology import Complete
+from graphut.topology import Causal, Complete
 from tests.helpers import (
     Pairs,
     assert_same,

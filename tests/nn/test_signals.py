@@ -35,13 +35,6 @@ def test_recurrence_with_each_signal_equals_both_oracles(modes: dict[str, Any]) 
     assert len(found[1].unique()) > 1
 
 
-@pytest.mark.parametrize("step_signal", SIGNALS["step_signal"])
-def test_recurrence_with_signals_and_separate_weights(step_signal: str | None) -> None:
-    modes = {"step_signal": step_signal, "position_signal": "learned", "inject_input": True}
-    case = build_case(share_weights=False, max_steps=3, **modes)
-    assert_same(case.run(engine), case.run(dense_recurrence))
-
-
 @pytest.mark.parametrize("norm", MODES["norm"])
 def test_copied_equals_frozen_without_a_step_signal(norm: str) -> None:
     found = []

@@ -142,16 +142,6 @@ def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
         Column().spec()
 
 
-def test_rule_state_keeps_rows_of_tensors_and_other_values() -> None:
-    state = RuleState(ACT(), torch.zeros(4, 2))
-    state.memory, state.out = (torch.arange(4), 7), torch.arange(8.0).view(4, 2)
-    state.keep(torch.tensor([1, 3]))
-    assert (state.memory[0].tolist(), state.memory[1]) == ([1, 3], 7)
-    assert state.out.tolist() == [[2.0, 3.0], [6.0, 7.0]]
-    state.keep_first(1)
-    assert (state.memory[0].tolist(), state.memory[1], len(state.out)) == ([1], 7, 1)
-
-
 @pytest.mark.parametrize("weighting", ["sum", "ema", "last"])
 def test_rule_state_takes_states_that_autocast_has_widened(weighting: str) -> None:
     narrow, half = torch.ones(2, 3, dtype=torch.bfloat16), torch.full((2,), 0.5)
