@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,11 +17,11 @@ from graphut.nn.attention import AttentionRecord, MultiHeadAttention
 from graphut.nn.checks import FiniteChecks, check_feat, check_same_nodes
 from graphut.nn.context import GraphContext
 from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.gpu import gpu_frontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.frontier import gpu_frontier
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.loop import run_loop
-from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, steps_of
+from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, Recurrence, steps_of
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, HaltingRule
 from graphut.nn.rules.base import batch_index
@@ -29,14 +29,11 @@ from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import SeparableConvTransition
 from graphut.nn.waking import Start, check_event_driven
 
-if TYPE_CHECKING:
-    from graphut.nn.recurrence import AdaptiveRecurrence
-
 Graph: TypeAlias = "DGLGraph | EdgeLayout"
 
 
 def call_recurrence(
-    layer: AdaptiveRecurrence,
+    layer: Recurrence,
     graph: Graph | Sequence[Graph],
     feat: Tensor,
     *,
@@ -86,7 +83,7 @@ def call_recurrence(
 
 
 def _context(
-    layer: AdaptiveRecurrence,
+    layer: Recurrence,
     graph: Graph | Sequence[Graph],
     feat: Tensor,
     cross: tuple[Graph, Tensor] | None,
@@ -114,7 +111,7 @@ def _context(
 
 
 def _block_layouts(
-    layer: AdaptiveRecurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
+    layer: Recurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
 ) -> list[EdgeLayout]:
     """Check a list of sampled blocks, one for each step, and return their edge layouts.
 
@@ -148,7 +145,7 @@ def _block_layouts(
 
 
 def _fast_paths(
-    layer: AdaptiveRecurrence,
+    layer: Recurrence,
     steps: Sequence[UniversalTransformerStep],
     context: GraphContext,
     feat: Tensor,
@@ -195,7 +192,7 @@ def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -
 
 
 def _ponder(
-    layer: AdaptiveRecurrence,
+    layer: Recurrence,
     context: GraphContext,
     found: LoopOutput,
     rows: Sequence[FrontierRows] | None,

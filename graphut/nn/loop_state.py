@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,8 @@ from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
 from graphut.nn.signals import encode, step_signals
 from graphut.nn.step import UniversalTransformerStep
 
-if TYPE_CHECKING:
-    from graphut.nn.recurrence import AdaptiveRecurrence
+Recurrence: TypeAlias = Any
+"""An `AdaptiveRecurrence`, whose module imports this one."""
 
 
 class LoopOutput(NamedTuple):
@@ -56,7 +56,7 @@ class LoopState:
 
     def __init__(
         self,
-        layer: AdaptiveRecurrence,
+        layer: Recurrence,
         context: AttentionContext,
         feat: Tensor,
         positions: Tensor | None,
@@ -149,7 +149,7 @@ class LoopState:
         return halts
 
 
-def steps_of(layer: AdaptiveRecurrence) -> Sequence[UniversalTransformerStep]:
+def steps_of(layer: Recurrence) -> Sequence[UniversalTransformerStep]:
     """Return the step of a recurrence, or one step for each repetition, as a list."""
     steps: Any = layer.step if isinstance(layer.step, nn.ModuleList) else [layer.step]
     return [*steps]

@@ -1,1 +1,36 @@
 """The adaptive loop on a GPU, which never waits for the number of active nodes."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows
+from graphut.nn.loop_state import LoopState
+from graphut.nn.noise import Noise
+from graphut.nn.rules.act import ACT
+from graphut.nn.rules.base import HaltingRule
+
+
+def gpu_frontier(state: LoopState) -> HaltingFrontier:
+    """Return a frontier whose host does not wait for the number of active nodes.
+
+    The checks of the run must be `AsyncFiniteChecks`, and attention must take counts.
+    """
+    layer, checks = state.layer, state.checks
+    assert isinstance(checks, AsyncFiniteChecks)
+    given = state.feat, state.encodings, state.context.num_dst, checks
+    if not (state.feat.is_cuda and is_fusable(state.rule, state.noise)):
+        return DeviceFrontier(state, DeviceRows(*given, state.noise))
+    # Triton decides at the import of kernels whether they are compiled or interpreted.
+    from graphut.nn.gpu.fused_act import FusedFrontier, FusedRows
+
+    assert isinstance(state.rule, ACT) and isinstance(layer.halting, nn.Module)
+    fused = FusedRows(*given, state.rule, layer.halting, layer.max_steps)
+    return FusedFrontier(state, fused)
+
+
+def is_fusable(rule: HaltingRule, noise: Noise) -> bool:
+    """Return whether `FusedRows` supports a halting rule and the noise of a call."""
+    return type(rule) is ACT and rule.weighting == "sum" and "every_step" not in noise

@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import pad
 
 from graphut.nn.context import GraphContext
 from graphut.nn.frontier import ActiveRows, HaltingFrontier, HaltSplit
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.loop_state import LoopOutput, LoopState
+from graphut.nn.loop_state import LoopState
 from graphut.nn.noise import Noise
-from graphut.nn.rules.act import ACT
-from graphut.nn.rules.base import HaltingRule
 from graphut.nn.transition import PositionwiseTransition, Transition
-
-if TYPE_CHECKING:
-    from graphut.nn.gpu.fused_act import FusedRows
-
-
-def gpu_frontier(state: LoopState) -> HaltingFrontier:
-    """Return a frontier whose host does not wait for the number of active nodes.
-
-    The checks of the run must be `AsyncFiniteChecks`, and attention must take counts.
-    """
-    layer, checks = state.layer, state.checks
-    assert isinstance(checks, AsyncFiniteChecks)
-    given = state.feat, state.encodings, state.context.num_dst, checks
-    if not (state.feat.is_cuda and is_fusable(state.rule, state.noise)):
-        return DeviceFrontier(state, DeviceRows(*given, state.noise))
-    # Triton decides at the import of kernels whether they are compiled or interpreted.
-    from graphut.nn.gpu.fused_act import FusedRows
-
-    assert isinstance(state.rule, ACT) and isinstance(layer.halting, nn.Module)
-    fused = FusedRows(*given, state.rule, layer.halting, layer.max_steps)
-    return FusedFrontier(state, fused)
-
-
-def is_fusable(rule: HaltingRule, noise: Noise) -> bool:
-    """Return whether `FusedRows` supports a halting rule and the noise of a call."""
-    return type(rule) is ACT and rule.weighting == "sum" and "every_step" not in noise
 
 
 class DeviceRows(ActiveRows):
@@ -160,17 +130,3 @@ class DeviceFrontier(HaltingFrontier):
         """Write changed keys and values; return active states `(A, d)` with their signals."""
         self.context.count = self.rows.count
         return super().refresh_keys_and_values(t)
-
-
-class FusedFrontier(DeviceFrontier):
-    """A frontier whose steps end in Triton kernels."""
-
-    rows: FusedRows
-
-    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Let nodes halt after step `t`, and store their outputs."""
-        self.rows.end_step(before, after, t)
-
-    def result(self) -> LoopOutput:
-        """Return the output, steps, remainder and cost of all nodes."""
-        return LoopOutput(*self.rows.result())

@@ -13,8 +13,9 @@ from graphut.nn.attention import is_hooked, is_plain_linear
 from graphut.nn.checks import check_probability_shape
 from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.frontier import DeviceRows, existing
+from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows, existing
 from graphut.nn.halting import HaltingUnit
+from graphut.nn.loop_state import LoopOutput
 from graphut.nn.rules.act import ACT
 
 BLOCK_M = 32  # rows of a program
@@ -102,6 +103,20 @@ class FusedRows(DeviceRows):
         if self._rule.cost == "steps+remainder":
             cost = cost + self._steps
         return self._out, self._steps, self._remainder, cost
+
+
+class FusedFrontier(DeviceFrontier):
+    """A frontier whose steps end in Triton kernels."""
+
+    rows: FusedRows
+
+    def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
+        """Let nodes halt after step `t`, and store their outputs."""
+        self.rows.end_step(before, after, t)
+
+    def result(self) -> LoopOutput:
+        """Return the output, steps, remainder and cost of all nodes."""
+        return LoopOutput(*self.rows.result())
 
 
 class _EndStep(torch.autograd.Function):

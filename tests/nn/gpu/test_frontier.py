@@ -12,9 +12,9 @@ from torch.nn.functional import pad
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting, dense_recurrence
-from graphut.nn.gpu import async_checks
+from graphut.nn.gpu import async_checks, is_fusable
 from graphut.nn.gpu.async_checks import AsyncHostCopy
-from graphut.nn.gpu.frontier import DeviceContext, active_first, is_fusable
+from graphut.nn.gpu.frontier import DeviceContext, active_first
 from graphut.nn.noise import PLACES, draw_noise
 from graphut.topology import Complete
 from tests.gpu_stand_in import gpu_stand_in
@@ -215,7 +215,7 @@ def test_frontier_no_number_is_looked_at(
     modes = {**modes, "rule": RULES.get(modes.get("rule", "act"))}
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
-    monkeypatch.setattr("graphut.nn.gpu.frontier.is_fusable", lambda *_: False)
+    monkeypatch.setattr("graphut.nn.gpu.is_fusable", lambda *_: False)
     monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
     with gpu_stand_in() as gpu:
         case = build_case(**modes).to("cuda")
