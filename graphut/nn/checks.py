@@ -63,7 +63,7 @@ def check_same_nodes(
     advice: str = "a step needs a graph with one node type, or a block (pass other sources as "
     "cross= of a decoder)",
 ) -> None:
-    """Raise an error for a bipartite graph: nodes of a step are sources and destinations."""
+    """Raise an error for a bipartite graph: a step needs nodes that are both ends of edges."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
         return  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]

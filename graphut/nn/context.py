@@ -57,11 +57,11 @@ class EncoderOutput:
         self._projected: dict[MultiHeadAttention, Tensor] = {}
 
     def count(self, layer: MultiHeadAttention) -> None:
-        """Add the operations of one projection of the encoder's output by `layer`."""
+        """Add the FLOPs of one projection of the encoder's output by `layer`."""
         self.flops += self.feat.shape[0] * layer.key_value_flops
 
     def key_value(self, layer: MultiHeadAttention) -> Tensor:
-        """Return the keys and values of `layer`, `(N_src, 2 * H * D)`."""
+        """Return keys and values of the encoder's output in `layer`, `(N_src, 2 * H * D)`."""
         if layer not in self._projected:
             self.count(layer)
             self._projected[layer] = layer.project(self.feat)
@@ -95,7 +95,7 @@ class GraphContext:
     _step: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        """Create an empty record of the work."""
+        """Create an empty record of computed nodes and edges."""
         self.work = FlopCount()  # torch.compile does not trace a default_factory
 
     @property

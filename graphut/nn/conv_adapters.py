@@ -242,9 +242,10 @@ class ConvAsAttention(nn.Module):
         frontier: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Call the convolution for destination rows `(A, feats)`, of the frontier or of all nodes.
+        """Call the convolution for destination rows `(A, feats)`; return its output, and None.
 
-        Other options, such as `edge_bias`, raise `ValueError`, because convolutions lack them.
+        `frontier`, `(A,)`, are the ids of the rows, and None means all destinations. Other options,
+        such as `edge_bias`, raise `ValueError`, because convolutions lack them.
         """
         asked = [name for name, value in others.items() if value is not None and value is not False]
         if asked:

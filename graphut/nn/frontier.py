@@ -70,7 +70,7 @@ class HaltingFrontier:
             context.write(nodes, step.project(add_encoding(shown(), signal)))
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Let the rule decide which nodes halt, given the states around step `t`; store outputs."""
+        """Let the rule halt nodes, given states before and after step `t`; store their outputs."""
         state, rows, decided = self.state, self.rows, self.state.rule_state
         shown = None if state.rows is None else rows.active_states()
         halts = state.decide(before, after, t, rows.nodes, shown)

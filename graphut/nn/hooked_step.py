@@ -16,7 +16,7 @@ class HookedStep:
     """A step that the adaptive loop calls as a module, so that all its hooks run.
 
     The key/value table of the context holds states, and each call projects all of them. With
-    `checkpointed`, the backward pass keeps the states only, and calls the step again.
+    `checkpointed`, only states are kept for the backward pass, which calls the step again.
     """
 
     has_linear_projection = False

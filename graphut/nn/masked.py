@@ -12,7 +12,7 @@ from graphut.nn.rules.base import FixedDepth
 
 
 class MaskedFrontier:
-    """Frontier of all nodes: all compute in every step, and a mask keeps outputs of halted ones.
+    """Frontier of all nodes: all compute in every step, and a mask keeps outputs of halted nodes.
 
     Sizes are read from `shape`, because `len` would make them constants of an exported program.
     """

@@ -168,7 +168,7 @@ class MessageAggregation(nn.Module):
         value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output for rows `(A, feats)`, with options of `MultiHeadAttention.attend`."""
+        """Aggregate for rows `(A, feats)`; options and results of `MultiHeadAttention.attend`."""
         width = self.message.out_features
         messages = self.aggregate(layout, projected[:, -width:], frontier)
         if self.attention is not None:

@@ -30,7 +30,7 @@ class FlopCount:
     edges: int | Tensor = 0
 
     def fold(self) -> None:
-        """Clear the lists; only the number of projected rows is added to the sums."""
+        """Clear the lists, and add the number of projected rows to the sums."""
         for size, nodes in self.projections:
             self.projected += size if nodes is None else len(nodes)
         self.projections.clear()

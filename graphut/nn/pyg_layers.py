@@ -80,7 +80,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         return result
 
     def _is_attention(self, edge_index: Any) -> bool:
-        """Return whether the call needs no messages of single edges."""
+        """Return whether the call is plain attention, without use of single edges' messages."""
         hooks = (
             vars(self)[f"_{part}_forward_{kind}hooks"]
             for part in ("propagate", "message", "aggregate")

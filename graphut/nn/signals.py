@@ -163,8 +163,8 @@ def coordinate_signal(
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Return `function(values)`, but compute it only once for equal values.
 
-    All values are computed on a GPU, where the host would wait for the number of unique values, and
-    for gradients, which `unique` does not have.
+    On a GPU all values are computed, because the host would wait for the number of unique values.
+    With gradients too, because `unique` has none.
     """
     if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
         return function(values)

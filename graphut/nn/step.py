@@ -220,7 +220,7 @@ class UniversalTransformerStep(nn.Module):
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return the shift of all values, `(H * D,)`, by a signal in all rows, or None."""
+        """Return the vector that `signal` in all rows adds to all values; None if not linear."""
         # Keys are shifted by one vector too, which does not change softmax.
         if not self.has_linear_projection:
             return None

@@ -58,7 +58,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
 
 
 def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges by source: return where each source's edges end, their number, all targets."""
+    """Sort edges by source; return the end and number of each source's edges, and targets."""
     rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     return starts[1:].clone(), starts.diff(), targets
@@ -121,7 +121,7 @@ def check_event_driven(
 
 
 class WakingFrontier:
-    """The shown states, and the nodes that compute in the next round."""
+    """Frontier of an event-driven run: the shown states, and the nodes of the next round."""
 
     def __init__(self, state: LoopState, rule: EventDriven, start: Start | None) -> None:
         context, self.shown = state.context, state.feat
@@ -161,14 +161,14 @@ class WakingFrontier:
         return self._read(self._active, nodes, t)
 
     def _read(self, rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
-        """Add encodings and noise to shown states of `nodes`, or of the first nodes."""
+        """Add encodings and noise to the shown states of `nodes`, or of the first nodes if None."""
         own = self.state.encodings
         if own is not None:
             rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
         return with_noise(self.state.noise, "every_step", rows, nodes, t)
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Show the new states that differ enough from the shown ones; find the next frontier."""
+        """Show the new states that differ enough from the shown states; find the next frontier."""
         nodes, shown, state = self.nodes, self._active, self.state
         assert shown is not None
         change = squared_change(after, shown, relative=state.steps[0].norm == "pre")
@@ -188,7 +188,7 @@ class WakingFrontier:
             state.rows.append(FrontierRows(ids, states, weights, None, change))
 
     def _accept(self, new: Tensor, moved: Tensor) -> None:
-        """Replace the shown states of the active rows with numbers `moved`."""
+        """Show the new states of the rows `moved` of the frontier, given all `new`, `(A, d)`."""
         self._changed = self.nodes
         if len(moved) < len(new):
             new = new.index_select(0, moved)
@@ -203,7 +203,7 @@ class WakingFrontier:
             self.shown = table.index_copy_(0, nodes, new)
 
     def _wake(self, t: int) -> None:
-        """Find the frontier of the next round."""
+        """Find the frontier of the next round: changed nodes and their out-neighbours."""
         changed, size = self._changed, self.context.num_dst
         if changed is None:
             self._last_change.fill_(t)
@@ -232,7 +232,7 @@ class WakingFrontier:
             self._rounds[graphs] = self._rounds[graphs] + 1
 
     def _graphs(self) -> Tensor | slice:
-        """Return the graphs of the frontier's nodes; with a single graph, all graphs."""
+        """Return the graph of each active node, as an index; a slice if there is a single graph."""
         batch = self.state.batch
         if batch is None:
             return slice(None)

@@ -18,12 +18,12 @@ LAG = 1
 
 
 class AsyncFiniteChecks(FiniteChecks):
-    """Checks whose numbers are copied without blocking, and read later.
+    """Checks whose results are copied to the host without blocking, and read later.
 
-    Frontiers only shrink, so an old count bounds a new one: the count of exactly `LAG` steps ago,
-    for which the host waits only if it is more than `LAG` steps ahead of the device. The error for
-    a bad number comes when the host knows the number: at the end of the call, or else in a later
-    call of the layer. Of `num_src` nodes `num_dst` take steps; node `num_src` does not exist.
+    The number of active nodes never grows, so an old count bounds a new one. The checks use the
+    count of exactly `LAG` steps ago; the host waits only if it is further ahead of the device. An
+    invalid value raises an error when it arrives at the host: at the end of the call, or in a later
+    call of the layer. Of `num_src` nodes `num_dst` take steps; id `num_src` means padding.
     """
 
     def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
@@ -101,7 +101,7 @@ class AsyncHostCopy:
 
 @dataclass
 class _Report:
-    """The first invalid value of one call of a recurrence."""
+    """The first invalid value of one call of a recurrence, copied to the host."""
 
     # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
     found: AsyncHostCopy

@@ -1,4 +1,4 @@
-"""The frontier under rules with final halting, on a GPU that does not wait for the host."""
+"""The frontier under rules with final halting, on a GPU whose host does not wait."""
 
 from __future__ import annotations
 

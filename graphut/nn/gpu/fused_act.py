@@ -1,4 +1,4 @@
-"""The end of a step of Adaptive Computation Time on a GPU: two launches, and one backward."""
+"""The end of a step of ACT on a GPU: two launches forward, and one launch backward."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | N
 def _compact(
     encodings: Tensor | None, bound: int, blocks: int, shared: dict[str, Any]
 ) -> list[Tensor | None]:
-    """Run `act_compact`; return the next row of each row, and the next frontier."""
+    """Run `act_compact`; return each row's place in the next frontier, and that frontier."""
     nodes, spent, states = shared["nodes"], shared["spent"], shared["states"]
     next_shown = states.new_empty(bound, states.shape[1])
     shown = next_encodings = None

@@ -52,7 +52,7 @@ class ACT(HaltingRule):
         self.check_one_of("cost", "steps+remainder", "remainder")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose sum reaches the threshold."""
+        """Return a decision that halts rows whose sum reaches `threshold`, and the new memory."""
         (spent,) = memory
         reached = spent + measure >= self.threshold
         closing = torch.ones_like(reached) if rows.is_last and self.forced_remainder else reached
@@ -88,5 +88,5 @@ class Threshold(HaltingRule):
         self.check_share("threshold")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose probability reaches the threshold."""
+        """Return a decision that halts rows with a probability of `threshold`, and the memory."""
         return Decision(measure >= self.threshold), memory

@@ -53,7 +53,7 @@ class BatchIndex(NamedTuple):
 
 
 def batch_index(layout: EdgeLayout) -> BatchIndex:
-    """Return the index of the destinations of a batch."""
+    """Return the `BatchIndex` of the destinations of a batch of graphs."""
     graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
     return BatchIndex(graph, place, len(layout.dst_lengths), graph)
 
@@ -162,7 +162,7 @@ class HaltingRule(ABC):
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Return the rule for settings such as `threshold=0.9,weighting=last`."""
+        """Return a rule of this class with settings such as `threshold=0.9,weighting=last`."""
         known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
         settings: dict[str, Any] = {}
         for part in text.split(",") if text else []:
@@ -218,14 +218,15 @@ class FixedDepth(HaltingRule):
         return rows.after.new_zeros(len(rows.after))
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Let no node halt before the last step."""
+        """Return a decision that halts no row, and the memory."""
         return Decision(measure > 0), memory
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
     """Return the settings `halt_from` of the rules that use a halting module.
 
-    A module can read only one of "input" and "output". With `FixedDepth` it may be trained too.
+    A module can read only one of "input" and "output". `FixedDepth` counts, because the module
+    may be trained under it.
     """
     return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
@@ -257,7 +258,7 @@ class RuleState:
         self.weight = self.remainder = self.cost = self.out[:, 0]
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
-        """Return which rows, among those in the mask `active`, halt after a step, `(A,)` bool."""
+        """Let the rule decide after a step; return which rows of `active` halt, `(A,)` bool."""
         rule, size = self.rule, len(rows.after)
         found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
         if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
@@ -288,7 +289,7 @@ class RuleState:
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
-        """Keep the rows with these numbers only; None keeps all."""
+        """Keep memory and outputs of the rows with these numbers; None keeps all rows."""
         if rows is not None:
             self.memory = tuple(
                 x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
@@ -296,6 +297,6 @@ class RuleState:
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
-        """Keep the first `count` rows only."""
+        """Keep memory and outputs of the first `count` rows."""
         self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
         self.out = self.out[:count]

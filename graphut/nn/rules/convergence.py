@@ -50,7 +50,7 @@ class Convergence(HaltingRule):
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the states, and for each row the number of steps with a small change, 0."""
+        """Return the memory: the states, and the number of small changes in a row, which is 0."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
     @torch.no_grad()
@@ -66,6 +66,6 @@ class Convergence(HaltingRule):
         return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose change was small in the last `patience` steps."""
+        """Return a decision that halts rows after `patience` small changes, and the new memory."""
         small = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not small
         return Decision(small >= self.patience), (rows.after.detach(), small)

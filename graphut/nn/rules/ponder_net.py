@@ -56,7 +56,7 @@ class PonderNet(HaltingRule):
         self.check("beta", self.beta >= 0.0, "be 0 or more")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose weights sum to the threshold."""
+        """Return a decision that halts rows whose weights sum to `threshold`, and the memory."""
         (spent, divergence), t = memory, rows.step
         left = 1.0 - spent
         weight = measure * left
@@ -99,7 +99,7 @@ class Quantile(HaltingRule):
         self.check_share("q")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose cumulative probability reaches `q`."""
+        """Return a decision that halts rows whose cumulative probability is `q`, and the memory."""
         (spent,) = memory
         spent = spent + measure * (1.0 - spent)
         return Decision(spent >= self.q), (spent,)
@@ -124,12 +124,12 @@ class Sampled(HaltingRule):
     halt_from: str = "input"
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return 32 random bits for each row."""
+        """Return the memory: 32 random bits for each row."""
         assert members is not None
         ids = members.ids ^ (members.ids >> 32)
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt the rows whose draw is below the probability."""
+        """Return a decision that halts rows whose draw is below the probability, and the memory."""
         bits = mix(memory[0] ^ mix(rows.step + _STEP))
         return Decision(bits.double() < measure.double() * 2.0**32), memory

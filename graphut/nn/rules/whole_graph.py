@@ -50,7 +50,7 @@ class Global(HaltingRule):
         return members.graph, members.num_graphs, *self.rule.start(rows, alike)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the mean of the inner measure over the graph of each row."""
+        """Return the mean of the inner rule's measure over the graph of each row, `(A,)`."""
         graph, num_graphs, *inner = memory
         own = self.rule.measure(tuple(inner), rows)
         sums, counts = (
@@ -68,12 +68,12 @@ class Global(HaltingRule):
         return replace(self, rule=self.rule.for_evaluation())
 
     def spec(self) -> str:
-        """Return the string for `parse_rule`."""
+        """Return the rule as a string for `parse_rule`, which contains the inner rule."""
         return f"{self.name}:{self.rule.spec()}"
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Return the rule for an inner rule such as `act:threshold=0.9`."""
+        """Return `Global` around the inner rule `text`, such as `act:threshold=0.9`."""
         if text.partition(":")[0] == cls.name:  # before the inner texts are parsed one by one
             raise ValueError("a rule 'global' cannot contain another 'global'")
         return cls(parse_rule(text)) if text else cls()
