@@ -62,7 +62,7 @@ WAITS = {
     *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount"),
     *("_unique2", "unique_dim", "unique_consecutive"),
 }
-UNTIL_IT_ARRIVES = -77  # what the host finds in memory whose copy is on its way
+UNTIL_IT_ARRIVES = -77  # in pinned memory until its copy arrives
 
 
 class Event(NamedTuple):
@@ -144,7 +144,7 @@ class StandIn:
         """Return whether a tensor is in pinned memory."""
         return tensor.untyped_storage().data_ptr() in self._pinned
 
-    # What is counted.
+    # Counters.
 
     def wait(self, name: str) -> None:
         """Count a wait."""

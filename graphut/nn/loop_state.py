@@ -62,7 +62,7 @@ class LoopState:
         positions: Tensor | None,
         num_dst: int,  # number of nodes in the result
         *,
-        steps: Sequence[UniversalTransformerStep] | None = None,  # those of `layer` by default
+        steps: Sequence[UniversalTransformerStep] | None = None,  # by default the steps of `layer`
         batch: BatchIndex | None = None,
         checks: FiniteChecks | None = None,
         rows: list[FrontierRows] | None = None,  # receives the rows of each step

@@ -198,7 +198,7 @@ def test_recurrence_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) 
     assert total_error(found[3:], exact[3:]) < 0.05
 
 
-# What a node does depends on what it sees, and on nothing else.
+# Independence of other sentences, and settings.
 
 
 @pytest.mark.parametrize("form", MODES["form"])

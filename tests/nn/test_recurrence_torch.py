@@ -184,7 +184,7 @@ def test_recurrence_without_gradients_no_step_is_done_again(edges_seen: list[int
 # Derivatives of derivatives, and several gradients at once.
 
 
-# Without the kernels torch attends by operators of its own, which have other errors.
+# Without the kernels, attention runs on operators of torch, which raise other errors.
 BY_KERNELS = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
 
 

@@ -348,7 +348,7 @@ def test_event_driven_keeps_the_features_that_were_given() -> None:
     assert torch.equal(feat, before)
 
 
-# What a round costs.
+# The cost of a round.
 
 
 class Largest(TorchDispatchMode):
@@ -491,7 +491,7 @@ def test_resume_refuses_what_does_not_fit() -> None:
         layer.resume(shown, layout, feat)
 
 
-# What is refused.
+# Refused settings.
 
 
 @pytest.mark.parametrize(

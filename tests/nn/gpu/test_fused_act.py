@@ -245,7 +245,7 @@ def test_results_do_not_depend_on_when_counts_arrive(weighting: str) -> None:
         assert all(torch.equal(a, b) for a, b in zip(runs[0], other, strict=True))
 
 
-# What a step costs.
+# The cost of a step.
 
 
 def counted(halting: bool, steps: int) -> tuple[int, int, list[Any], list[Any]]:
