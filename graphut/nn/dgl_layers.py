@@ -20,7 +20,8 @@ class DotGATConv(nn.Module):
         h_i^{(l+1)} = \sum_{j \in E(i)} a_{ij} W h_j, \qquad
         a_{ij} = \mathrm{softmax}_{j \in E(i)} \frac{W h_i \cdot W h_j}{\sqrt{d}}
 
-    for each head. This is the formula of `dgl.nn.DotGatConv`, and its parameters can be loaded.
+    for each head. This is the formula of `dgl.nn.DotGatConv`. With the same seed the initial
+    weights are equal too, and its parameters can be loaded.
     Residual, bias, activation, dropout and edge weights work as in `dgl.nn.GATConv`.
 
     Parameters
@@ -80,22 +81,20 @@ class DotGATConv(nn.Module):
             self.res_fc = nn.Identity()
         elif residual:
             self.res_fc = nn.Linear(dst_feats, width, bias=False)
-        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
         self.by_head = (num_heads, out_feats)
         self.share_projection = share_projection
         self.activation = activation
         self.allow_zero_in_degree = allow_zero_in_degree
         self.backend = backend
-        self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new parameters: Xavier uniform for each linear map, zero for the bias."""
-        for name, weight in self.named_parameters():
-            if name == "bias":
-                nn.init.zeros_(weight)
-                continue
-            for part in weight.chunk(1 if name != "fc_src.weight" or self.share_projection else 2):
-                nn.init.xavier_uniform_(part)
+        """Draw new parameters as `torch.nn.Linear` does; set the bias to zero."""
+        for layer in self.children():
+            if isinstance(layer, nn.Linear):
+                layer.reset_parameters()
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def set_allow_zero_in_degree(self, set_value: bool) -> None:
         """Set whether nodes without in-edges are accepted."""

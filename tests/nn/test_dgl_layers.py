@@ -41,6 +41,21 @@ def test_dot_gat_conv_equals_dgls(graph: Any, in_feats: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("in_feats", [6, (6, 4)], ids=["homogeneous", "bipartite"])
+def test_dot_gat_conv_draws_the_weights_of_dgls(in_feats: Any) -> None:
+    layers: list[nn.Module] = []
+    for kind in (DotGATConv, dgl.nn.DotGatConv):
+        torch.manual_seed(0)
+        layers.append(kind(in_feats, 3, 2))
+    mine, other = (layer.state_dict() for layer in layers)
+    assert not mine.pop("bias").any()
+    assert mine.keys() == other.keys()
+    assert all(torch.equal(value, other[name]) for name, value in mine.items())
+    torch.manual_seed(0)
+    layers[0].reset_parameters()  # type: ignore[operator]
+    torch.testing.assert_close(layers[0].state_dict(), {**other, "bias": torch.zeros(6)})
+
+
 @pytest.mark.parametrize("out_feats", [3, 4], ids=["projected", "identity"])
 def test_dot_gat_conv_adds_residual_and_bias_before_the_activation(out_feats: int) -> None:
     feat = normal(4, 8)
