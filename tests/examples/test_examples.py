@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
+import graphut
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import Copy, Reverse, Sort
 from graphut.experiments.training import TrainingConfig
@@ -59,6 +61,7 @@ def test_example_prints_help(
         ("image_local_attention", "sklearn.datasets", "pip install scikit-learn"),
         ("compare_topologies", "matplotlib.figure", 'pip install "graphut[plot]"'),
         ("custom_topology", "matplotlib.figure", 'pip install "graphut[plot]"'),
+        ("hugging_face_trainer", "transformers", "pip install transformers accelerate"),
     ],
 )
 def test_example_names_a_missing_package(
@@ -96,6 +99,21 @@ def test_image_local_attention(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("epoch 1: loss ") and "on 20 digits" in lines[1]
     assert len(lines) == 3 + 8
+
+
+def test_hugging_face_trainer_resumes_exactly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("transformers")
+    example = load("hugging_face_trainer")
+    whole, folder = tmp_path / "whole", tmp_path / "resumed"
+    model = example["main"](str(whole), epochs=2, number=128)
+    assert capsys.readouterr().out.splitlines()[-2].startswith("validation loss ")
+    shutil.copytree(whole / "checkpoint-2", folder / "checkpoint-2")
+    again = example["main"](str(folder), epochs=2, number=128)
+    for name, value in graphut.load(folder).state_dict().items():
+        assert torch.equal(model.state_dict()[name], value), name
+    assert again.output.weight is again.embedding.weight
 
 
 @pytest.mark.filterwarnings("ignore:Dataloader CPU affinity")
