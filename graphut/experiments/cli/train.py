@@ -21,6 +21,7 @@ from graphut.experiments.cli.run_options import add_task_options, pick_device
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
+from graphut.experiments.training.epoch_log import EPOCH_LOGS, EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, FolderLock, model_digest
@@ -29,7 +30,8 @@ from graphut.models.config import ModelConfig
 
 _SHOWN = 3  # test examples that are answered after training
 _RUN_OPTIONS = (
-    "task", "out", "resume", "device", "minutes", "preset", "accumulate", "results", "curves"
+    "task", "out", "resume", "device", "minutes", "preset", "accumulate", "log_to", "results",
+    "curves",
 )  # fmt: skip
 
 Opener = Callable[[FolderLock], Run]
@@ -46,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _train(argv: Sequence[str]) -> int:
     options = read_options(argv)
-    name, folder, resume, device, minutes, preset, accumulate, *paths = (
+    name, folder, resume, device, minutes, preset, accumulate, log_to, *paths = (
         options.pop(key) for key in _RUN_OPTIONS
     )
     files = ResultFiles(*paths)
@@ -58,6 +60,7 @@ def _train(argv: Sequence[str]) -> int:
     if not folder or Path(folder).is_file():
         raise ValueError(f"--out must be a folder, new or existing; got {folder!r}")
     target = pick_device(device)
+    log = EpochLog(log_to, folder) if log_to else None
     if preset is not None or not resume:
         options = {**preset_of(name, preset), **options}
     prepare = _prepare_resumed if resume else _prepare_new
@@ -75,7 +78,7 @@ def _train(argv: Sequence[str]) -> int:
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        done = _fit(run, task, target, lock, accumulate, should_stop, resume=resume)
+        done = _fit(run, task, target, lock, accumulate, log, should_stop, resume=resume)
     if done and interruption.signal is None:
         best = run.model().to(target)
         digest = model_digest(folder) if is_first() else None
@@ -140,6 +143,7 @@ def _fit(
     device: torch.device,
     lock: FolderLock,
     accumulate: int,
+    log: EpochLog | None,
     should_stop: Callable[[], bool],
     *,
     resume: bool,
@@ -148,7 +152,7 @@ def _fit(
     trainer = None
     try:
         model = run.model().to(device)
-        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate)
+        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate, log)
         if resume:
             trainer.resume()
         weights = sum(parameter.numel() for parameter in model.parameters())
@@ -229,6 +233,9 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     help = "compute each batch in this many parts, one after the other, to save memory; the "
     help += "gradients are the same (default: 1)"
     option("--accumulate", type=int, default=1, metavar="K", help=help)
+    help = "also log the metrics of each epoch there: in the folder tensorboard of the run, or as "
+    help += "the settings of Weights & Biases say"
+    option("--log-to", choices=EPOCH_LOGS, help=help)
     named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     help = f"default options for the task: {named} (default: {SMALL})" if named else SUPPRESS
     option("--preset", metavar="NAME", help=help)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -74,6 +74,8 @@ class Trainer:
         The lock of the folder, if the caller already holds it.
     accumulate
         Number of parts into which each process divides its part of a batch, to save memory.
+    on_epoch
+        Function that is called with the metrics of each epoch, such as an `EpochLog`.
 
     Examples
     --------
@@ -102,12 +104,14 @@ class Trainer:
         report: Callable[[str], None] = print,
         lock: FolderLock | None = None,
         accumulate: int = 1,
+        on_epoch: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self.model = model
         self.task = task
         self.config = config
         self.folder = Path(folder)
         self.report = report if is_first() else lambda line: None
+        self.on_epoch = on_epoch
         self.learner = learner_of(task)
         if not isinstance(model, self.learner.model_kind):
             raise TypeError(
@@ -331,6 +335,8 @@ class Trainer:
             "validation": evaluation.metrics,
         }
         append_metrics(self.folder / METRICS, metrics)
+        if self.on_epoch is not None:
+            self.on_epoch(metrics)
         validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
         self.report(f"epoch {progress.epoch}: {totals}\n{validation}")
         if progress.end(self.config) is not None and not isinstance(self.model.rule, FixedDepth):

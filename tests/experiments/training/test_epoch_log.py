@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphut.experiments.cli import main
+from graphut.experiments.training.epoch_log import EpochLog
+from graphut.experiments.training.run_files import METRICS, read_metrics
+from tests.experiments.cli.tiny import TINY
+
+
+class OfflineRun:
+    """The parts of the module and of a run of Weights & Biases that `EpochLog` uses."""
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
+        self.logged: list[tuple[int, dict[str, float]]] = []
+
+    def init(self, **options: Any) -> OfflineRun:
+        assert not self.options  # once for all epochs
+        self.options = options
+        return self
+
+    def log(self, scalars: dict[str, float], step: int) -> None:
+        self.logged.append((step, scalars))
+
+
+def test_epoch_log_in_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb, folder = OfflineRun(), tmp_path / "run"
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 0
+    assert wandb.options == {"name": "run", "dir": folder}
+    lines = read_metrics(folder / METRICS)
+    assert [step for step, _ in wandb.logged] == [line["update"] for line in lines]
+    for (_, scalars), line in zip(wandb.logged, lines, strict=True):
+        assert scalars["training/loss"] == line["loss"]
+        assert scalars["training/encoder_steps"] == line["encoder_steps"]
+        validation = {name: x for name, x in scalars.items() if name.startswith("validation/")}
+        assert validation == {f"validation/{name}": x for name, x in line["validation"].items()}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")
+def test_epoch_log_in_tensorboard_of_a_resumed_run(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    command = ["train", "copy", "--out", str(tmp_path), "--log-to", "tensorboard"]
+    assert main([*command, *TINY]) == 0
+    assert main([*command, "--resume", "--epochs", "3"]) == 0
+    log, lines = EventAccumulator(str(tmp_path / "tensorboard")), read_metrics(tmp_path / METRICS)
+    log.Reload()
+    for group, name in (("training", "loss"), ("validation", "sequence_accuracy")):
+        events = log.Scalars(f"{group}/{name}")
+        values = [line[name] if group == "training" else line[group][name] for line in lines]
+        assert [event.step for event in events] == [line["update"] for line in lines]
+        assert len(events) == 3 and [event.value for event in events] == pytest.approx(values)
+
+
+def test_epoch_log_names_a_missing_package_before_the_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    folder = tmp_path / "run"
+    assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 2
+    assert "pip install wandb" in capsys.readouterr().err and not folder.exists()
+
+
+def test_epoch_log_leaves_lists_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wandb = OfflineRun()
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=wandb.init))
+    EpochLog("wandb", tmp_path)({"update": 3, "active": {"encoder": [1, 0.5]}})
+    assert wandb.logged == [(3, {"training/update": 3})]
