@@ -193,6 +193,7 @@ class MultiHeadAttention(nn.Module):
         frontier: Tensor | None = None,
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend over the in-edges of all destinations, or of the destinations in `frontier`.
@@ -211,6 +212,8 @@ class MultiHeadAttention(nn.Module):
             features, or the logarithm of edge weights, which counts an edge of weight 2 twice.
         edge_feat : Tensor, optional
             `(E, edge_dim)`, edge features, for a layer with `edge_dim`.
+        edge_weight : Tensor, optional
+            `(E,)` or `(E, num_heads)`, factors of the attention weights after the softmax.
         get_attention : bool
             Also return the attention weights, `(E, num_heads)`, by edge id; zero for edges into
             destinations outside `frontier`.
@@ -244,6 +247,7 @@ class MultiHeadAttention(nn.Module):
             frontier=frontier,
             edge_bias=edge_bias,
             edge_feat=edge_feat,
+            edge_weight=edge_weight,
             get_attention=get_attention,
         )
         return out if weights is None else (out, weights)
@@ -285,6 +289,7 @@ class MultiHeadAttention(nn.Module):
         value_shift: Tensor | None = None,
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from rows `(A, in_feats)` of destinations to projected keys and values.
@@ -298,7 +303,9 @@ class MultiHeadAttention(nn.Module):
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
         sum_to_one = self.has_softmax and not dropout and not layout.has_empty_rows
-        shift_after = value_shift if sum_to_one and edge_bias is None else None
+        by_edge = edge_bias, edge_feat, edge_weight
+        sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
+        shift_after = value_shift if sum_to_one else None
         query, weights = self._queries(layout, rows, frontier), None
         by_head = (self.num_heads, self.head_feats)
         options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
@@ -310,17 +317,19 @@ class MultiHeadAttention(nn.Module):
                 value = value + value_shift.view(by_head)
             if count is not None:
                 assert frontier is not None and not get_attention
-                assert edge_bias is None and edge_feat is None
+                assert all(given is None for given in by_edge)
                 attended = counted_attention(
                     layout, query, key, value, frontier=frontier, dropout=dropout
                 )
             else:
-                options |= {"edge_bias": edge_bias, "dropout": dropout, "backend": self.backend}
+                options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
+                options |= {"dropout": dropout, "backend": self.backend}
                 options["allow_zero_in_degree"] = self.allow_zero_in_degree
                 if not self.has_softmax:
-                    if edge_bias is not None or edge_feat is not None:
+                    if any(given is not None for given in by_edge):
                         raise ValueError(
-                            "attention without softmax does not support edge_bias and edge_feat"
+                            "attention without softmax does not support edge_bias, edge_feat and "
+                            "edge_weight"
                         )
                     options |= self._options_without_softmax(layout, rows, query, key, frontier)
                 options |= {"frontier": frontier, "get_attention": get_attention}

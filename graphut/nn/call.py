@@ -42,6 +42,7 @@ def call_recurrence(
     cross: tuple[Graph, Tensor] | None = None,
     edge_bias: Any = None,
     edge_feat: Any = None,
+    edge_weight: Any = None,
     graph_ids: Tensor | None = None,
     get_attention: bool = False,
     get_steps: bool = False,
@@ -50,7 +51,8 @@ def call_recurrence(
     rule = layer.active_rule
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    context = _context(layer, graph, feat, cross, edge_bias, edge_feat)
+    by_edge = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+    context = _context(layer, graph, feat, cross, by_edge)
     context.get_attention, nodes = get_attention, context.layout.num_src
     if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
         raise ValueError(
@@ -87,19 +89,19 @@ def _context(
     graph: Graph | Sequence[Graph],
     feat: Tensor,
     cross: tuple[Graph, Tensor] | None,
-    edge_bias: Any,
-    edge_feat: Any,
+    by_edge: dict[str, Any],
 ) -> GraphContext:
     """Create the context of the first step: its edges, and the encoder's output."""
     step, blocks = steps_of(layer)[0], []
     if isinstance(graph, Sequence):
-        blocks = _block_layouts(layer, graph, edge_bias=edge_bias, edge_feat=edge_feat)
+        blocks = _block_layouts(layer, graph, **by_edge)
         blocks = [block.to(feat.device) for block in blocks]
         context = step.context(blocks[0], cross)
     else:
         check_same_nodes(graph)
         context = step.context(as_layout(graph).to(feat.device), cross)
-    context.blocks, context.edge_bias, context.edge_feat = blocks, edge_bias, edge_feat
+    context.blocks = blocks
+    context.edge_bias, context.edge_feat, context.edge_weight = by_edge.values()
     num_src, num_dst = context.layout.num_src, context.layout.num_dst
     if num_dst > num_src:
         raise ValueError(
@@ -159,7 +161,8 @@ def _fast_paths(
     neither is possible.
     """
     plain = FiniteChecks(), HaltingFrontier
-    by_edge = context.edge_bias is not None or context.edge_feat is not None
+    given = (context.edge_bias, context.edge_feat, context.edge_weight)
+    by_edge = any(each is not None for each in given)
     if record or is_capturing() or context.blocks or by_edge or steps[0].is_hooked:
         return plain
     layout, between = context.layout, context.cross_layout

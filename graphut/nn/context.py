@@ -79,6 +79,8 @@ class GraphContext:
     # (E,) or (E, H), added to the scores of self-attention; one for each block.
     edge_bias: Tensor | Sequence[Tensor] | None = None
     edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); one for each block
+    # (E,) or (E, H), factors of the attention weights; one for each block.
+    edge_weight: Tensor | Sequence[Tensor] | None = None
     get_attention: bool = False  # whether to keep the attention weights
     # (N_src, d), input of self-attention, if hooks require a call of the whole layer.
     sources: Tensor | None = None
@@ -135,6 +137,7 @@ class GraphContext:
             "frontier": self.frontier,
             "edge_bias": self._of_step(self.edge_bias),
             "edge_feat": self._of_step(self.edge_feat),
+            "edge_weight": self._of_step(self.edge_weight),
             "get_attention": self.get_attention,
         }
         if self.sources is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import Any
 
 import torch
@@ -192,9 +193,11 @@ class ConvAsAttention(nn.Module):
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
-        pyg_layers = [part for part in conv.modules() if _is_pyg_layer(part)]
+        self._pyg_layers = pyg_layers = [part for part in conv.modules() if _is_pyg_layer(part)]
         for part in pyg_layers:
             _check_pyg_layer(part)
+            # A step reorders edges, so it must apply the masks of an Explainer: see `edge_weight`.
+            part.explain = False
         for part in () if pyg_layers else conv.modules():
             if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
                 raise ValueError(
@@ -240,14 +243,18 @@ class ConvAsAttention(nn.Module):
         feat_src: Tensor,
         *,
         frontier: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
         """Call the convolution for destination rows `(A, feats)`; return its output, and None.
 
-        `frontier`, `(A,)`, are the ids of the rows, and None means all destinations. Other options,
-        such as `edge_bias`, raise `ValueError`, because convolutions lack them.
+        `frontier`, `(A,)`, are the ids of the rows, and None means all destinations. `edge_weight`,
+        `(E,)`, multiplies the messages of a layer of PyG. Other options, such as `edge_bias`, raise
+        `ValueError`, because convolutions lack them.
         """
         asked = [name for name, value in others.items() if value is not None and value is not False]
+        if edge_weight is not None and not self._pyg_layers:
+            asked.append("edge_weight")
         if asked:
             raise ValueError(
                 f"{type(self.conv).__name__} in the place of attention does not support {asked[0]}"
@@ -257,8 +264,16 @@ class ConvAsAttention(nn.Module):
         feat = feat_src[sources]
         dtype = first_weight(self.conv, feat).dtype
         pair = feat.to(dtype), rows.to(dtype)
+        hooks = []
+        if edge_weight is not None:
+            scale = partial(_scale_messages, edge_weight[layout.in_edges(frontier)[2]].to(dtype))
+            hooks = [part.register_message_forward_hook(scale) for part in self._pyg_layers]
         with outside_autocast(feat.device.type):  # kernels of DGL need features of one dtype
-            out: Tensor = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
+            try:
+                out: Tensor = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
+            finally:
+                for hook in hooks:
+                    hook.remove()
         return out.flatten(1), None
 
 
@@ -282,6 +297,13 @@ def _check_pyg_layer(layer: nn.Module) -> None:
             f"{name} adds self-loops by node number, but a step renumbers nodes: give it "
             "add_self_loops=False, and use torch_geometric.utils.add_self_loops on the graph"
         )
+
+
+def _scale_messages(weight: Tensor, layer: Any, _: Any, messages: Tensor) -> Tensor:
+    """Multiply the messages of a layer of PyG by a weight for each edge."""
+    shape = [1] * messages.dim()
+    shape[layer.node_dim] = -1
+    return messages * weight.view(shape)
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -172,6 +172,8 @@ class MessageAggregation(nn.Module):
         width = self.message.out_features
         messages = self.aggregate(layout, projected[:, -width:], frontier)
         if self.attention is not None:
+            if options.get("edge_weight") is not None:
+                raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
             keys = projected[:, :-width]
             found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
             return found + messages, weights

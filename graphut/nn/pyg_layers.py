@@ -1,13 +1,14 @@
-"""PyG's `TransformerConv` with graphut's kernels; it needs `torch_geometric`."""
+"""Layers that derive from those of PyG; they need `torch_geometric`."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut.attention import edge_attention
+from graphut.nn import conv_adapters
 from graphut.nn.attention import edge_feature_options
 from graphut.nn.conv_adapters import from_edge_index
 
@@ -16,6 +17,37 @@ with warnings.catch_warnings():
     from torch_geometric import EdgeIndex
     from torch_geometric import nn as pyg
     from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
+
+
+class _EdgeMask(pyg.MessagePassing):  # type: ignore[misc]
+    """A layer that keeps the mask of an `Explainer`, which sets masks in layers of PyG only."""
+
+
+class LayerAsConv(conv_adapters.LayerAsConv):
+    """`graphut.nn.LayerAsConv` with edges that PyG's `Explainer` can mask.
+
+    The mask is the `edge_weight` of the layer: it multiplies attention weights after the softmax,
+    or the messages of a PyG layer in `ConvAsAttention`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import MultiHeadAttention
+    >>> edge_index = torch.tensor([[0, 1, 2, 0], [0, 1, 2, 1]])
+    >>> LayerAsConv(MultiHeadAttention(8, 2))(torch.randn(3, 8), edge_index).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__(layer)
+        self.edge_mask = _EdgeMask()
+
+    def _call_as_pyg(self, x: Any, *args: Any, **options: Any) -> Any:
+        mask = self.edge_mask._edge_mask
+        if mask is not None:
+            mask = mask.sigmoid() if self.edge_mask._apply_sigmoid else mask
+            options["edge_weight"] = options.get("edge_weight", 1.0) * mask
+        return super()._call_as_pyg(x, *args, **options)
 
 
 class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]

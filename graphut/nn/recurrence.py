@@ -163,6 +163,7 @@ class AdaptiveRecurrence(nn.Module):
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Any = None,
         edge_feat: Any = None,
+        edge_weight: Any = None,
         graph_ids: Tensor | None = None,
         get_attention: bool = False,
         get_steps: bool = False,
@@ -181,9 +182,9 @@ class AdaptiveRecurrence(nn.Module):
         positions : Tensor, optional
             `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)` coordinates, with
             `d / k` features for each. Without positions, only the step signal is added.
-        cross, edge_bias, edge_feat
-            For every step, see `UniversalTransformerStep`. For a list of blocks, `edge_bias` and
-            `edge_feat` are lists of one tensor for each block.
+        cross, edge_bias, edge_feat, edge_weight
+            For every step, see `UniversalTransformerStep`. For a list of blocks, those of edges are
+            lists of one tensor for each block.
         graph_ids : Tensor, optional
             `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
             graphs of the DGL batch.
@@ -233,8 +234,8 @@ class AdaptiveRecurrence(nn.Module):
         ...     (rows.weights * each).sum().backward(retain_graph=True)
         """
         options: dict[str, Any] = {"positions": positions, "cross": cross}
-        options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "graph_ids": graph_ids}
-        options |= {"get_attention": get_attention, "get_steps": get_steps}
+        options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+        options |= {"graph_ids": graph_ids, "get_attention": get_attention, "get_steps": get_steps}
         if self._check_halting_is_possible() and is_compiling():
             return _uncompiled(self, graph, feat, **options)
         return call_recurrence(self, graph, sources_of(feat), **options)

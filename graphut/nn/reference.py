@@ -35,6 +35,7 @@ def dense_recurrence(
     cross: tuple[Graph, Tensor] | None = None,
     edge_bias: Tensor | None = None,
     edge_feat: Tensor | None = None,
+    edge_weight: Tensor | None = None,
     graph_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of `layer(graph, feat, ...)` with masks, without dropout.
@@ -54,7 +55,7 @@ def dense_recurrence(
     """
     drawn, state, place = _begin(layer, feat, positions)
     noise, repeated, rule = torch.zeros_like(feat), steps_of(layer), layer.active_rule
-    edges = _Edges(as_layout(graph), edge_bias, edge_feat)
+    edges = _Edges(as_layout(graph), edge_bias, edge_feat, edge_weight)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     memory = rule.start(state, batch_index(edges.layout).renamed(graph_ids))
     remainder, cost = feat.new_zeros(
@@ -109,6 +110,7 @@ def dense_event_driven(
     positions: Tensor | None = None,
     edge_bias: Tensor | None = None,
     edge_feat: Tensor | None = None,
+    edge_weight: Tensor | None = None,
     graph_ids: Tensor | None = None,
     shown: Tensor | None = None,
     frontier: Tensor | None = None,
@@ -139,7 +141,7 @@ def dense_event_driven(
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
-    step, edges = steps_of(layer)[0], _Edges(layout, edge_bias, edge_feat)
+    step, edges = steps_of(layer)[0], _Edges(layout, edge_bias, edge_feat, edge_weight)
     num_dst, members = layout.num_dst, batch_index(layout).renamed(graph_ids)
     reads = _Edges(layout).copies[0].double()
     rounds = torch.zeros(members.num_graphs, dtype=torch.int64)
@@ -196,10 +198,14 @@ def _quantized(layer: AdaptiveRecurrence, drawn: Noise, new: Tensor, t: int) -> 
 
 
 class _Edges:
-    """The edges of self-attention or cross-attention, with their biases and features."""
+    """The edges of self-attention or cross-attention, with their biases, features and weights."""
 
     def __init__(
-        self, layout: EdgeLayout, bias: Tensor | None = None, feat: Tensor | None = None
+        self,
+        layout: EdgeLayout,
+        bias: Tensor | None = None,
+        feat: Tensor | None = None,
+        weight: Tensor | None = None,
     ) -> None:
         self.layout, self.feat = layout, feat
         row, source, edge = layout.in_edges()
@@ -207,12 +213,20 @@ class _Edges:
         self.ends: Tensor | slice = slice(None)
         if feat is not None:  # one source for each edge
             self.ends, source, num_src = source[edge.argsort()], edge, len(edge)
-        weight = torch.ones(len(row), 1)
+
+        def table(of_edges: Tensor) -> Tensor:
+            zeros = of_edges.new_zeros(layout.num_dst, num_src, of_edges.shape[1])
+            return zeros.index_put((row, source), of_edges, accumulate=True).movedim(-1, 0)
+
+        many = torch.ones(len(row), 1)
         if bias is not None:
-            weight = bias.view(len(row), -1)[edge].exp()
-        table = weight.new_zeros(layout.num_dst, num_src, weight.shape[1])
+            many = bias.view(len(row), -1)[edge].exp()
         # (H or 1, N_dst, N_src), the number of edges between nodes, times `exp(bias)`
-        self.copies = table.index_put((row, source), weight, accumulate=True).movedim(-1, 0)
+        self.copies = table(many)
+        self.factor: Tensor | float = 1.0  # the mean weight of these edges
+        if weight is not None:
+            weighted = table(many * weight.view(len(row), -1)[edge])
+            self.factor = weighted / torch.where(self.copies > 0, self.copies, 1.0)
 
 
 def _step(
@@ -280,7 +294,7 @@ def _attend(layer: nn.Module, edges: _Edges, rows: Tensor, shown: Tensor) -> Ten
     else:
         scores = products * layer.head_feats**-0.5
         scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
-        weights = scores.softmax(-1) * (copies > 0)
+        weights = scores.softmax(-1) * (copies > 0) * edges.factor
     return layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
 
 

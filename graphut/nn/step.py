@@ -138,6 +138,7 @@ class UniversalTransformerStep(nn.Module):
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the states after one step, of all nodes or of the nodes in `frontier`.
@@ -149,7 +150,7 @@ class UniversalTransformerStep(nn.Module):
             rows is accepted too, for `dgl.nn.HeteroGraphConv`.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the encoder's nodes, and the encoder's output, `m`.
-        graph, frontier, edge_bias, edge_feat, get_attention
+        graph, frontier, edge_bias, edge_feat, edge_weight, get_attention
             See `MultiHeadAttention`. A convolution reads zeros for nodes outside `frontier`.
 
         Returns
@@ -173,6 +174,7 @@ class UniversalTransformerStep(nn.Module):
         if context is None:
             context = self.context(layout.to(feat.device), cross)
             context.edge_bias, context.edge_feat = edge_bias, edge_feat
+            context.edge_weight = edge_weight
             context.get_attention, context.frontier = get_attention, frontier
             context.combined = None if frontier is None else torch.zeros_like(rows)
         if self.loop_context is not None or is_hooked(self.attention):

@@ -181,7 +181,7 @@ class Case:
     @property
     def inputs(self) -> list[Tensor]:
         """All tensors that have a gradient: features, encoder output, edge data, parameters."""
-        of_edges = (self.arguments.get(name) for name in ("edge_bias", "edge_feat"))
+        of_edges = (self.arguments.get(name) for name in ("edge_bias", "edge_feat", "edge_weight"))
         given = [self.feat, self.cross and self.cross[1], *of_edges]
         return [*(x for x in given if x is not None), *self.layer.parameters()]
 

@@ -139,6 +139,17 @@ def papers_and_authors() -> DGLGraph:
     return dgl.heterograph(edges, num_nodes_dict={"author": 3, "paper": 4})
 
 
+def test_attention_edge_weight_is_a_factor_after_the_softmax() -> None:
+    layer, feat, factors = build(), normal(5, 8), normal(GRAPHS["rows"].num_edges, 2, seed=1)
+    _, plain = layer(GRAPHS["rows"], feat, get_attention=True)
+    found, weights = layer(GRAPHS["rows"], feat, edge_weight=factors, get_attention=True)
+    assert_same([weights], [plain * factors])
+    assert_same([layer(GRAPHS["rows"], feat, edge_weight=factors)], [found])
+    assert_same(
+        [layer(GRAPHS["rows"], feat, edge_weight=2 * factors)], [2 * found - layer.output.bias]
+    )
+
+
 def test_attention_in_hetero_graph_conv() -> None:
     graph, inputs = papers_and_authors(), {"author": normal(3, 5), "paper": normal(4, 8)}
     widths = {"writes": (5, 8), "cites": 8, "written-by": (8, 5)}
@@ -296,7 +307,7 @@ def test_attention_geometric_refuses_what_it_does_not_support() -> None:
     layer, feat = build(geometric=True), normal(4, 8)
     with pytest.raises(ValueError, match=r"whose sources are its destinations; .* 4 sources and 2"):
         layer(Complete().layout([2], [4]), (feat, feat[:2]))
-    with pytest.raises(ValueError, match="does not support edge_bias and edge_feat"):
+    with pytest.raises(ValueError, match="does not support edge_bias, edge_feat and edge_w"):
         layer(Complete().layout([4]), feat, edge_bias=torch.zeros(16).double())
 
 

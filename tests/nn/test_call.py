@@ -71,10 +71,11 @@ def test_blocks_all_in_edges_give_what_the_whole_graph_gives(modes: dict[str, An
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_each_block_has_its_own_bias_and_features_of_edges(halted: str) -> None:
+def test_blocks_each_block_has_its_own_values_of_edges(halted: str) -> None:
     edges = big_graph().num_edges()
-    bias, feat = normal(edges, HEADS, seed=5), normal(edges, 3, seed=6)
-    check_blocks(case_of({"halted": halted}, edge_dim=3), edge_bias=bias, edge_feat=feat)
+    values = {"edge_bias": normal(edges, HEADS, seed=5), "edge_feat": normal(edges, 3, seed=6)}
+    values["edge_weight"] = normal(edges, seed=7)
+    check_blocks(case_of({"halted": halted}, edge_dim=3), **values)
 
 
 @pytest.mark.parametrize("halted", MODES["halted"])

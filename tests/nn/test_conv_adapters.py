@@ -288,10 +288,26 @@ def test_conv_as_attention_calls_hooks_and_resets_its_parameters() -> None:
 
 def test_conv_as_attention_refuses_options_that_the_convolution_lacks() -> None:
     step, feat = conv_step("gin"), normal(4, FEATS)
-    options = {"edge_bias": torch.zeros(9), "get_attention": True}
+    options = {"edge_bias": torch.zeros(9), "edge_weight": torch.ones(9), "get_attention": True}
     for name, value in options.items():
         with pytest.raises(ValueError, match=f"GINConv .* does not support {name}"):
             step(GRAPH, feat, **{name: value})
+
+
+@pytest.mark.parametrize("name", [name for name in CONVS if "pyg" in name])
+def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str) -> None:
+    adapter, feat = conv_step(name).attention, normal(4, FEATS)
+    weight = normal(9, seed=1)
+    alone = CONVS[name]().double()
+    alone.load_state_dict(adapter.conv.state_dict())  # type: ignore[union-attr, operator]
+    shape = (-1, 1, 1) if name == "pyg_gat" else (-1, 1)
+    alone.register_message_forward_hook(lambda layer, args, out: out * weight.view(shape))
+    expected = alone(feat, EDGES).flatten(1)
+    assert_same([adapter(GRAPH, feat, edge_weight=weight)], [expected])
+    frontier = torch.tensor([1, 3])
+    found = adapter(GRAPH, feat, edge_weight=weight, frontier=frontier)
+    assert_same([found], [expected[frontier]])
+    assert_same([adapter(GRAPH, feat)], [adapter(GRAPH, feat, edge_weight=torch.ones_like(weight))])
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,12 @@ def test_messages_refuse_bad_arguments(options: dict[str, Any], message: str) ->
         MessageAggregation(FEATS, **options)
 
 
+def test_messages_refuse_weights_of_edges() -> None:
+    layer = aggregation(attends=True)
+    with pytest.raises(ValueError, match="messages have no edge_weight: use MultiHeadAttention"):
+        layer(LAYOUT, normal(5, FEATS), edge_weight=torch.ones(8).double())
+
+
 def test_messages_without_attention_have_no_edge_bias() -> None:
     with pytest.raises(ValueError, match="messages have no edge_bias: give MessageAggregation an"):
         aggregation()(LAYOUT, normal(5, FEATS), edge_bias=torch.zeros(8))

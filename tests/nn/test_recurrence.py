@@ -472,8 +472,10 @@ def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
 
 
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-@pytest.mark.parametrize(("name", "width"), [("bias", 1), ("bias", 2), ("feat", 3)])
-def test_recurrence_biases_and_features_of_edges_act_at_every_step(
+@pytest.mark.parametrize(
+    ("name", "width"), [("bias", 1), ("bias", 2), ("weight", 1), ("weight", 2), ("feat", 3)]
+)
+def test_recurrence_biases_weights_and_features_of_edges_act_at_every_step(
     name: str, width: int, modes: dict[str, Any]
 ) -> None:
     case = build_case(edge_dim=width if name == "feat" else None, **modes)

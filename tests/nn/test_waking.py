@@ -120,6 +120,8 @@ def arguments(layout: EdgeLayout, edges: str, positions: bool) -> dict[str, Any]
         options["edge_bias"] = normal(layout.num_edges, HEADS, seed=71)
     elif edges == "feat":
         options["edge_feat"] = normal(layout.num_edges, 3, seed=72)
+    elif edges == "weight":
+        options["edge_weight"] = normal(layout.num_edges, HEADS, seed=73)
     return options
 
 
@@ -130,7 +132,7 @@ def arguments(layout: EdgeLayout, edges: str, positions: bool) -> dict[str, Any]
         graph=list(GRAPHS),
         tol=(0.0, 0.1, 0.3),
         quantize=(None, Quantized(1), Quantized(2, 0.3)),
-        edges=("none", "bias", "feat"),
+        edges=("none", "bias", "feat", "weight"),
         positions=(True, False),
         inject_input=(True, False),
         checkpoint_steps=(False, True),
