@@ -201,6 +201,31 @@ def test_adaptive_model_trains_under_lightning(model: UniversalTransformer) -> N
     assert_same(list(model.parameters()), weights_after(build_model()))
 
 
+def test_adaptive_model_in_torchinfo_counts_a_tied_weight_twice(
+    model: UniversalTransformer,
+) -> None:
+    torchinfo = pytest.importorskip("torchinfo")
+    found = torchinfo.summary(model, input_data=[SOURCES, TARGETS], verbose=0)
+    weights = sum(weight.numel() for weight in model.parameters())
+    tied = model.output.weight is model.target_embedding.weight
+    assert found.total_params == weights + tied * model.output.weight.numel()
+
+
+def test_adaptive_model_in_captum_attributes_to_embeddings() -> None:
+    attr = pytest.importorskip("captum.attr")
+    torch.manual_seed(0)
+    config = models.UniversalTransformerLMConfig(vocab_size=9, d_model=8, d_hidden=8, num_heads=2)
+    model, text = models.UniversalTransformerLM(config).eval(), [5, 3, 4, 2]
+
+    def answer(_: torch.Tensor) -> torch.Tensor:
+        return model([text]).logits[-1:]
+
+    found = attr.LayerGradientXActivation(answer, model.embedding).attribute(
+        torch.zeros(1), target=2
+    )
+    assert found.shape == (5, 8) and found.any(1).all()
+
+
 def test_load_knows_every_model() -> None:
     kinds = {name.removesuffix("Config") for name in models.__all__ if "Config" in name}
     assert len(kinds) == 5 and kinds <= _KINDS.keys()

@@ -127,6 +127,55 @@ def test_layer_as_conv_names_what_is_wrong_in_a_call(call: Any, words: str) -> N
         layer(*call(normal(4, 8), EDGES))
 
 
+@pytest.mark.parametrize("sampler", ["k_hop_subgraph", "NeighborLoader"])
+def test_layer_as_conv_on_a_subgraph_that_pyg_sampled(sampler: str) -> None:
+    pytest.importorskip("torch_geometric" if sampler == "k_hop_subgraph" else "pyg_lib")
+    from torch_geometric.data import Data
+    from torch_geometric.loader import NeighborLoader
+    from torch_geometric.utils import k_hop_subgraph
+
+    attention = MultiHeadAttention(FEATS, 2, allow_zero_in_degree=True)  # for the outermost nodes
+    step = randomised(UniversalTransformerStep(attention, PositionwiseTransition(FEATS, 12)))
+    halting = randomised(HaltingUnit(FEATS), seed=58)
+    conv = LayerAsConv(AdaptiveRecurrence(step, halting, max_steps=2))
+    edges = (30 * torch.rand(2, 60, generator=torch.Generator().manual_seed(0))).long()
+    x, seeds = normal(30, FEATS), torch.tensor([2, 7, 11])
+    if sampler == "k_hop_subgraph":
+        nodes, sampled, place, _ = k_hop_subgraph(seeds, 2, edges, relabel_nodes=True)
+        found = conv(x[nodes], sampled)[place]
+    else:
+        batches = NeighborLoader(Data(x, edges), [-1, -1], seeds, batch_size=3)
+        [batch] = batches
+        found = conv(batch.x, batch.edge_index)[: batch.batch_size]
+    assert_same([found], [conv(x, edges)[seeds]])
+
+
+def test_layer_as_conv_in_torchinfo_and_torchview() -> None:
+    torchinfo, torchview = (pytest.importorskip(name) for name in ("torchinfo", "torchview"))
+    conv = LayerAsConv(build_case().layer)
+    inputs = [normal(4, FEATS).detach(), EDGES]
+    found = torchinfo.summary(conv, input_data=inputs, verbose=0)
+    assert found.total_params == sum(weight.numel() for weight in conv.parameters())
+    assert "MultiHeadAttention" in str(found) and "HaltingUnit" in str(found)
+    picture = torchview.draw_graph(conv, input_data=inputs, depth=2).visual_graph.source
+    assert picture.count("HaltingUnit") > 1  # once for each step
+
+
+def test_layer_as_conv_in_captum_attributes_the_answer_of_a_node() -> None:
+    attr = pytest.importorskip("captum.attr")
+    conv, x = LayerAsConv(build_case().layer), normal(4, FEATS).detach()
+
+    def answer(graphs: Tensor) -> Tensor:
+        return torch.stack([conv(feat, EDGES)[2, :1] for feat in graphs])
+
+    found, gap = attr.IntegratedGradients(answer).attribute(
+        x[None], n_steps=200, return_convergence_delta=True
+    )
+    change = answer(x[None]) - answer(torch.zeros_like(x[None]))
+    assert found.shape == (1, 4, FEATS) and abs(change) > 0.1
+    assert abs(gap) < 0.01 * abs(change)
+
+
 def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
     layer, feat = LayerAsConv(build_case().layer), normal(4, FEATS)
     out, file = layer(GRAPH, feat), io.BytesIO()
