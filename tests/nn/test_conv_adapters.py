@@ -239,6 +239,9 @@ CONVS: dict[str, Any] = {
     "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
     "pyg_gat": lambda: pyg_conv("GATConv", FEATS, FEATS // 2, 2, add_self_loops=False),
     "pyg_gin": lambda: pyg_conv("GINConv", nn.Linear(FEATS, FEATS)),
+    "pyg_transformer": lambda: pyg_conv("TransformerConv", FEATS, FEATS // 2, 2),
+    "pyg_graph": lambda: pyg_conv("GraphConv", FEATS, FEATS),
+    "pyg_edge": lambda: pyg_conv("EdgeConv", nn.Linear(2 * FEATS, FEATS)),
     "pyg_sage": lambda: pyg_conv("SAGEConv", FEATS, FEATS, aggr="max"),
 }
 
@@ -349,8 +352,11 @@ def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str)
     weight = normal(9, seed=1)
     alone = CONVS[name]().double()
     alone.load_state_dict(adapter.conv.state_dict())  # type: ignore[union-attr, operator]
-    shape = (-1, 1, 1) if name == "pyg_gat" else (-1, 1)
-    alone.register_message_forward_hook(lambda layer, args, out: out * weight.view(shape))
+
+    def scale(layer: nn.Module, args: Any, messages: Tensor) -> Tensor:
+        return messages * weight.view(-1, *[1] * (messages.dim() - 1))  # (E, F) or (E, H, D)
+
+    alone.register_message_forward_hook(scale)
     expected = alone(feat, EDGES).flatten(1)
     assert_same([adapter(GRAPH, feat, edge_weight=weight)], [expected])
     frontier = torch.tensor([1, 3])
