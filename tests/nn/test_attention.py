@@ -140,14 +140,12 @@ def papers_and_authors() -> DGLGraph:
 
 
 def test_attention_edge_weight_is_a_factor_after_the_softmax() -> None:
-    layer, feat, factors = build(), normal(5, 8), normal(GRAPHS["rows"].num_edges, 2, seed=1)
-    _, plain = layer(GRAPHS["rows"], feat, get_attention=True)
-    found, weights = layer(GRAPHS["rows"], feat, edge_weight=factors, get_attention=True)
+    layer, feat, factors = build(), normal(5, 8), normal(ROWS.num_edges, 2, seed=1)
+    _, plain = layer(ROWS, feat, get_attention=True)
+    found, weights = layer(ROWS, feat, edge_weight=factors, get_attention=True)
     assert_same([weights], [plain * factors])
-    assert_same([layer(GRAPHS["rows"], feat, edge_weight=factors)], [found])
-    assert_same(
-        [layer(GRAPHS["rows"], feat, edge_weight=2 * factors)], [2 * found - layer.output.bias]
-    )
+    assert_same([layer(ROWS, feat, edge_weight=factors)], [found])
+    assert_same([layer(ROWS, feat, edge_weight=2 * factors)], [2 * found - layer.output.bias])
 
 
 def test_attention_in_hetero_graph_conv() -> None:

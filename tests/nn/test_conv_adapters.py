@@ -238,6 +238,7 @@ CONVS: dict[str, Any] = {
     "gin": lambda: dgl.nn.GINConv(nn.Linear(FEATS, FEATS)),
     "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
     "pyg_gat": lambda: pyg_conv("GATConv", FEATS, FEATS // 2, 2, add_self_loops=False),
+    "pyg_gatv2": lambda: pyg_conv("GATv2Conv", FEATS, FEATS // 2, 2, add_self_loops=False),
     "pyg_gin": lambda: pyg_conv("GINConv", nn.Linear(FEATS, FEATS)),
     "pyg_transformer": lambda: pyg_conv("TransformerConv", FEATS, FEATS // 2, 2),
     "pyg_graph": lambda: pyg_conv("GraphConv", FEATS, FEATS),
