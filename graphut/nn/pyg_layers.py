@@ -8,9 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from graphut.attention import edge_attention
-from graphut.nn import conv_adapters
 from graphut.nn.attention import edge_feature_options
-from graphut.nn.conv_adapters import from_edge_index
+from graphut.nn.conv_adapters import LayerAsConv, from_edge_index
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch
@@ -23,8 +22,8 @@ class _EdgeMask(pyg.MessagePassing):  # type: ignore[misc]
     """A layer that keeps the mask of an `Explainer`, which sets masks in layers of PyG only."""
 
 
-class LayerAsConv(conv_adapters.LayerAsConv):
-    """`graphut.nn.LayerAsConv` with edges that PyG's `Explainer` can mask.
+class ExplainableConv(LayerAsConv):
+    """Version of `LayerAsConv` with edges that PyG's `Explainer` can mask.
 
     The mask is the `edge_weight` of the layer: it multiplies attention weights after the softmax,
     or the messages of a PyG layer in `ConvAsAttention`.
@@ -34,7 +33,7 @@ class LayerAsConv(conv_adapters.LayerAsConv):
     >>> import torch
     >>> from graphut.nn import MultiHeadAttention
     >>> edge_index = torch.tensor([[0, 1, 2, 0], [0, 1, 2, 1]])
-    >>> LayerAsConv(MultiHeadAttention(8, 2))(torch.randn(3, 8), edge_index).shape
+    >>> ExplainableConv(MultiHeadAttention(8, 2))(torch.randn(3, 8), edge_index).shape
     torch.Size([3, 8])
     """
 

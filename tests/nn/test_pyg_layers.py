@@ -25,7 +25,7 @@ from graphut.nn import (  # noqa: E402
     PositionwiseTransition,
     UniversalTransformerStep,
 )
-from graphut.nn.pyg_layers import LayerAsConv, TransformerConv  # noqa: E402
+from graphut.nn.pyg_layers import ExplainableConv, TransformerConv  # noqa: E402
 
 EDGES = torch.tensor([[3, 0, 0, 2, 1, 3, 0, 1], [0, 0, 1, 1, 2, 1, 1, 0]])  # one of them twice
 
@@ -205,7 +205,7 @@ TWO_PAIRS = torch.tensor([[3, 0, 0, 2, 1, 2, 1, 3], [2, 0, 1, 2, 1, 3, 0, 3]])
 class Adapted(nn.Module):
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
-        self.conv = LayerAsConv(layer)
+        self.conv = ExplainableConv(layer)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.conv(x, edge_index).flatten(1)[:, :1]
@@ -213,9 +213,7 @@ class Adapted(nn.Module):
 
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("name", ADAPTED)
-def test_layer_as_conv_with_explainer_masks_the_edges_that_a_node_reads(
-    name: str, steps: int
-) -> None:
+def test_explainable_conv_masks_the_edges_that_a_node_reads(name: str, steps: int) -> None:
     torch.manual_seed(0)
     model, x = Adapted(ADAPTED[name](steps)), torch.randn(4, 8)
     plain = model(x, TWO_PAIRS)
@@ -227,10 +225,10 @@ def test_layer_as_conv_with_explainer_masks_the_edges_that_a_node_reads(
 
 
 @pytest.mark.parametrize("name", ADAPTED)
-def test_layer_as_conv_multiplies_by_the_mask_of_each_edge(name: str) -> None:
+def test_explainable_conv_multiplies_by_the_mask_of_each_edge(name: str) -> None:
     torch.manual_seed(0)
     layer, x, mask = ADAPTED[name](2).double(), normal(4, 8), normal(8, seed=1)
-    conv = LayerAsConv(layer)
+    conv = ExplainableConv(layer)
     for apply_sigmoid, weight in ((True, mask.sigmoid()), (False, mask)):
         set_masks(conv, mask, TWO_PAIRS, apply_sigmoid=apply_sigmoid)
         found = [conv(x, TWO_PAIRS), conv(x, TWO_PAIRS, edge_weight=mask)]
@@ -240,7 +238,7 @@ def test_layer_as_conv_multiplies_by_the_mask_of_each_edge(name: str) -> None:
     assert not torch.allclose(found[0], conv(x, TWO_PAIRS))
 
 
-def test_layer_as_conv_with_captum_explainer() -> None:
+def test_explainable_conv_with_captum_explainer() -> None:
     pytest.importorskip("captum")
     torch.manual_seed(0)
     model, x = Adapted(ADAPTED["recurrence"](1)), torch.randn(4, 8)
