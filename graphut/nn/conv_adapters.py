@@ -193,7 +193,7 @@ class ConvAsAttention(nn.Module):
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
-        self._pyg_layers = pyg_layers = [part for part in conv.modules() if _is_pyg_layer(part)]
+        pyg_layers = _pyg_layers(conv)
         for part in pyg_layers:
             _check_pyg_layer(part)
             # A step reorders edges, so it must apply the masks of an Explainer: see `edge_weight`.
@@ -253,7 +253,7 @@ class ConvAsAttention(nn.Module):
         `ValueError`, because convolutions lack them.
         """
         asked = [name for name, value in others.items() if value is not None and value is not False]
-        if edge_weight is not None and not self._pyg_layers:
+        if edge_weight is not None and self._edges_for_conv is _block:
             asked.append("edge_weight")
         if asked:
             raise ValueError(
@@ -266,8 +266,13 @@ class ConvAsAttention(nn.Module):
         pair = feat.to(dtype), rows.to(dtype)
         hooks = []
         if edge_weight is not None:
+            if edge_weight.shape != (layout.num_edges,):
+                raise ValueError(
+                    f"edge_weight must be ({layout.num_edges},), a factor for each edge; got shape "
+                    f"{tuple(edge_weight.shape)}"
+                )
             scale = partial(_scale_messages, edge_weight[layout.in_edges(frontier)[2]].to(dtype))
-            hooks = [part.register_message_forward_hook(scale) for part in self._pyg_layers]
+            hooks = [part.register_message_forward_hook(scale) for part in _pyg_layers(self.conv)]
         with outside_autocast(feat.device.type):  # kernels of DGL need features of one dtype
             try:
                 out: Tensor = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
@@ -277,11 +282,13 @@ class ConvAsAttention(nn.Module):
         return out.flatten(1), None
 
 
-def _is_pyg_layer(layer: nn.Module) -> bool:
-    return any(
-        kind.__name__ == "MessagePassing" and kind.__module__.startswith("torch_geometric.")
-        for kind in type(layer).__mro__
-    )
+def _pyg_layers(conv: nn.Module) -> list[Any]:
+    """Return the layers of PyG in a module, without an import of PyG."""
+
+    def is_pyg_layer(kind: type) -> bool:
+        return kind.__name__ == "MessagePassing" and kind.__module__.startswith("torch_geometric.")
+
+    return [part for part in conv.modules() if any(map(is_pyg_layer, type(part).__mro__))]
 
 
 def _check_pyg_layer(layer: nn.Module) -> None:

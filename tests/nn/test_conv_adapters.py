@@ -364,6 +364,8 @@ def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str)
     found = adapter(GRAPH, feat, edge_weight=weight, frontier=frontier)
     assert_same([found], [expected[frontier]])
     assert_same([adapter(GRAPH, feat)], [adapter(GRAPH, feat, edge_weight=torch.ones_like(weight))])
+    with pytest.raises(ValueError, match=r"edge_weight must be \(9,\), .* got shape \(9, 2\)"):
+        adapter(GRAPH, feat, edge_weight=torch.ones(9, 2))
 
 
 @pytest.mark.parametrize(
