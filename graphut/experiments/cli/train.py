@@ -233,8 +233,8 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     help = "compute each batch in this many parts, one after the other, to save memory; the "
     help += "gradients are the same (default: 1)"
     option("--accumulate", type=int, default=1, metavar="K", help=help)
-    help = "also log the metrics of each epoch there: in the folder tensorboard of the run, or as "
-    help += "the settings of Weights & Biases say"
+    help = "also log the metrics of each epoch in TensorBoard (in the folder tensorboard of the "
+    help += "run) or in Weights & Biases"
     option("--log-to", choices=EPOCH_LOGS, help=help)
     named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     help = f"default options for the task: {named} (default: {SMALL})" if named else SUPPRESS
