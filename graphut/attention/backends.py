@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphut.attention.autotune import measured_backend
 from graphut.attention.backend import Backend
 from graphut.attention.call import AttentionCall
 from graphut.attention.dense import DENSE
@@ -35,7 +34,7 @@ def candidates(call: AttentionCall) -> list[str]:
 
 
 def choose(name: str, call: AttentionCall) -> Backend:
-    """Return the backend for a call; with `"auto"`, the fastest one measured on this machine.
+    """Return the backend for a call; with `"auto"`, the one with the highest priority.
 
     Raises
     ------
@@ -43,8 +42,7 @@ def choose(name: str, call: AttentionCall) -> Backend:
         If the named backend does not support the dtype or device of the call, or torch.func.
     """
     if name == "auto":
-        able = candidates(call)
-        return BACKENDS[measured_backend(call, able) or able[0]]
+        return BACKENDS[candidates(call)[0]]
     backend = BACKENDS[name]
     backend.check(call.query)
     return backend if backend.returns_weights or not call.need_weights else TORCH

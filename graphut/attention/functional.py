@@ -91,10 +91,9 @@ def edge_attention(
     allow_zero_in_degree : bool
         Return zeros for a destination without in-edges, instead of raising an error.
     backend : str
-        A name in ``graphut.attention.BACKENDS``, or `"auto"`: the backend that
-        `graphut bench attention --remember` found to be the fastest for such calls, or else a fixed
-        choice. `"dense"` uses masks and is the reference; `"dgl"` uses message passing on
-        `dgl.ops`; `"torch"` tiles and segments; `"native"` C++, for the CPU; `"triton"` a GPU.
+        A name in ``graphut.attention.BACKENDS``, or `"auto"`: the fastest one for such calls.
+        `"dense"` uses masks and is the reference; `"dgl"` uses message passing on `dgl.ops`;
+        `"torch"` uses tiles and segments; `"native"` uses C++, for the CPU; `"triton"` is for GPUs.
         The last two do not compute weights of single edges: `"torch"` replaces them with
         `get_attention`, `edge_feat` or `edge_weight`. `"dense"` has second derivatives; `"torch"`
         has them with an `edge_bias`, or if the in-neighbours of some node are not consecutive; all

@@ -11,7 +11,6 @@ from pathlib import Path
 import torch
 
 from graphut._version import __version__
-from graphut.attention.autotune import cpu_name
 
 # NumPy shuffles, and tokenizers makes subwords: results depend on both.
 _PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
@@ -39,6 +38,17 @@ def benchmark_machine(device: torch.device) -> dict[str, object]:
         **describe_machine(device),
         **{package: _version(package) for package in _BENCH_PACKAGES},
     }
+
+
+@cache
+def cpu_name() -> str:
+    """Return the model name of the processor, or the architecture if the system has no name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (named or [platform.processor() or platform.machine() or "unknown"])[0]
 
 
 @cache

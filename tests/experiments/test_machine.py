@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 import pytest
 import torch
 
 import graphut
 from graphut.experiments import machine
-from graphut.experiments.machine import benchmark_machine, describe_machine
+from graphut.experiments.machine import benchmark_machine, cpu_name, describe_machine
 
 CPU = torch.device("cpu")
 
@@ -23,3 +26,24 @@ def test_describe_machine_has_none_for_a_package_that_is_not_installed(
 ) -> None:
     monkeypatch.setattr(machine, "_PACKAGES", ("abacus-nine",))
     assert describe_machine(CPU)["abacus-nine"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "processor", "expected"),
+    [
+        ("processor : 0\nmodel name\t: Abacus: 9\nmodel name\t: Abacus: 9\n", "x", "Abacus: 9"),
+        ("Features : none\n", "ARM", "ARM"),
+        (None, "", platform.machine()),
+    ],
+)
+def test_cpu_name(
+    text: str | None, processor: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(self: Path) -> str:
+        if text is None:
+            raise FileNotFoundError(self)
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read)
+    monkeypatch.setattr(platform, "processor", lambda: processor)
+    assert cpu_name.__wrapped__() == expected

@@ -78,12 +78,6 @@ def backend_names() -> list[str]:
     return [name for name in BACKENDS if name != REFERENCE]
 
 
-def fastest_backend(rows: Sequence[Row]) -> str | None:
-    """Return the name of graphut's backend with the lowest median time, or `None` without one."""
-    timed = [row for row in rows if row["contender"] in BACKENDS and "ms" in row]
-    return min(timed, key=lambda row: row["ms"])["contender"] if timed else None
-
-
 def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.autotune import call_kind
 from graphut.experiments.bench.driver import CPU, check_heads, sentence_lengths
 from graphut.topology import parse
 
@@ -86,11 +85,6 @@ class AttentionWorkload:
         has 10 (the score again, and four products).
         """
         return 14 * self.in_edges[0].numel() * self.dim
-
-    @property
-    def kind(self) -> str:
-        """The kind of call, by layout, device and data type; `backend="auto"` chooses by it."""
-        return call_kind(self.layout, self.device.type, self.dtype, biased=False)
 
     def prepare(self, backend: str, dtype: torch.dtype | None = None) -> Prepared:
         """Return the call with a backend of graphut, ready to be timed, in any data type."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from graphut.attention import autotune
 from graphut.experiments.bench import attention, layers
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row, rows_text
@@ -52,7 +51,6 @@ def _attention(
     nodes: int | None,
     sentences: int | None,
     lengths: str | None,
-    remember: bool,
     **options: Any,
 ) -> list[Row]:
     if (nodes is None) == (sentences is None) or (sentences is None) != (lengths is None):
@@ -65,14 +63,7 @@ def _attention(
             raise ValueError(f"{option}: unknown {unknown!r}; choose from {', '.join(names)}")
     shape = f"{sentences}x{lengths}" if nodes is None else f"1x{nodes}"
     workload = AttentionWorkload(spec=topology, shape=shape, **options)
-    rows = attention.bench_attention(workload, **how)
-    if remember:
-        best = attention.fastest_backend(rows)
-        if best is None:
-            raise ValueError("no backend gave a correct result: nothing was stored")
-        path = autotune.remember(workload.kind, best)
-        print(f"{best} is now used for {workload.kind} calls; stored in {path}", file=sys.stderr)
-    return rows
+    return attention.bench_attention(workload, **how)
 
 
 def _model(

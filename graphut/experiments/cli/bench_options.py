@@ -44,9 +44,6 @@ def _add_attention(parser: Parser) -> None:
     option("--peers", nargs="*", metavar="NAME", dest="others",
            help="other implementations: pyg, padded, sentences, flex; --peers without a name "
            "measures none (default: all)")
-    option("--remember", action="store_true",
-           help='use the fastest backend for such calls with backend="auto" from now on; stored in '
-           "$GRAPHUT_CACHE or ~/.cache/graphut")
 
 
 def _add_layers(parser: Parser) -> None:

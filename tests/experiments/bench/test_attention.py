@@ -9,7 +9,7 @@ from torch import Tensor
 from graphut.attention import BACKENDS, Backend
 from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
-from graphut.experiments.bench.attention import bench_attention, fastest_backend
+from graphut.experiments.bench.attention import bench_attention
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row
 from graphut.experiments.bench.peers import PEERS
@@ -84,14 +84,8 @@ def test_bench_attention_says_why_a_contender_is_left_out(monkeypatch: pytest.Mo
     }
 
 
-def test_fastest_backend_is_never_a_peer() -> None:
-    rows = [{"contender": name, "ms": ms} for name, ms in [("dgl", 3), ("torch", 2), ("padded", 1)]]
-    assert fastest_backend(rows) == "torch"
-    assert fastest_backend([{"contender": "native", "note": "wrong"}, rows[2]]) is None
-
-
 @pytest.mark.gpu
 def test_bench_attention_on_a_gpu() -> None:
     rows = bench_attention(small_call(device=torch.device("cuda"), dtype=torch.float32), repeats=2)
-    assert fastest_backend(rows) is not None
+    assert any(row["contender"] in BACKENDS and "ms" in row for row in rows)
     assert all(row["peak_mib"] is not None for row in rows if "ms" in row)

@@ -1,28 +1,16 @@
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from graphut.attention import BACKENDS, autotune
-from graphut.attention.backend import AttentionResult
 from graphut.experiments.cli import main
 
 SIZES = ["--dim", "8", "--heads", "2", "--repeats", "1", "--device", "cpu"]
 ATTENTION = ["bench", "attention", "--sentences", "2", "--lengths", "2-4", *SIZES]
 TORCH = ["--backends", "torch", "--peers"]
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache folder of the test's own, and nothing read yet."""
-    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(autotune, "_choices", None)
-    return tmp_path / "cache"
 
 
 def rows_in(path: Path) -> list[dict[str, str]]:
@@ -81,25 +69,6 @@ def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
         "30 nodes, 90 edges, power law, blocks for 3 nodes, 8 features"
     )
     assert [row["contender"] for row in rows[7:]] == ["9 tokens", "30 tokens"]
-
-
-def test_bench_attention_remembers_the_fastest(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*ATTENTION, *TORCH, "--remember"]) == 0
-    assert str(cache) in capsys.readouterr().err
-    content = json.loads((cache / "backends.json").read_text())
-    assert content["backends"] == {"interval cpu float32 plain": "torch"}
-
-
-def test_bench_attention_remembers_nothing_wrong(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    zeros = replace(BACKENDS["torch"], attend=lambda call: AttentionResult(0 * call.query))
-    monkeypatch.setitem(BACKENDS, "torch", zeros)
-    assert main([*ATTENTION, *TORCH, "--remember"]) == 2
-    assert "no backend gave a correct result: nothing was stored" in capsys.readouterr().err
-    assert not cache.exists()
 
 
 @pytest.mark.parametrize(
