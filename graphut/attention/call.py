@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.attention.cached_property import cached_property
 from graphut.attention.dropout import dropout_factors
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.transforms import cached_property
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

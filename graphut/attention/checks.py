@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf, isfinite, prod
 from threading import local
@@ -14,16 +14,22 @@ from torch.linalg import vector_norm
 from graphut.attention.call import AttentionCall
 from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.transforms import in_vmap, outside_transforms, unwrap_functorch
+from graphut.attention.library import compiled
+from graphut.attention.transforms import (
+    in_transform,
+    in_vmap,
+    outside_transforms,
+    unwrap_functorch,
+)
 
 _skipping = local()
 
 
 @contextmanager
-def skip_checks(skip: bool = True) -> Iterator[None]:
-    """Skip the checks of `edge_attention`, which read all features.
+def skip_checks(skip: bool) -> Iterator[None]:
+    """Skip the checks of `edge_attention` in a `with` block, if `skip` is true.
 
-    Only a caller that repeats a checked call with other rows may use it.
+    Use it only to repeat a checked call with other rows: the checks read all features.
     """
     before = checks_are_skipped()
     _skipping.value = before or skip
@@ -34,16 +40,7 @@ def skip_checks(skip: bool = True) -> Iterator[None]:
 
 
 def checks_are_skipped() -> bool:
-    """Return whether `skip_checks` is active in this thread.
-
-    Examples
-    --------
-    >>> with skip_checks():
-    ...     checks_are_skipped()
-    True
-    >>> checks_are_skipped()
-    False
-    """
+    """Return whether this thread is in a `with` block of `skip_checks`."""
     return getattr(_skipping, "value", False)
 
 
@@ -90,7 +87,15 @@ def check_call(
                 f"shape {tuple(given.shape)}"
             )
         check_finite(may_be_minus_inf=name == "edge_bias", **{name: given})
-    _check_scale(scale, query.shape[0])
+    if isinstance(scale, Tensor):
+        if scale.shape != query.shape[:1]:
+            raise ValueError(
+                f"scale must be a number or have one entry for each of the {query.shape[0]} query "
+                f"rows, got shape {tuple(scale.shape)}"
+            )
+        check_finite(scale=scale)
+    elif not isfinite(scale or 0.0):
+        raise ValueError(f"scale must be a finite number, got {scale}")
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
 
@@ -191,47 +196,35 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
         raise ValueError(f"frontier names destination {wrong}; the graph has {layout.num_dst}")
 
 
-def _check_scale(scale: float | Tensor | None, rows: int) -> None:
-    if isinstance(scale, Tensor):
-        if scale.shape != (rows,):
-            raise ValueError(
-                f"scale must be a number or have one entry for each of the {rows} query rows, got "
-                f"shape {tuple(scale.shape)}"
-            )
-        check_finite(scale=scale)
-    elif not isfinite(scale or 0.0):
-        raise ValueError(f"scale must be a finite number, got {scale}")
-
-
-def bound_rows(*tables: Tensor) -> list[float]:
-    """Return an upper bound of the norms of the rows `(H, D)` of each table."""
-    return [_bound(table) for table in tables]
-
-
-def _bound(table: Tensor) -> float:
-    dims = None if table.is_contiguous() else (1, 2)  # one norm is slow if the rows have gaps
-    wide = torch.promote_types(table.dtype, torch.float32)
-    return float(vector_norm(table.detach(), dim=dims, dtype=wide).sum())
-
-
-def check_features(call: AttentionCall, bounds: Callable[..., list[float]] = bound_rows) -> None:
-    """Raise if a feature is not finite, or if a score or a sum of values overflows.
-
-    `bounds` replaces `bound_rows`, and may return infinite bounds.
-    """
+def check_features(call: AttentionCall) -> None:
+    """Raise if a feature is not finite, or if a score or a sum of values overflows."""
     if is_tracing():
         return
     # |q . k| <= |q| |k|: one pass over each table. The margin leaves room for any finite bias.
     width = torch.finfo(call.score_dtype)
-    query, key, value = bounds(call.query, call.key, call.value)
+    query, key, value = _bound_norms(call.query, call.key, call.value)
     score = query * key * max(1.0, abs(call.scale))
     if call.edge_query is not None and call.edge_feat is not None:
-        score += prod(bounds(call.edge_query, call.edge_feat))
+        score += prod(_bound_norms(call.edge_query, call.edge_feat))
     if score < width.max * width.eps / 4 and isfinite(value):
         return
     check_finite(query=call.query, key=call.key, value=call.value)
     _check_scores(call)
     _check_sums(call)
+
+
+def _bound_norms(*tables: Tensor) -> list[float]:
+    """Return an upper bound, perhaps infinite, of the norms of the rows `(H, D)` of each table."""
+    library = compiled()
+    if library is None or in_transform() or not all(map(library.reads, tables)):
+        return [_bound_norm(table) for table in tables]
+    return library.norms(*tables)
+
+
+def _bound_norm(table: Tensor) -> float:
+    dims = None if table.is_contiguous() else (1, 2)  # one norm is slow if the rows have gaps
+    wide = torch.promote_types(table.dtype, torch.float32)
+    return float(vector_norm(table.detach(), dim=dims, dtype=wide).sum())
 
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:

@@ -23,7 +23,6 @@ from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native.ops import fast_bounds
 from graphut.attention.transforms import outside_autocast, unwrap_functorch
 
 
@@ -149,7 +148,7 @@ def edge_attention(
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         dropout=dropout,
-        seed=_seed(seed) if seed is not None else draw_seed(query.device) if dropout else 0,
+        seed=_as_int(seed) if seed is not None else draw_seed(query.device) if dropout else 0,
         need_weights=get_attention or edge_feat is not None or edge_weight is not None,
     )
     if edge_feat is not None:
@@ -158,7 +157,7 @@ def edge_attention(
         check_nonempty_rows(call)
     chosen = choose(backend, call)
     if checked and query.device.type == "cpu":  # on a GPU, the check would wait for the device
-        check_features(call, fast_bounds)
+        check_features(call)
     with outside_autocast(query.device.type):
         out, weights = chosen.attend(call)
         if call.edge_feat is not None and weights is not None:
@@ -170,9 +169,7 @@ def edge_attention(
     return out, by_edge.index_copy(0, call.edges[2], weights)
 
 
-def _seed(seed: Any) -> int:
-    if isinstance(seed, int):
-        return seed
+def _as_int(seed: Any) -> int:
     try:
         return index(seed)
     except TypeError:

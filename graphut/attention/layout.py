@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from graphut.attention.cached_property import cached_property
 from graphut.attention.pytrees import as_pytree
 from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
 from graphut.attention.transforms import (
+    cached_property,
     in_transform,
     is_exporting,
     outside_transforms,

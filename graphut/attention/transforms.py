@@ -7,8 +7,9 @@ Therefore tensors that are kept with a layout are made outside of the transforms
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -27,14 +28,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 
 def in_transform() -> bool:
-    """Return whether a transform of torch.func or forward-mode AD is active.
-
-    Examples
-    --------
-    >>> import torch
-    >>> torch.func.vmap(lambda x: x + in_transform())(torch.zeros(2)), in_transform()
-    (tensor([1., 1.]), False)
-    """
+    """Return whether a transform of torch.func or forward-mode AD is active."""
     return _in_torch_func() or forward_ad._current_level >= 0
 
 
@@ -46,15 +40,7 @@ def in_vmap() -> bool:
 
 
 def is_intercepted() -> bool:
-    """Return whether torch traces or intercepts operators, perhaps on tensors without values.
-
-    Examples
-    --------
-    >>> from torch._subclasses import FakeTensorMode
-    >>> with FakeTensorMode():
-    ...     is_intercepted()
-    True
-    """
+    """Return whether torch traces or intercepts operators, perhaps on tensors without values."""
     return is_compiling() or _get_current_dispatch_mode() is not None
 
 
@@ -111,3 +97,28 @@ def unwrap_functorch(indices: Tensor) -> Tensor:
             )
         indices = get_unwrapped(indices)
     return indices
+
+
+if TYPE_CHECKING:
+    from functools import cached_property
+else:
+
+    class cached_property:  # noqa: N801
+        """`functools.cached_property` without the lock of Python 3.10 and 3.11.
+
+        The value is computed outside of the transforms of torch.func, because it is kept.
+        """
+
+        def __init__(self, make: Callable[[Any], Any]) -> None:
+            self.make = make
+            self.__doc__ = make.__doc__
+
+        def __get__(self, instance: Any, owner: type) -> Any:
+            """Compute the value, and set it on the instance, where Python finds it first."""
+            if instance is None:
+                return self
+            with outside_transforms():
+                value = self.make(instance)
+            if not is_exporting():
+                object.__setattr__(instance, self.make.__name__, value)  # frozen dataclasses too
+            return value

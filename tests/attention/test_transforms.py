@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import BACKENDS, as_layout, edge_attention
 from graphut.attention.transforms import (
+    cached_property,
     in_transform,
     in_vmap,
     outside_autocast,
@@ -231,3 +233,21 @@ def test_outside_autocast_dtypes_are_those_that_are_given(device: str) -> None:
         assert (x @ x).dtype == (torch.bfloat16 if device == "cpu" else torch.float32)
     with outside_autocast(device):
         assert (x @ x).dtype == torch.float32
+
+
+@dataclass(frozen=True)
+class Square:
+    side: Tensor
+
+    @cached_property
+    def area(self) -> Tensor:
+        """The area."""
+        return self.side * self.side
+
+
+def test_cached_property_is_made_once_also_on_frozen_instances_and_compiles() -> None:
+    square = Square(torch.tensor(3))
+    assert square.area == 9 and square.area is square.area
+    assert Square.area.__doc__ == "The area."
+    compiled = torch.compile(lambda x: Square(x).area, fullgraph=True, backend="eager")
+    assert compiled(torch.tensor(3)) == 9

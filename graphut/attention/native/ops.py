@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
-from graphut.attention.checks import bound_rows, check_finite
+from graphut.attention.checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
 from graphut.attention.library import Call, Library, Rows, compiled
-from graphut.attention.transforms import in_transform
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 
@@ -295,14 +294,6 @@ def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
     if buffer.shape != like.shape:
         buffer = buffer[..., : like.shape[-1]].contiguous()
     return buffer.to(like.dtype)
-
-
-def fast_bounds(*tables: Tensor) -> list[float]:
-    """Return bounds as `bound_rows` does, by the kernels if they support the tables."""
-    library = compiled()
-    if library is None or in_transform() or not all(map(library.reads, tables)):
-        return bound_rows(*tables)
-    return library.norms(*tables)
 
 
 def _library() -> Library:
