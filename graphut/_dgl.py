@@ -10,7 +10,6 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -71,8 +70,8 @@ def _import_dgl() -> Any:
         _forget("dgl.")  # a second attempt then raises the same error
         raise ImportError(
             f"graphut needs DGL, which cannot be imported ({type(error).__name__}: {error}).\n"
-            f"Found Python {platform.python_version()}, torch {_version('torch')}, dgl "
-            f"{_version('dgl')}. {_cure(error)}"
+            f"This is Python {platform.python_version()}; DGL has wheels for 3.10 to 3.12. "
+            f'Try: pip install "{_missing_package(error)}"'
         ) from error
 
 
@@ -81,28 +80,14 @@ def _forget(prefix: str) -> None:
         del sys.modules[name]
 
 
-def _cure(error: BaseException) -> str:
-    if sys.version_info >= (3, 13):
-        return "DGL has no wheel for this Python: use 3.10, 3.11 or 3.12."
-    # The first import that failed counts: dgl 1.1.3 looks for `packaging` and, while
-    # handling its absence, fails for good on a copy that setuptools no longer has.
-    chain: list[BaseException] = [error]
-    while chain[-1].__context__ is not None:
-        chain.append(chain[-1].__context__)
-    missing = next(
-        (e.name for e in chain[::-1] if isinstance(e, ModuleNotFoundError) and e.name), ""
-    )
-    package, _, inner = missing.partition(".")
-    if package and (package != "dgl" or not inner):
-        return f'Try: pip install "{_REQUIREMENT if package == "dgl" else package}"'
-    return f'Try: pip install --force-reinstall --no-deps "{_REQUIREMENT}"'
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+def _missing_package(error: BaseException) -> str:
+    """Return the package whose import failed first, or the supported versions of DGL."""
+    # dgl 1.1.3 imports `packaging` and, without it, a copy that setuptools no longer has.
+    while error.__context__ is not None:
+        error = error.__context__
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    package = (name or "dgl").partition(".")[0]
+    return _REQUIREMENT if package == "dgl" else package
 
 
 class _LazyDGL:

@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -132,13 +131,12 @@ def test_import_error_asks_for_dgl_in_its_range(tmp_path: Path) -> None:
     assert message.endswith(f'Try: pip install "{PIP}"')
 
 
-def test_import_error_names_versions_and_the_reason(tmp_path: Path) -> None:
+def test_import_error_names_the_reason(tmp_path: Path) -> None:
     files = {"__init__.py": "raise OSError('libdgl.so: too old')"}
     message = error_of(run(tmp_path, LOAD + "dgl.graph", files))
-    versions = f"torch {metadata.version('torch')}, dgl {metadata.version('dgl')}"
-    assert f"Found Python {platform.python_version()}, {versions}." in message
     assert "OSError: libdgl.so: too old" in message
-    assert message.endswith(f'Try: pip install --force-reinstall --no-deps "{PIP}"')
+    assert f"This is Python {platform.python_version()};" in message
+    assert message.endswith(f'Try: pip install "{PIP}"')
 
 
 def test_import_error_names_the_first_missing_package(tmp_path: Path) -> None:
@@ -150,13 +148,6 @@ def test_import_error_names_the_first_missing_package(tmp_path: Path) -> None:
     """
     message = error_of(run(tmp_path, LOAD + "dgl.graph", {"__init__.py": as_dgl_1_does}))
     assert message.endswith('Try: pip install "packaging_gone"')
-
-
-def test_cure_names_a_python_without_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "version_info", (3, 13, 0))
-    assert _dgl._cure(ImportError()) == (
-        "DGL has no wheel for this Python: use 3.10, 3.11 or 3.12."
-    )
 
 
 def test_layers_kernels_and_topologies_work_without_dgl() -> None:

@@ -18,7 +18,7 @@ from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
 from graphut.nn.attention import is_hooked
 from graphut.nn.loop_state import steps_of
-from graphut.sentences import BOS, EOS, Sentences, flatten
+from graphut.sentences import EOS, Sentences, flatten
 from graphut.topology import Topology
 
 
@@ -114,7 +114,7 @@ class GenerativeModel(AdaptiveModel):
     ) -> list[Generation]:
         """Generate sequences from first tokens; `steps` go into `Generation.source_steps`."""
         search = beam_search if options.beam_size > 1 else sample
-        hypotheses = search(decoder, first, options, never=BOS)
+        hypotheses = search(decoder, first, options)
         return [
             Generation([t for t in found.tokens if t != EOS], found.score, found.steps, own)
             for found, own in zip(hypotheses, steps, strict=True)

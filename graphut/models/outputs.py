@@ -9,7 +9,6 @@ from torch import Tensor
 
 from graphut.nn import Ponder
 from graphut.nn.loop_state import FrontierRows
-from graphut.nn.steps_html import steps_html
 
 
 class SequenceOutput(NamedTuple):
@@ -106,9 +105,3 @@ class Generation:
     def ended(self) -> bool:
         """True if `eos` was generated before the maximum length was reached."""
         return len(self.steps) > len(self.tokens)
-
-    def _repr_html_(self) -> str:
-        """Return HTML for a notebook: the tokens, shaded by their numbers of steps."""
-        read = range(1, len(self.source_steps) + 1)
-        written = [*self.tokens, "eos"][: len(self.steps)]
-        return steps_html({"read": (read, self.source_steps), "written": (written, self.steps)})

@@ -11,7 +11,6 @@ from graphut import (
     UniversalGraphTransformerConfig,
 )
 from graphut._dgl import dgl
-from graphut.models import outputs
 from graphut.nn import AttentionRecord, Ponder
 from tests.helpers import assert_same
 from tests.models.cases import (
@@ -91,9 +90,3 @@ def test_outputs_of_graphs_have_steps_and_attention() -> None:
     found = run_graph(get_attention=True, get_steps=True)
     assert len(found.steps) == len(found.ponder.attention.weights)
     assert run_graph(get_attention=True).steps is None
-
-
-def test_generation_shows_its_steps_in_a_notebook() -> None:
-    html = outputs.Generation([5, 6], -1.0, [2, 1, 4], [3, 2])._repr_html_()
-    for cell in ("1<sub>3</sub>", "2<sub>2</sub>", "5<sub>2</sub>", "6<sub>1</sub>", "eos<sub>4"):
-        assert cell in html

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.models.decoding.decoder import TokenDecoder
-from graphut.sentences import EOS
+from graphut.sentences import BOS, EOS
 
 
 @dataclass(frozen=True)
@@ -60,28 +60,24 @@ class Hypothesis:
     score: float = 0.0
 
 
-def exclude(scores: Tensor, never: int | None) -> Tensor:
-    """Set the scores `(B, vocabulary)` of the token `never`, if not `None`, to minus infinity."""
-    if never is None:
-        return scores
-    return scores.index_fill(-1, torch.tensor(never, device=scores.device), -torch.inf)
+def _without_bos(scores: Tensor) -> Tensor:
+    """Set the scores `(B, vocabulary)` of `<bos>`, which is never generated, to minus infinity."""
+    return scores.index_fill(-1, torch.tensor(BOS, device=scores.device), -torch.inf)
 
 
-def sample(
-    decoder: TokenDecoder, first: Tensor, options: SearchOptions, *, never: int | None = None
-) -> list[Hypothesis]:
+def sample(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list[Hypothesis]:
     """Return one hypothesis per sentence, by greedy decoding or by sampling.
 
-    `first`, `(sentences,)` int64, has the first input token of each sentence. The token `never` is
-    not generated. Tokens are sampled if `options` has a `temperature`, which divides the logits, or
-    a `top_p` (nucleus sampling, arXiv 1904.09751).
+    `first`, `(sentences,)` int64, has the first input token of each sentence. Tokens are sampled if
+    `options` has a `temperature`, which divides the logits, or a `top_p` (nucleus sampling, arXiv
+    1904.09751).
     """
     found = [Hypothesis() for _ in range(len(first))]
     active = list(range(len(first)))
     parents, tokens = torch.arange(len(first)), first
     for _ in range(options.max_length):
         logits, steps = decoder.advance(parents, tokens)
-        tokens = _choose(exclude(logits, never), options)
+        tokens = _choose(_without_bos(logits), options)
         scores = logits.double().log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         columns = zip(active, tokens.tolist(), steps.tolist(), scores.tolist(), strict=True)
         for sentence, token, count, score in columns:
@@ -130,9 +126,7 @@ class _Beam(Hypothesis):
         return divisor - math.log(-self.score) if self.score < 0 else math.inf
 
 
-def beam_search(
-    decoder: TokenDecoder, first: Tensor, options: SearchOptions, *, never: int | None = None
-) -> list[Hypothesis]:
+def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list[Hypothesis]:
     r"""Return the best finished hypothesis of each sentence; parameters as for `sample`.
 
     Hypotheses are ranked by their log-probability divided by
@@ -145,7 +139,7 @@ def beam_search(
     parents, tokens = torch.arange(len(first)), first
     for length in range(1, max_length + 1):
         logits, steps = decoder.advance(parents, tokens)
-        scores = exclude(logits.double().log_softmax(-1), never)
+        scores = _without_bos(logits.double().log_softmax(-1))
         # One more than the beam size, because one of them may be `eos`.
         extended = _extend(live, scores, steps.tolist(), options.beam_size + 1)
         live = []
