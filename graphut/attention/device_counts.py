@@ -26,13 +26,6 @@ def takes_counts(
     ------
     ValueError
         If a destination is without in-edges and may not be: `counted_attention` does not check.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from graphut.topology import Causal
-    >>> takes_counts("auto", Causal().layout([2]), 1, torch.zeros(2, 4), allow_zero_in_degree=False)
-    False
     """
     if not like.is_cuda or torch.compiler.is_compiling():
         return False

@@ -216,14 +216,7 @@ class EdgeLayout(ABC):
 
 
 def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return the cumulative sentence lengths, of destinations and of sources.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal
-    >>> cu_seqlens(Causal().layout([2, 3]))[0]
-    tensor([0, 2, 5])
-    """
+    """Return the cumulative sentence lengths, of destinations and of sources."""
     lengths = (layout.dst_lengths, layout.src_lengths)
     dst, src = (pad(each.cumsum(0), (1, 0)).to(layout.device) for each in lengths)
     return dst, src
@@ -234,13 +227,6 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
 
     From the CPU to a GPU, all of them travel in one block of pinned memory, without a wait for the
     device. A layout keeps its copy.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal
-    >>> token, layout = upload([torch.tensor([5, 3]), Causal().layout([2])], "cpu")
-    >>> token, layout.num_edges
-    (tensor([5, 3]), 3)
     """
     target = torch.device(device)
     found = [None if isinstance(item, Tensor) else item._on(target) for item in items]

@@ -24,16 +24,7 @@ class _Constants:
 
 
 def as_pytree(cls: T) -> T:
-    """Register a class of layouts, with index tensors and sizes as leaves, and return it.
-
-    Examples
-    --------
-    >>> from graphut.topology import Causal
-    >>> layout = Causal().layout([2])
-    >>> leaves, spec = pytree.tree_flatten(layout)
-    >>> len(leaves), pytree.tree_unflatten(leaves, spec) is layout
-    (7, True)
-    """
+    """Register a class of layouts, with index tensors and sizes as leaves, and return it."""
     make: Any = cls
     indices = (*make._index_names, "edge_ids", "dst_lengths", "src_lengths")
     names = (*indices, *make._size_names)

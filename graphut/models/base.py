@@ -41,6 +41,20 @@ class _SkipNormalInit(TorchFunctionMode):
         return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
 
 
+def _shared(name: str, doc: str) -> Any:
+    """Make a property of a model that reads and sets an attribute of all its recurrences."""
+
+    def read(model: AdaptiveModel) -> Any:
+        return getattr(model._recurrences[0], name)
+
+    def write(model: AdaptiveModel, value: Any) -> None:
+        model._check_rule(value)
+        for recurrence in model._recurrences:
+            setattr(recurrence, name, value)
+
+    return property(read, write, doc=doc)
+
+
 class AdaptiveModel(nn.Module):
     """A base class of models with adaptive recurrences on embedded tokens or nodes.
 
@@ -66,37 +80,11 @@ class AdaptiveModel(nn.Module):
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
 
-    @property
-    def max_steps(self) -> int:
-        """The maximum number of steps of every recurrence; may be changed after training."""
-        return self._recurrences[0].max_steps
-
-    @max_steps.setter
-    def max_steps(self, steps: int) -> None:
-        for recurrence in self._recurrences:
-            recurrence.max_steps = steps
-
-    @property
-    def rule(self) -> HaltingRule:
-        """The halting rule of every recurrence in training."""
-        return self._recurrences[0].rule
-
-    @rule.setter
-    def rule(self, rule: HaltingRule) -> None:
-        self._check_rule(rule)
-        for recurrence in self._recurrences:
-            recurrence.rule = rule
-
-    @property
-    def evaluation_rule(self) -> HaltingRule:
-        """The halting rule of every recurrence in evaluation; may be changed after training."""
-        return self._recurrences[0].evaluation_rule
-
-    @evaluation_rule.setter
-    def evaluation_rule(self, rule: HaltingRule | None) -> None:
-        self._check_rule(rule)
-        for recurrence in self._recurrences:
-            recurrence.evaluation_rule = rule
+    max_steps: int = _shared("max_steps", "The maximum number of steps; may be changed later.")
+    rule: HaltingRule = _shared("rule", "The halting rule in training.")
+    evaluation_rule: HaltingRule = _shared(
+        "evaluation_rule", "The halting rule in evaluation; `None` derives it from `rule`."
+    )
 
     @property
     def device(self) -> torch.device:
@@ -209,7 +197,7 @@ class AdaptiveModel(nn.Module):
         """Return the scaled embeddings of valid tokens."""
         return embedding(token) * self.config.d_model**0.5
 
-    def _check_rule(self, rule: HaltingRule | None) -> None:
+    def _check_rule(self, rule: Any) -> None:
         if self.config.decodes and isinstance(rule, NOT_FOR_DECODERS):
             raise ValueError(
                 f"{rule} cannot be used in a decoder, where tokens halt one by one and for good: "

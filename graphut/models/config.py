@@ -163,10 +163,6 @@ class ModelConfig(CheckedConfig):
             read = states_read(map(parse_rule, (self.rule, self.evaluation_rule)))
             self._check("evaluation_rule", len(read) < 2, f"one with the halt_from of {self.rule}")
 
-    def _check_vocabularies(self, *names: str) -> None:
-        for name in names:
-            self._check(name, getattr(self, name) >= 3, "at least 3: bos, eos and one symbol")
-
     def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
             wanted = "'positionwise' if a topology has extra nodes, which are not tokens"
@@ -229,8 +225,8 @@ class UniversalTransformerConfig(ModelConfig):
     True
     """
 
-    source_vocab: int = option(MISSING, "size of the source vocabulary")
-    target_vocab: int = option(MISSING, "size of the target vocabulary")
+    source_vocab: int = option(MISSING, "size of the source vocabulary", least=3)
+    target_vocab: int = option(MISSING, "size of the target vocabulary", least=3)
     tie_output: bool = option(True, "use the target embedding as output projection")
     add_bos_eos: bool = option(False, "put <bos> before and <eos> after every source")
     source_positions: Literal["start", "both"] = option(
@@ -254,7 +250,6 @@ class UniversalTransformerConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        self._check_vocabularies("source_vocab", "target_vocab")
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False if the two vocabularies differ in size")
@@ -280,7 +275,7 @@ class UniversalTransformerConfig(ModelConfig):
 class UniversalTransformerLMConfig(ModelConfig):
     """The configuration of a `UniversalTransformerLM`."""
 
-    vocab_size: int = option(MISSING, "size of the vocabulary")
+    vocab_size: int = option(MISSING, "size of the vocabulary", least=3)
     tie_output: bool = option(True, "use the embedding as output projection")
     topology: str = option("causal", "tokens that a token attends to")
 
@@ -288,7 +283,6 @@ class UniversalTransformerLMConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        self._check_vocabularies("vocab_size")
         topology = self._parsed("topology", parse)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
         wanted = "False: a language model has no encoder"
@@ -300,7 +294,7 @@ class UniversalTransformerLMConfig(ModelConfig):
 class EncoderConfig(ModelConfig):
     """A base class of configurations for models with only an encoder."""
 
-    vocab_size: int = option(MISSING, "size of the vocabulary")
+    vocab_size: int = option(MISSING, "size of the vocabulary", least=3)
     topology: str = option("complete", "nodes that a node attends to")
     positions: Literal["start", "end", "fixed"] = option(
         "start", "count from the start, or from the end; fixed: the last position is max_length"
@@ -310,7 +304,6 @@ class EncoderConfig(ModelConfig):
         super()._check_values()
         moves = self.max_offset == 0 or self.positions != "fixed"
         self._check("max_offset", moves, "0 if positions is 'fixed'")
-        self._check_vocabularies("vocab_size")
         self._check_extra_nodes(self._parsed("topology", parse))
 
 
@@ -321,7 +314,7 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
     Its nodes are sentences: where a help text says token, read sentence.
     """
 
-    classes: int = option(MISSING, "number of classes")
+    classes: int = option(MISSING, "number of classes", least=2)
     longest_sentence: int = option(20, "maximum number of words in a sentence", least=1)
     mask_init: Literal["normal", "ones"] = option(
         "normal", "initial masks of word positions in a sentence: normal around one, or all ones"
@@ -332,10 +325,6 @@ class UniversalTransformerClassifierConfig(EncoderConfig):
     step_loss_weight: float = option(
         0.0, "weight of an additional loss of the predictions after every step", least=0
     )
-
-    def _check_values(self) -> None:
-        super()._check_values()
-        self._check("classes", self.classes >= 2, "at least 2")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.cells import NAME_SIZE, draw_cells, name_ticks, widest
-from graphut.plotting.figure import BLUE, new_figure, shortened, spacing
+from graphut.plotting.figure import (
+    BLUE,
+    NAME_SIZE,
+    draw_cells,
+    name_ticks,
+    new_figure,
+    shortened,
+    spacing,
+    widest,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.checks import check_same_nodes
-from graphut.plotting.cells import widest
-from graphut.plotting.figure import BLUE, arcs, edge_style, new_figure, shortened
+from graphut.plotting.figure import BLUE, arcs, edge_style, new_figure, shortened, widest
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation
@@ -73,14 +72,7 @@ def draw_frontier(
 
 
 def place_nodes(graph: DGLGraph | EdgeLayout) -> Tensor:
-    """Return coordinates `(N, 2)` at which neighbours are near each other (Kamada and Kawai 1989).
-
-    Examples
-    --------
-    >>> from graphut.topology import Window
-    >>> place_nodes(Window(1).layout([3])).shape
-    torch.Size([3, 2])
-    """
+    """Return coordinates `(N, 2)` with neighbours near each other (Kamada and Kawai 1989)."""
     import networkx
 
     layout = as_layout(graph).to("cpu")

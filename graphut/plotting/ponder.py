@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.cells import draw_cells, name_ticks
-from graphut.plotting.figure import new_figure, shortened, spacing
+from graphut.plotting.figure import draw_cells, name_ticks, new_figure, shortened, spacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -3,13 +3,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from matplotlib.axes import Axes
 
 from graphut.plotting.figure import (
     arcs,
     check_picture_path,
+    draw_cells,
     edge_style,
+    name_ticks,
     new_figure,
     save_figure,
 )
@@ -50,3 +54,64 @@ def test_arcs_run_clockwise_from_source_to_destination() -> None:
 def test_edge_style_is_thin_and_faint_for_many_lines() -> None:
     assert edge_style(0) == {"linewidths": 1.0, "alpha": 1.0}
     assert edge_style(100_000) == {"linewidths": 0.25, "alpha": 0.1}
+
+
+VALUES = torch.tensor([[0.1, 0.75], [torch.nan, 1.0]])
+
+
+def make_axes(width: float, height: float = 2.0) -> Axes:
+    return new_figure(width, height).add_subplot()
+
+
+def test_draw_cells_shades_them_by_their_values() -> None:
+    image = draw_cells(make_axes(4), VALUES)
+    shown = np.ma.filled(image.get_array(), np.nan)
+    np.testing.assert_array_equal(shown, VALUES.numpy())
+    assert image.get_clim() == (0, 1)
+
+
+def test_draw_cells_writes_the_numbers_that_fit() -> None:
+    axes = make_axes(4)
+    draw_cells(axes, VALUES)
+    written = {tuple(map(int, text.get_position())): text.get_text() for text in axes.texts}
+    assert written == {(0, 0): "0.10", (1, 0): "0.75", (1, 1): "1.00"}
+    for axes in (make_axes(0.5), make_axes(4, 0.2)):
+        draw_cells(axes, VALUES)
+        assert not axes.texts
+    axes = make_axes(4)
+    draw_cells(axes, VALUES, numbers=False)
+    assert not axes.texts
+
+
+def ticks(axes: Axes, side: str) -> list[str]:
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+@pytest.mark.parametrize("side", ["x", "y"])
+def test_name_ticks_writes_every_name_where_they_fit(side: str) -> None:
+    axes = make_axes(4)
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    name_ticks(axis, ["to", "$x$", "<eos>"], 0.5)
+    assert ticks(axes, side) == ["to", "$x$", "<eos>"]
+    labels = axis.get_ticklabels()
+    assert {(label.get_rotation(), label.get_size()) for label in labels} == {(0.0, 9.0)}
+    assert not any(label.get_parse_math() for label in labels)  # a dollar stays a dollar
+
+
+def test_name_ticks_writes_names_smaller_before_it_turns_them() -> None:
+    axes = make_axes(4)
+    name_ticks(axes.xaxis, ["to", "x", "<eos>"], 0.2)
+    labels = axes.get_xticklabels()
+    assert {label.get_rotation() for label in labels} == {0.0}
+    assert all(6 < label.get_size() < 9 for label in labels)
+
+
+def test_name_ticks_turns_long_names_and_leaves_out_those_without_room() -> None:
+    axes = make_axes(4)
+    name_ticks(axes.xaxis, ["together", "forever"], 0.3)
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {90.0}
+    axes = make_axes(4)
+    axes.set_xlim(0, 99)
+    name_ticks(axes.xaxis, ["a"] * 100, 0.04)
+    assert "a" not in ticks(axes, "x") and len(ticks(axes, "x")) < 20

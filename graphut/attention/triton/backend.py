@@ -11,8 +11,8 @@ from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 
 
-def triton_attention(call: AttentionCall) -> AttentionResult:
-    """Attend by Triton kernels.
+def triton_attention(call: AttentionCall) -> Tensor:
+    """Compute attention by the Triton kernels, on a GPU or in Triton's interpreter.
 
     Raises
     ------
@@ -21,10 +21,6 @@ def triton_attention(call: AttentionCall) -> AttentionResult:
     ValueError
         If the tensors are on the CPU, unless Triton interprets its kernels there.
     """
-    return AttentionResult(_attend(call))
-
-
-def _attend(call: AttentionCall) -> Tensor:
     if error := _import_error():
         raise ImportError(
             f"the backend 'triton' needs the package triton ({error}): pip install triton, "
@@ -53,12 +49,12 @@ def _import_error() -> str | None:
 
 TRITON = Backend(
     name="triton",
-    attend=triton_attention,
+    attend=lambda call: AttentionResult(triton_attention(call)),
     devices=("cuda",),
     checks_device=True,
     dtypes=(torch.float32, torch.bfloat16, torch.float16),
     returns_weights=False,
     is_installed=lambda: _import_error() is None,
     auto_rank=lambda call: 0,
-    attend_counted=_attend,
+    attend_counted=triton_attention,
 )

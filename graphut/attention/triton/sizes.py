@@ -49,12 +49,6 @@ def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> Tile
     """Return the tile for heads of `width` features, a power of two.
 
     With numbers of single edges, a bias or dropout, a program needs more registers.
-
-    Examples
-    --------
-    >>> import torch
-    >>> tile_sizes(64, torch.bfloat16).block_m
-    64
     """
     sizes = (FLOAT32 if dtype == torch.float32 else HALF)[width]
     return replace(sizes, block_n=min(sizes.block_n, 32)) if by_edge else sizes
