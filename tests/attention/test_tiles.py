@@ -75,15 +75,6 @@ def test_tile_attention_of_any_topology_and_frontier(
     agrees(layout, None if rows is None else torch.tensor(rows, dtype=torch.int64))
 
 
-@pytest.mark.usefixtures("padded")
-@pytest.mark.parametrize("value_feats", [3, 5])
-@pytest.mark.parametrize("graph", INTERVALS)
-def test_tile_attention_of_every_graph(graph: str, value_feats: int) -> None:
-    layout = GRAPHS[graph]
-    for frontier in (None, torch.tensor([1]), torch.arange(0, layout.num_dst, 2)):
-        agrees(layout, frontier, value_feats)
-
-
 @pytest.mark.parametrize("length", [127, 128, 129, 257])
 def test_tile_attention_at_the_ends_of_stretches(length: int) -> None:
     agrees(Window(3).layout([length, 1, 300]))

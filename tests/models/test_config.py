@@ -181,18 +181,6 @@ def test_upgrade_fields_makes_a_rule_of_the_settings_of_older_versions() -> None
         upgrade_fields({**values, "threshold": "high"})
 
 
-@pytest.mark.parametrize("name", HALTING_PRESETS)
-def test_preset_sets_the_halting_of_a_source(name: str) -> None:
-    config = UniversalTransformerConfig.preset(name, source_vocab=5, target_vocab=5, max_steps=3)
-    preset = HALTING_PRESETS[name]
-    assert {key: getattr(config, key) for key in preset["step"]} == preset["step"]
-    found = {key: getattr(config, key) for key in preset["recurrence"]}
-    assert {**found, "rule": parse_rule(config.rule)} == preset["recurrence"]
-    assert config.attention_bias == preset["attention"]["bias"]
-    assert preset["halting"] == {"bias_init": config.halting_bias, "norm": config.halting_norm}
-    assert config.max_steps == 3
-
-
 def test_preset_gives_way_to_other_options() -> None:
     options = {"source_vocab": 5, "target_vocab": 5, "norm": "post", "halted": "frozen"}
     config = UniversalTransformerConfig.preset("dgl_tutorial", **options)

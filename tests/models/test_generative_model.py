@@ -25,7 +25,6 @@ from tests.models.cases import (
     assert_same_generations,
     build_model,
     logits_of,
-    plain_greedy,
     seeded,
 )
 
@@ -81,17 +80,6 @@ class TestUnstableTopologies:
             record[0].message
         )
         assert [warning.filename for warning in record] == [__file__]
-
-    def test_generate_equals_the_forward_pass(self) -> None:
-        model = build_model(decoder_topology=LatterHalf.name)
-        expected = [plain_greedy(model, source, 6) for source in SOURCES]
-        with pytest.warns(UserWarning, match="whole prefix"):
-            found = model.generate(SOURCES, max_length=6)
-        assert_same_generations(found, expected)
-
-    def test_generate_takes_an_unstable_encoder(self) -> None:
-        model = build_model(encoder_topology=LatterHalf.name)
-        model.generate(SOURCES, max_length=3)  # in tests, a warning is an error
 
 
 @pytest.mark.parametrize(

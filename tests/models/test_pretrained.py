@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Callable
@@ -86,11 +85,6 @@ def test_save_pretrained_keeps_present_max_steps_and_rules(tmp_path: Path) -> No
     rules = (again.config.rule, again.config.evaluation_rule)
     assert (again.config.max_steps, *rules) == (9, "act:threshold=0.5", "threshold:threshold=0.4")
     assert torch.equal(logits_of(again), logits_of(model))
-
-
-def test_save_pretrained_writes_two_files(folder: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "model.safetensors"]
-    assert json.loads((folder / "config.json").read_text())["model"] == "UniversalTransformer"
 
 
 def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

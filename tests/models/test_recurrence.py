@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from graphut.models.recurrence import make_recurrence
 from graphut.nn import (
     ACT,
     Convergence,
-    CopyGate,
     FixedDepth,
     InputNoise,
+    MultiHeadAttention,
     PonderNet,
     Sampled,
     SeparableConvTransition,
@@ -30,16 +31,76 @@ from tests.models.cases import (
     small,
 )
 
+SEPCONV, DROPS = {"transition": "sepconv", "kernel_size": 5}, {"activation_dropout": 0.25}
+FIXED = {"adaptive": False, "evaluation_rule": "convergence:tol=0.1"}
+PONDER = {"rule": "ponder_net", "evaluation_rule": "sampled", "halting_norm": True}
+EVERY = {"noise": 0.3, "inject_input": True, "noise_on": "every_step"}
+
+
+@pytest.mark.parametrize(
+    ("options", "read", "expected"),
+    [
+        ({"max_steps": 7}, lambda part: part.max_steps, 7),
+        ({"halted": "stale"}, lambda part: part.halted, "stale"),
+        ({"rule": "act:threshold=0.5"}, lambda part: part.rule, ACT(threshold=0.5)),
+        ({}, lambda part: part.halting.norm, None),
+        (PONDER, lambda part: type(part.halting.norm), nn.LayerNorm),
+        (PONDER, lambda part: (part.rule, part.evaluation_rule), (PonderNet(), Sampled())),
+        (FIXED, lambda part: part.halting, None),
+        (FIXED, lambda part: (part.rule, part.evaluation_rule), (FixedDepth(), Convergence(0.1))),
+        ({}, lambda part: part.noise, None),
+        ({"noise": 0.3}, lambda part: part.noise, InputNoise(0.3)),
+        (
+            EVERY,
+            lambda part: (part.noise, part.inject_input),
+            (InputNoise(0.3, "every_step"), True),
+        ),
+        ({"norm_eps": 1e-6}, lambda part: part.step.attention_norm.eps, 1e-6),
+        (SEPCONV, lambda part: part.step.transition.kernel_size, 5),
+        (DROPS, lambda part: dropouts(part.step.transition), [0.25]),
+        (DROPS | SEPCONV, lambda part: dropouts(part.step.transition), [0.25]),
+        (DROPS | {"copy_gate": True}, lambda part: dropouts(part.step.copy_gate), [0.25]),
+        ({"geometric_attention": True}, lambda part: part.step.attention.direction is None, False),
+    ],
+)
+def test_make_recurrence_follows_the_configuration(
+    options: dict[str, Any], read: Callable[[Any], Any], expected: Any
+) -> None:
+    assert read(make_recurrence(small(**options))) == expected
+
+
+def dropouts(layer: nn.Module) -> list[float]:
+    return [part.p for part in layer.modules() if type(part) is nn.Dropout]
+
 
 def test_make_recurrence_makes_a_causal_decoder_with_cross_attention() -> None:
-    config = small(transition="sepconv", kernel_size=5)
-    encoder = make_recurrence(config)
-    decoder = make_recurrence(config, causal=True, cross_attention=True)
-    for part, causal in ((encoder, False), (decoder, True)):
-        transition = part.step.transition
-        assert isinstance(transition, SeparableConvTransition)
-        assert (transition.causal, transition.kernel_size) == (causal, 5)
-        assert (part.step.cross_attention is not None) == causal
+    config = small(transition="sepconv", geometric_attention=True)
+    for causal in (False, True):
+        step = make_recurrence(config, causal=causal, cross_attention=causal).step
+        assert isinstance(step.transition, SeparableConvTransition)
+        assert step.transition.causal == causal == (step.attention.direction is None)
+        assert (step.cross_attention is not None) == causal
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "read"),
+    [
+        ("scale_by_degree", True, lambda layer: layer.degree_scale is not None),
+        ("attention_bias", False, lambda layer: layer.query.bias is layer.output.bias is None),
+        (
+            "symmetric_init",
+            True,
+            lambda layer: torch.equal(layer.key_value.weight.chunk(2)[0], layer.query.weight),
+        ),
+    ],
+)
+def test_make_recurrence_sets_all_attention_layers(
+    option: str, value: bool, read: Callable[[MultiHeadAttention], bool]
+) -> None:
+    for given in (value, not value):
+        model = UniversalTransformer(small(**{option: given}))
+        layers = [part for part in model.modules() if isinstance(part, MultiHeadAttention)]
+        assert [read(layer) for layer in layers] == [given == value] * 3
 
 
 @pytest.mark.parametrize(
@@ -54,51 +115,10 @@ def test_make_recurrence_lets_only_extra_nodes_have_no_cross_edges(
     assert not step.attention.allow_zero_in_degree
 
 
-@pytest.mark.parametrize("transition", ["positionwise", "sepconv"])
-def test_make_recurrence_drops_hidden_features_of_the_feed_forward_layer(transition: str) -> None:
-    config = small(transition=transition, activation_dropout=0.25)
-    [drop] = [m for m in make_recurrence(config).step.transition.modules() if type(m) is nn.Dropout]
-    assert drop.p == 0.25
-
-
-def test_make_recurrence_has_geometric_attention_in_encoders_and_a_gate_in_all() -> None:
-    config = small(geometric_attention=True, copy_gate=True, activation_dropout=0.25)
-    encoder = make_recurrence(config).step
-    decoder = make_recurrence(config, causal=True, cross_attention=True).step
-    assert encoder.attention.direction is not None and decoder.attention.direction is None
-    assert decoder.cross_attention is not None and decoder.cross_attention.direction is None
-    for step in (encoder, decoder):
-        assert isinstance(step.copy_gate, CopyGate) and step.copy_gate.layers[2].p == 0.25
-
-
-def test_make_recurrence_follows_the_configuration() -> None:
-    part = make_recurrence(small(max_steps=7, halted="stale", rule="act:threshold=0.5"))
-    assert (part.max_steps, part.halted, part.rule) == (7, "stale", ACT(threshold=0.5))
-    assert part.halting is not None and part.halting.norm is None
-    part = make_recurrence(small(rule="ponder_net", evaluation_rule="sampled", halting_norm=True))
-    assert (part.rule, part.evaluation_rule) == (PonderNet(), Sampled())
-    assert isinstance(part.halting.norm, nn.LayerNorm)
-    part = make_recurrence(small(adaptive=False, evaluation_rule="convergence:tol=0.1"))
-    assert part.halting is None
-    assert (part.rule, part.evaluation_rule) == (FixedDepth(), Convergence(0.1))
-
-
 def test_make_recurrence_gives_each_layer_its_own_weights() -> None:
     part = make_recurrence(small(share_weights=False, adaptive=False), cross_attention=True)
     assert len(set(part.step)) == part.max_steps == 5
     assert all(step.cross_attention is not None for step in part.step)
-
-
-def test_make_recurrence_scales_all_attention_by_degree_or_none() -> None:
-    for scaled in (True, False):
-        names = [name for name, _ in build_model(scale_by_degree=scaled).named_parameters()]
-        found = [name for name in names if name.endswith("degree_scale")]
-        layers = (
-            "encoder.step.attention",
-            "decoder.step.attention",
-            "decoder.step.cross_attention",
-        )
-        assert found == [f"{layer}.degree_scale" for layer in layers if scaled]
 
 
 NAMES = ("sinusoidal", "sinusoidal0", "learned", "none")
@@ -124,15 +144,6 @@ def test_make_recurrence_gives_training_decoding_and_folders_the_same_signals(
     model.train()(SOURCES, TARGETS).logits.sum().backward()
     for name, weight in model.named_parameters():
         assert weight.grad is not None or not name.endswith("_signal.weight")
-
-
-def test_make_recurrence_takes_noise_eps_and_biases() -> None:
-    part = make_recurrence(small(noise=0.3, norm_eps=1e-6, attention_bias=False))
-    assert part.noise == InputNoise(0.3) and part.step.attention_norm.eps == 1e-6
-    assert all(layer.bias is None for layer in part.step.attention.children())
-    every = make_recurrence(small(noise=0.3, inject_input=True, noise_on="every_step"))
-    assert every.noise == InputNoise(0.3, "every_step") and every.inject_input
-    assert make_recurrence(small()).noise is None
 
 
 @pytest.mark.parametrize("add_bos_eos", [False, True])

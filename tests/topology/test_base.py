@@ -57,13 +57,6 @@ def test_graph_with_source_lengths_is_bipartite() -> None:
     assert as_layout(graph).src_lengths.tolist() == [3, 1]
 
 
-@given(brute.topologies)
-def test_stable_masks_are_corners_of_longer_ones(topology: Topology) -> None:
-    if topology.stable:
-        for n in range(1, 9):
-            assert torch.equal(topology.mask(n), topology.mask(n + 1)[:n, :n])
-
-
 def test_stable_is_false_by_default() -> None:
     assert (Window(3) & Causal() | Back(1)).stable
     assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
