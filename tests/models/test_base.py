@@ -16,8 +16,7 @@ from torch.utils.data import DataLoader
 from graphut import models
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
-from graphut.models.base import _KINDS, AdaptiveModel
-from graphut.models.config import ModelConfig
+from graphut.models.base import _KINDS
 from graphut.nn import (
     ACT,
     Convergence,
@@ -130,14 +129,6 @@ def test_evaluating_lets_each_module_go_back_to_training(model: UniversalTransfo
     with model.evaluating():
         assert layer.merged
     assert not layer.merged
-
-
-def test_adaptive_model_refuses_the_configuration_of_another() -> None:
-    class Model(AdaptiveModel):
-        config_class = type(small())
-
-    with pytest.raises(TypeError, match="Model takes a UniversalTransformerConfig, got a ModelC"):
-        Model(ModelConfig())
 
 
 def loss_of(model: UniversalTransformer, pairs: list[tuple[list[int], list[int]]]) -> torch.Tensor:
@@ -285,6 +276,76 @@ def test_gradients_reach_every_parameter(name: str, row: dict[str, Any]) -> None
     # The bias of the keys changes all scores equally, which a softmax ignores.
     without = [n for n, g in zip(names, found, strict=True) if not g.abs().sum() > 1e-9]
     assert without == [name for name in names if name.endswith("key.bias")]
+
+
+LISTS = r"\[1\] is empty: it needs at least one token"
+OUTSIDE = "is outside the vocabulary of 7 tokens, 0 to 6"
+LONG = "tokens, but the model takes at most 6"
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "message"),
+    [
+        ("pairs", [], "sources is empty"),
+        ("pairs", [([2], [2]), ([], [2])], f"sources{LISTS}"),
+        ("pairs", [([3, 7], [])], f"source token 7 {OUTSIDE}"),
+        ("pairs", [([2], [2, 8])], f"target token 8 {OUTSIDE}"),
+        ("pairs", [([2] * 7, [])], f"a source sentence has 7 {LONG}"),
+        ("pairs", [([2], [2] * 6)], f"a target sentence has 7 {LONG}"),
+        ("texts", [], "texts is empty"),
+        ("texts", [[2], [3, 7]], f"token 7 {OUTSIDE}"),
+        ("texts", [[2] * 6], f"a text, with its <eos>, has 7 {LONG}"),
+        ("passages", [], "passages is empty"),
+        ("passages", [[2], []], f"passages{LISTS}"),
+        ("passages", [[2, 7]], f"word 7 {OUTSIDE}"),
+        ("passages", [[2] * 7], f"a passage has 7 {LONG}"),
+        ("documents", [], "documents is empty: a batch needs at least one document"),
+        ("documents", [[[2]], []], r"documents\[1\] is empty: a batch needs at least one sentence"),
+        ("documents", [[[2]], [[3], []]], rf"documents\[1\]{LISTS}"),
+        ("documents", [[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
+        ("documents", [[[2] * 5]], "a sentence has 5 words, but the model takes at most 4"),
+        ("documents", [[[2]] * 7], f"a document has 7 {LONG}"),
+        ("documents", [[2, 3]], r"documents\[0\]\[0\] is 2: a sentence is a list of integers"),
+        ("documents", [[[2]], 5], r"documents\[1\] must be a list of sentences, got 5"),
+        ("documents", iter([[[2]]]), "documents must be a list, got <list_iterator"),
+    ],
+)
+def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message: str) -> None:
+    model = CASES[name].build(max_length=6)
+    calls = [model]
+    if name == "pairs":
+        samples = [list(side) for side in zip(*samples, strict=True)] or [[], []]
+        calls = [lambda pairs: model(*pairs), lambda pairs: model(model.sentence_graph(*pairs))]
+        if "target" not in message:
+            calls.append(lambda pairs: model.generate(pairs[0], max_length=3))
+    calls += [
+        each for each in (getattr(model, n, None) for n in ("predict", "log_likelihood")) if each
+    ]
+    for call in calls:
+        with pytest.raises((TypeError, ValueError), match=message):
+            call(samples)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        ([], "prompts is empty"),
+        ([[2, 7]], f"token 7 {OUTSIDE}"),
+        ([[2] * 4], f"a prompt and an output of max_length=3 has 7 {LONG}"),
+    ],
+)
+def test_generate_refuses_prompts_that_do_not_fit(prompts: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CASES["texts"].build(max_length=6).generate(prompts, max_length=3)
+
+
+def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTransformer) -> None:
+    with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
+        models.UniversalTransformerLM(small())  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
+        model([[5, 3]])
+    with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
+        CASES["texts"].build()(model.sentence_graph([[5]], [[5]]))
 
 
 @pytest.mark.parametrize("name", CASES)

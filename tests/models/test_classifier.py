@@ -117,35 +117,3 @@ def test_classifier_predict_follows_the_logits_and_restores_the_mode() -> None:
         assert each.label == int(likely.argmax())
         assert each.log_probabilities == pytest.approx(likely.tolist(), abs=1e-6)
     assert [each.steps for each in found] == [p.tolist() for p in output.steps.split([3, 1, 2])]
-
-
-@pytest.mark.parametrize(
-    ("documents", "message"),
-    [
-        ([], "documents is empty: a batch needs at least one document"),
-        ([[[2]], []], r"documents\[1\] is empty: a batch needs at least one sentence"),
-        ([[[2]], [[3], []]], r"documents\[1\]\[1\] is empty: it needs at least one token"),
-        ([[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
-        ([[[2]], [[3], [2, -1]]], r"documents\[1\]\[1\] contains -1"),
-        ([[[2] * 5]], "a sentence has 5 words, but the model takes at most 4"),
-        ([[[2]] * 7], "a document has 7 tokens, but the model takes at most 6"),
-    ],
-)
-def test_classifier_refuses_documents_that_do_not_fit(documents: Any, message: str) -> None:
-    model = build_classifier(max_length=6)
-    for call in (model, model.predict):
-        with pytest.raises(ValueError, match=message):
-            call(documents)
-
-
-@pytest.mark.parametrize("document", [[[2.5]], [["a"]], [2, 3]])
-def test_classifier_refuses_documents_of_something_else(document: Any) -> None:
-    with pytest.raises(TypeError, match=r"documents\[0\]\[0\]"):
-        build_classifier()([document])
-
-
-def test_classifier_refuses_what_can_be_read_once_and_documents_without_sentences() -> None:
-    with pytest.raises(TypeError, match="documents must be a list, got <generator"):
-        build_classifier()(document for document in [[[2]]])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"documents\[1\] must be a list of sentences, got 5"):
-        build_classifier()([[[2]], 5])  # type: ignore[list-item]

@@ -8,11 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphut import (
-    UniversalTransformer,
-    UniversalTransformerConfig,
-    UniversalTransformerLM,
-)
 from graphut.nn import ACT, PositionwiseTransition
 from graphut.nn.reference import dense_recurrence
 from graphut.sentences import EOS
@@ -166,53 +161,8 @@ def test_language_model_decodes_with_what_hooks_and_own_classes_do(part: str) ->
     assert found.score == pytest.approx(float(scores[2:].sum()))
 
 
-def test_language_model_refuses_input_of_another_model() -> None:
-    pairs = UniversalTransformerConfig(source_vocab=9, target_vocab=9)
-    with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
-        UniversalTransformerLM(pairs)  # type: ignore[arg-type]
-    model = UniversalTransformer(pairs)
-    with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
-        model([[5, 3]])
-    with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
-        build_language_model()(model.sentence_graph([[5]], [[5]]))
-
-
-@pytest.mark.parametrize(
-    ("texts", "ends", "message"),
-    [
-        ([], True, "texts is empty"),
-        ([[2], []], False, r"texts\[1\] is empty: it needs at least one token"),
-        ([[2], [3, 7]], True, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-        ([[2, -1]], True, r"texts\[0\] contains -1"),
-        ([[2] * 20], True, "a text, with its <eos>, has 21 tokens, but the model takes at most 20"),
-    ],
-)
-def test_language_model_refuses_texts_that_do_not_fit(
-    texts: list[list[int]], ends: bool, message: str
-) -> None:
-    model = build_language_model(max_length=20)
-    for call in (model, model.log_likelihood):
-        with pytest.raises(ValueError, match=message):
-            call(texts, ends=ends)
-
-
 def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
     model = build_language_model(topology="edges:0,0,0,1,1,1")
     for call in (lambda: model([[2, 3, 4]]), lambda: model.generate([[2, 3, 4]], max_length=3)):
         with pytest.raises(ValueError, match=r"node 2 of a sentence has no .*\)\|window:0'"):
             call()
-
-
-@pytest.mark.parametrize(
-    ("prompts", "options", "message"),
-    [
-        ([], {}, "prompts is empty"),
-        ([[2, 7]], {}, "token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-        ([[2] * 19], {}, "a prompt and an output of max_length=3 has 22 tokens, but the model"),
-    ],
-)
-def test_generate_refuses_prompts_that_do_not_fit(
-    prompts: list[list[int]], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        build_language_model(max_length=20).generate(prompts, **{"max_length": 3, **options})

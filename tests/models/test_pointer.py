@@ -110,20 +110,3 @@ def test_pointer_predict_follows_the_scores_and_restores_the_mode() -> None:
         output.scores.exp().tolist()
     )
     assert [*chain(*(each.steps for each in found))] == output.steps.tolist()
-
-
-@pytest.mark.parametrize(
-    ("passages", "message"),
-    [
-        ([], "passages is empty"),
-        ([[2], []], r"passages\[1\] is empty: it needs at least one token"),
-        ([[2, 7]], "word 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-        ([[2, -1]], r"passages\[0\] contains -1"),
-        ([[2] * 21], "a passage has 21 tokens, but the model takes at most 20"),
-    ],
-)
-def test_pointer_refuses_passages_that_do_not_fit(passages: list[list[int]], message: str) -> None:
-    model = build_pointer(max_length=20)
-    for call in (model, model.predict):
-        with pytest.raises(ValueError, match=message):
-            call(passages)

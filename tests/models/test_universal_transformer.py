@@ -124,38 +124,6 @@ def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize("framed", [False, True])
-    @pytest.mark.parametrize(
-        ("sources", "message"),
-        [
-            ([], "sources is empty"),
-            ([[2], []], r"sources\[1\] is empty"),
-            ([[2], [3, 7]], "source token 7 is outside the vocabulary of 7 tokens, 0 to 6"),
-            ([[2, -1]], r"sources\[0\] contains -1"),
-            ([[2] * 21], r"a source sentence has 2\d tokens, but the model takes at most 20"),
-        ],
-    )
-    def test_model_refuses_wrong_sources(
-        self, sources: list[list[int]], message: str, framed: bool
-    ) -> None:
-        model = build_model(max_length=20, add_bos_eos=framed)
-        with pytest.raises(ValueError, match=message):
-            model.generate(sources, max_length=3)
-        with pytest.raises(ValueError, match=message):
-            model(sources, [[2]] * len(sources))
-
-    @pytest.mark.parametrize(
-        ("target", "message"),
-        [
-            ([2, 8], "target token 8 is outside the vocabulary of 7 tokens, 0 to 6"),
-            ([2] * 20, "a target sentence has 21 tokens, but the model takes at most 20"),
-        ],
-    )
-    def test_model_refuses_wrong_targets(self, target: list[int], message: str) -> None:
-        model = build_model(max_length=20, source_vocab=9)
-        with pytest.raises(ValueError, match=message):
-            model(model.sentence_graph([[2, 8]], [target]))
-
     @pytest.mark.parametrize("sides", [([[2] * 10**5], [[2]]), ([[2]], [[2] * 10**5])])
     def test_sentence_graph_refuses_long_sentences_before_it_makes_edges(
         self, model: UniversalTransformer, sides: tuple[list[list[int]], ...]
