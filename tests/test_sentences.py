@@ -103,12 +103,6 @@ def test_sentence_graph_without_targets_has_only_sources() -> None:
     assert graph.num_edges() == 3
 
 
-def test_sentence_graph_takes_empty_targets() -> None:
-    data = sentence_graph([[5], [6]], [[], []]).nodes["target"].data
-    assert data["token"].tolist() == [0, 0]
-    assert data["label"].tolist() == [1, 1]
-
-
 def test_sentence_graph_takes_lists_tensors_and_arrays() -> None:
     lists = sentence_graph([[5, 6], [7]], [[8], []])
     others = sentence_graph(
@@ -200,12 +194,3 @@ def test_sentence_graph_gives_extra_nodes_no_token_and_no_label(encoder: str, de
     assert torch.equal(
         torch.stack(graph.edges(etype=CROSS)), torch.stack(expected.in_edges()[1::-1])
     )
-
-
-def test_sentence_graph_cross_edges_are_between_tokens() -> None:
-    graph = sentence_graph([[2, 3]], [[5] * 5], cross="window:0")
-    assert graph.edges(etype=CROSS)[0].tolist() == [0, 1, 1, 1, 1, 1]
-    with pytest.raises(ValueError, match="cross-attention connects only tokens"):
-        sentence_graph([[2]], [[5]], cross="star")
-    with pytest.raises(ValueError, match="'test_back:1' gives token 0 of a target no source token"):
-        sentence_graph([[2]], [[5]], cross="test_back:1")

@@ -344,8 +344,11 @@ def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTrans
         models.UniversalTransformerLM(small())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
         model([[5, 3]])
+    texts = CASES["texts"].build()
     with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
-        CASES["texts"].build()(model.sentence_graph([[5]], [[5]]))
+        texts(model.sentence_graph([[5]], [[5]]))
+    with pytest.raises(ValueError, match=f"texts{LISTS}"):
+        texts([[2], []], ends=False)
 
 
 @pytest.mark.parametrize("name", CASES)

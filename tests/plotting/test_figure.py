@@ -3,16 +3,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from matplotlib.axes import Axes
 
 from graphut.plotting.figure import (
-    arcs,
     check_picture_path,
     draw_cells,
-    edge_style,
     name_ticks,
     new_figure,
     save_figure,
@@ -44,30 +41,11 @@ def test_save_figure_says_what_to_do_where_it_cannot_write(tmp_path: Path) -> No
         save_figure(new_figure(1, 1), tmp_path / "nowhere" / "a.png")
 
 
-def test_arcs_run_clockwise_from_source_to_destination() -> None:
-    found = arcs(torch.tensor([0, 4]), torch.tensor([2, 1]))
-    torch.testing.assert_close(found[:, 0], torch.tensor([[0.0, 0.0], [4.0, 0.0]]))
-    torch.testing.assert_close(found[:, -1], torch.tensor([[2.0, 0.0], [1.0, 0.0]]))
-    assert found[0, 16, 1] == 1.0 and found[1, 16, 1] == -1.5  # later ones above the line
-
-
-def test_edge_style_is_thin_and_faint_for_many_lines() -> None:
-    assert edge_style(0) == {"linewidths": 1.0, "alpha": 1.0}
-    assert edge_style(100_000) == {"linewidths": 0.25, "alpha": 0.1}
-
-
 VALUES = torch.tensor([[0.1, 0.75], [torch.nan, 1.0]])
 
 
 def make_axes(width: float, height: float = 2.0) -> Axes:
     return new_figure(width, height).add_subplot()
-
-
-def test_draw_cells_shades_them_by_their_values() -> None:
-    image = draw_cells(make_axes(4), VALUES)
-    shown = np.ma.filled(image.get_array(), np.nan)
-    np.testing.assert_array_equal(shown, VALUES.numpy())
-    assert image.get_clim() == (0, 1)
 
 
 def test_draw_cells_writes_the_numbers_that_fit() -> None:
@@ -97,14 +75,6 @@ def test_name_ticks_writes_every_name_where_they_fit(side: str) -> None:
     labels = axis.get_ticklabels()
     assert {(label.get_rotation(), label.get_size()) for label in labels} == {(0.0, 9.0)}
     assert not any(label.get_parse_math() for label in labels)  # a dollar stays a dollar
-
-
-def test_name_ticks_writes_names_smaller_before_it_turns_them() -> None:
-    axes = make_axes(4)
-    name_ticks(axes.xaxis, ["to", "x", "<eos>"], 0.2)
-    labels = axes.get_xticklabels()
-    assert {label.get_rotation() for label in labels} == {0.0}
-    assert all(6 < label.get_size() < 9 for label in labels)
 
 
 def test_name_ticks_turns_long_names_and_leaves_out_those_without_room() -> None:

@@ -10,7 +10,6 @@ from torch import Tensor
 from graphut.attention import CSRLayout, IntervalLayout
 from graphut.topology import (
     Causal,
-    Complete,
     Intersection,
     Random,
     Topology,
@@ -32,10 +31,6 @@ def test_union_of_ragged_edges_may_become_intervals() -> None:
     assert isinstance((Back(2) | Back(0)).layout([6]), CSRLayout)
     assert isinstance((Back(2) | Back(0) | Back(1)).layout([6]), IntervalLayout)
     assert isinstance((Comb(2) & Window(0)).layout([6]), IntervalLayout)
-
-
-def test_operators_bind_as_in_specs() -> None:
-    assert Window(1) | Causal() & Complete() == Union(Window(1), Intersection(Causal(), Complete()))
 
 
 def test_union_sorted_in_edges_of_given_destinations() -> None:

@@ -8,19 +8,11 @@ from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
-from graphut.attention import IntervalLayout
 from graphut.attention.triton import interval
 from graphut.attention.triton.inputs import active_rows
 from graphut.attention.triton.interval import row_blocks, source_blocks
 from graphut.topology import Causal, Complete
-from tests.attention.naive import GRAPHS
 from tests.attention.triton.cases import DEVICE, by_kernels, drawn, rows_of
-
-MONOTONE = [
-    name
-    for name, layout in GRAPHS.items()
-    if isinstance(layout, IntervalLayout) and layout.is_monotone
-]
 
 
 def test_row_blocks_are_cut_by_sentence_and_block() -> None:
@@ -71,19 +63,6 @@ def test_row_blocks_of_all_rows_are_made_once() -> None:
     active = active_rows(5, None)
     assert row_blocks(layout, active, 2) is row_blocks(layout, active, 2)
     assert row_blocks(layout, active, 2) is not row_blocks(layout, active, 4)
-
-
-@pytest.mark.parametrize("graph", MONOTONE)
-def test_source_blocks_know_who_sees_them(graph: str) -> None:
-    layout = GRAPHS[graph]
-    blocks = layout.cached(source_blocks, 2)
-    row, source, _ = layout.in_edges()
-    covered = []
-    for block, (first, last) in enumerate(zip(blocks.first, blocks.last, strict=True)):
-        covered += range(int(first), int(last))
-        seen_by = row[(source >= first) & (source < last)].tolist()
-        assert set(seen_by) <= set(range(*blocks.seen_by[:, block].tolist()))
-    assert covered == list(range(layout.num_src))
 
 
 def test_source_blocks_are_seen_by_their_own_sentence_alone() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphut.attention.triton.sizes import WIDEST, edges_at_once, tile_sizes
+from graphut.attention.triton.sizes import WIDEST, tile_sizes
 
 SHARED_MEMORY = 227 * 1024  # bytes a program may have on an H200
 
@@ -14,7 +14,3 @@ def test_tile_sizes_fit_into_shared_memory(width: int, dtype: torch.dtype) -> No
     sizes = tile_sizes(width, dtype)
     rows = 2 * sizes.block_m + 2 * sizes.block_n * sizes.num_stages
     assert rows * width * dtype.itemsize <= SHARED_MEMORY
-
-
-def test_edges_at_once_shrink_as_heads_widen() -> None:
-    assert [edges_at_once(width) for width in (16, 64, 128, 1024)] == [32, 32, 16, 4]
