@@ -22,7 +22,7 @@ class AttentionResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend:
-    """An implementation of attention for every layout, bias, scale and dropout."""
+    """A record of one implementation of attention: its function, and the calls that it supports."""
 
     name: str  #: the value of the argument `backend` that selects it
     attend: Callable[[AttentionCall], AttentionResult]
@@ -53,7 +53,7 @@ class Backend:
         )
 
     def check(self, query: Tensor) -> None:
-        """Raise if the backend does not support the dtype or device, or the active transform."""
+        """Raise unless the backend supports the dtype, the device and the active transform."""
         if in_transform() and not self.transformable:
             raise RuntimeError(
                 f"the backend {self.name!r} has no forward-mode derivatives and does not run "

@@ -56,7 +56,10 @@ class AttentionCall:
         return not (self.has_bias or self.dropout or self.need_weights)
 
     def bias(self) -> Tensor | None:
-        """Return the bias of each of `edges`, `(e, H)` or `(e, 1)`."""
+        """Return the bias of each edge in `edges`, or None if no bias is added to the scores.
+
+        The shape is `(e, H)`, or `(e, 1)` for one bias for all heads.
+        """
         if not self.has_bias:
             return None
         row, _, edge = self.edges
@@ -68,7 +71,10 @@ class AttentionCall:
         return product if bias is None else bias + product
 
     def weight_factors(self) -> Tensor | None:
-        """Return the factors of the weights of `edges` after softmax, `(e, H)` or `(e, 1)`."""
+        """Return the factors of the attention weights of `edges` after the softmax, or None.
+
+        They are the product of dropout and `edge_weight`, `(e, H)` or `(e, 1)`.
+        """
         edge, heads, given = self.edges[2], self.query.shape[1], None
         if self.edge_weight is not None:
             given = self.edge_weight[edge].to(self.score_dtype)

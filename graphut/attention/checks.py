@@ -45,7 +45,7 @@ def checks_are_skipped() -> bool:
 
 
 def is_tracing() -> bool:
-    """Return whether the values of tensors cannot be read: in a traced program, or in `vmap`."""
+    """Return whether tensors have no readable values: traced, in `vmap`, or in a CUDA graph."""
     return torch.compiler.is_compiling() or in_vmap() or is_capturing()
 
 
@@ -65,7 +65,7 @@ def check_call(
     scale: float | Tensor | None,
     dropout: float,
 ) -> None:
-    """Raise unless all arguments fit the graph."""
+    """Raise unless the shapes, dtypes and devices of all arguments fit the graph and each other."""
     for name, tensor in {"query": query, "key": key, "value": value}.items():
         if tensor.dim() != 3:
             raise ValueError(
@@ -228,7 +228,7 @@ def _bound_norm(table: Tensor) -> float:
 
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
-    """Raise if an entry of an argument is not finite. A GPU is not checked, to avoid a wait."""
+    """Raise if an entry of a CPU tensor is not finite; a GPU is not checked, to avoid a wait."""
     if is_tracing():
         return
     for name, table in tables.items():

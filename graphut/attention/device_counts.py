@@ -1,4 +1,4 @@
-"""Attention over a frontier whose length only the device knows."""
+"""Attention over a frontier whose length only the GPU knows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from graphut.attention.triton.backend import TRITON
 def takes_counts(
     backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
 ) -> bool:
-    """Return whether a backend can do without the host's count of rows, for features like these.
+    """Return whether a backend supports `counted_attention`, for features like `like`.
 
-    `like` has the device and dtype of the features to come.
+    `like` has the device and dtype of the features. In `counted_attention`, only the GPU knows the
+    number of active rows, and the host does not wait for it.
 
     Raises
     ------
     ValueError
-        If a destination is without in-edges and may not be: `counted_attention` does not check.
+        If a destination has no in-edges and `allow_zero_in_degree` is false.
     """
     if not like.is_cuda or torch.compiler.is_compiling():
         return False
@@ -46,10 +47,11 @@ def counted_attention(
     frontier: Tensor,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Return `edge_attention` of the rows of destinations, unchecked, and zeros for the others.
+    """Compute `edge_attention` for a frontier that only the GPU knows the length of.
 
-    `frontier`, `(A,)`, holds destination ids, sorted and unique, and then ids past the last
-    destination. All features are finite, those of the last rows too.
+    `frontier`, `(A,)`, holds sorted and unique ids of destinations, followed by ids beyond the last
+    destination as padding. The output of a row of padding is zero. The arguments are not checked;
+    all features must be finite, also in rows of padding.
     """
     attend_counted = TRITON.attend_counted
     assert attend_counted is not None

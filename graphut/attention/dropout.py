@@ -15,7 +15,7 @@ Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 
 
 def draw_seed(device: torch.device) -> int | Tensor:
-    """Draw a seed from torch's generator; for a GPU, an int64 tensor on it.
+    """Draw a dropout seed from torch's generator: an int, or for a GPU an int64 tensor on it.
 
     A CUDA graph draws a new seed at each replay. Raises `ValueError` if `torch.func.vmap` asks for
     a different seed for each example.

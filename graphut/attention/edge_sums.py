@@ -80,7 +80,7 @@ class _EdgeDot(torch.autograd.Function):
 
 
 class _EdgeSum(torch.autograd.Function):
-    """Weighted sums, also over all heads if `shape` has a single head."""
+    """The autograd function of `edge_sum`; it also sums over the heads if `shape` has one head."""
 
     @staticmethod
     def forward(

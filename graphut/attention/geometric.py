@@ -74,7 +74,7 @@ def plain_geometric_bias(
 def _log_weights(
     layout: EdgeLayout, query: Tensor, key: Tensor, direction: Tensor, nodes: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return logarithms `(e, H)` of the weights of the in-edges of some nodes, and edge ids."""
+    """Return the log-weights `(e, H)` of the in-edges of `nodes`, and the edge ids `(e,)`."""
     degrees = layout.in_degrees[nodes]
     row, offset = ragged_arange(degrees)
     place = layout.row_starts[nodes][row] + offset
@@ -92,7 +92,7 @@ def _log_weights(
 
 
 def _nearest_first(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return source and id of every edge, by destination and then by distance."""
+    """Return the source and the id of every edge, sorted by destination and then by distance."""
     row, source, edge = layout.in_edges()
     distance = 2 * (source - row).abs() + (source < row)
     order = (row * (2 * layout.num_src) + distance).argsort(stable=True)

@@ -62,7 +62,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
 
 
 def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
-    """Store the known layout of the edges `etype` with a graph."""
+    """Store the layout of the edges of type `etype` with a graph, for `as_layout` to return."""
     _layouts_of(graph)[graph.to_canonical_etype(etype)] = layout
 
 
@@ -79,7 +79,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
 
 
 def _batch_lengths(graph: DGLGraph) -> list[tuple[Tensor, int]]:
-    """Return the tensors with the batch sizes, and the number of writes to each."""
+    """Return the tensors with the batch sizes, each with its number of in-place writes."""
     lengths = [] if graph._batch_num_nodes is None else graph._batch_num_nodes.values()
     return [(each, 0 if each.is_inference() else each._version) for each in lengths]
 

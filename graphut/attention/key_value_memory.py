@@ -26,7 +26,7 @@ _NAME = "attention over keys and values in place"
 
 
 class KeyValueMemory:
-    """A table of keys and values that the kernels of "native" read between writes."""
+    """A table of keys and values that is changed in place between attention calls of "native"."""
 
     def __init__(self, heads: int) -> None:
         self.heads = heads
@@ -36,9 +36,9 @@ class KeyValueMemory:
         self._chain = torch.empty(0)
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace keys and values of `nodes` `(A,)`, or of all nodes, by `rows` `(A, 2 H D)`.
+        """Replace the keys and values of `nodes` `(A,)`, or with None of all nodes, by `rows`.
 
-        Rows of all nodes become the table itself, so the caller must not use them again.
+        `rows` is `(A, 2 H D)`. Rows of all nodes become the table itself: do not use them again.
         """
         recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
@@ -56,7 +56,7 @@ class KeyValueMemory:
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
     ) -> Tensor:
-        """Return attention `(A, H, D)` of the query rows of a frontier over the table.
+        """Compute the attention of query rows over the table, `(A, H, D)`.
 
         Raises
         ------
@@ -77,7 +77,10 @@ class KeyValueMemory:
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """Return a memory if such calls use the backend "native"; `like` has their dtype."""
+    """Return a `KeyValueMemory` if calls on this layout use the backend "native", else None.
+
+    `like` has the device and dtype of the features.
+    """
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
     chosen = choose(backend, empty_call(layout, heads, like))
@@ -85,7 +88,10 @@ def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> Ke
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without rows, to choose a backend; `like` has the dtype of the features."""
+    """Return a call without query rows, to ask which backend would be chosen for real ones.
+
+    `like` has the device and dtype of the features.
+    """
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
@@ -155,7 +161,7 @@ class _Table:
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of written rows, and reset them for the write before."""
+        """Return the gradients of the rows of one write, and reset them for the previous write."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:

@@ -132,11 +132,11 @@ class EdgeLayout(ABC):
     @property
     @abstractmethod
     def in_degrees(self) -> Tensor:
-        """In-edges of each destination, `(num_dst,)`."""
+        """Number of in-edges of each destination, `(num_dst,)`."""
 
     @cached_property
     def row_starts(self) -> Tensor:
-        """Canonical index of each destination's first edge, `(num_dst + 1,)`."""
+        """Index of each destination's first edge in canonical order, `(num_dst + 1,)`."""
         zero = torch.zeros(1, dtype=torch.int64, device=self.device)
         return torch.cat([zero, self.in_degrees.cumsum(0)])
 
@@ -216,7 +216,7 @@ class EdgeLayout(ABC):
 
 
 def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return the cumulative sentence lengths, of destinations and of sources."""
+    """Return the cumulative sentence lengths of destinations and of sources, `(batch + 1,)`."""
     lengths = (layout.dst_lengths, layout.src_lengths)
     dst, src = (pad(each.cumsum(0), (1, 0)).to(layout.device) for each in lengths)
     return dst, src
@@ -312,7 +312,7 @@ class IntervalLayout(EdgeLayout):
 
     @cached_property
     def in_degrees(self) -> Tensor:
-        """In-edges of each destination, `(num_dst,)`."""
+        """Number of in-edges of each destination, `(num_dst,)`."""
         return self.hi - self.lo
 
     def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
@@ -354,12 +354,12 @@ class CSRLayout(EdgeLayout):
 
     @cached_property
     def in_degrees(self) -> Tensor:
-        """In-edges of each destination, `(num_dst,)`."""
+        """Number of in-edges of each destination, `(num_dst,)`."""
         return self.indptr.diff()
 
     @cached_property
     def row_starts(self) -> Tensor:
-        """Canonical index of each destination's first edge, `(num_dst + 1,)`."""
+        """Index of each destination's first edge in canonical order, `(num_dst + 1,)`."""
         return self.indptr
 
     def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:

@@ -19,18 +19,18 @@ DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 
 
 class Rows(Structure):
-    """Strided features: entry `(i, h, f)` is `data[i * row + h * head + f]`."""
+    """A C structure of strided features: entry `(i, h, f)` is `data[i * row + h * head + f]`."""
 
     _fields_ = [("data", c_void_p), ("row", c_int64), ("head", c_int64)]
 
     @classmethod
     def of(cls, table: Tensor) -> Rows:
-        """Return address and strides of `(N, H, D)` features, for the kernels."""
+        """Return the address and the strides of features `(N, H, D)`."""
         return cls(table.data_ptr(), *table.stride()[:2])
 
 
 class Table(Structure):
-    """The fields of `struct Table` in `native/call.h`."""
+    """A C structure with the size of features `(N, H, D)`, and their sum of squares as a result."""
 
     _fields_ = [
         ("rows", Rows),
@@ -40,7 +40,7 @@ class Table(Structure):
 
 
 class Call(Structure):
-    """The fields of `struct Call` in `native/call.h`."""
+    """A C structure with the arguments and the buffers of one attention call (`native/call.h`)."""
 
     _fields_ = [
         *((name, c_int64) for name in ("rows", "heads", "key_feats", "value_feats")),
@@ -59,7 +59,7 @@ class Call(Structure):
 
 
 class Library:
-    """The entry points of one build."""
+    """The functions of one compiled build of the attention kernels."""
 
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
@@ -78,15 +78,15 @@ class Library:
             getattr(self._dll, f"graphut_{name}").argtypes = arguments
 
     def lanes(self, dtype: torch.dtype) -> int:
-        """Return the number of lanes of a vector register."""
+        """Return how many numbers of a dtype fit into one vector register."""
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Write `out` and `softmax`, and return whether they are finite."""
+        """Compute attention: write `out` and `softmax`, and return whether they are finite."""
         return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
 
     def backward(self, call: Call, dtype: torch.dtype) -> None:
-        """Write the gradients."""
+        """Compute the gradients of attention, and write them to the buffers of the call."""
         self._dll.graphut_backward(call, DTYPES[dtype])
 
     def geometric(self, call: Call, direction: Tensor, bias: Tensor) -> None:
@@ -110,7 +110,7 @@ class Library:
         return results
 
     def reads(self, table: Tensor) -> bool:
-        """Return whether the kernels can read `(N, H, D)` without a copy."""
+        """Return whether the kernels can read a table `(N, H, D)` without a copy."""
         return table.device.type == "cpu" and table.dtype in DTYPES and table.stride(2) == 1
 
     def norms(self, *tables: Tensor) -> list[float]:
@@ -147,12 +147,12 @@ _LIBRARY = find_library()
 
 
 def compiled() -> Library | None:
-    """Return the library that was found when graphut was imported, or None."""
+    """Return the compiled kernels for this machine, or None if they are not built."""
     return _LIBRARY
 
 
 def is_built() -> bool:
-    """Return whether the kernels are compiled; warn once if not."""
+    """Return whether the kernels are compiled; if they are not, warn once."""
     if _LIBRARY is None:
         _warn_that_none_is_built()
     return _LIBRARY is not None

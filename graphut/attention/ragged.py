@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def starts(lengths: Tensor) -> Tensor:
-    """Return the start of each row, given the lengths of all rows."""
+    """Return the index of the first entry of each row in a ragged array, given the row lengths."""
     return lengths.cumsum(0) - lengths
 
 
 def positions(lengths: Tensor) -> Tensor:
-    """Return the position of each entry in its row, counted from 0."""
+    """Return the position of each entry of a ragged array in its row, given the row lengths."""
     return ragged_arange(lengths)[1]
 
 
@@ -57,7 +57,7 @@ def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def row_maxima(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Return the largest value of each row, `(rows,)`; `-inf` for an empty one."""
+    """Return the largest of the `values` in each row, `(rows,)`; `-inf` for an empty row."""
     return values.new_full((rows,), -torch.inf).scatter_reduce(0, row, values, "amax")
 
 

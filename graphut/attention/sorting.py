@@ -33,7 +33,7 @@ def sort_edges(
 def sort_edges_by_torch(
     src: Tensor, dst: Tensor, num_src: int, num_dst: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges by torch, on every device and in traced programs."""
+    """Sort edges as `sort_edges` does, by torch operators, for any device and for tracing."""
     order = torch.argsort(dst * num_src + src, stable=True)
     # Unlike bincount, this has a size that does not depend on values, for tracing.
     counts = dst.new_zeros(num_dst + 1).index_add(0, dst + 1, torch.ones_like(dst))

@@ -27,7 +27,10 @@ _CLASSES = 4
 
 @dataclass(frozen=True, eq=False)
 class Bucket:
-    """Tiles of similar size, padded to one shape."""
+    """Tiles of similar size, padded to one shape.
+
+    A tile is a block of query rows, with the range of sources that they attend to.
+    """
 
     shape: tuple[int, int, int]  # tiles, rows of a tile, sources of a tile
     mask: Tensor | None  # (tiles, 1, rows, sources) bool, the sources of each row; None for all
@@ -44,7 +47,7 @@ class Buckets:
     place: Tensor | None  # (A,) the place of each query row
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """Return the output `(A, H, Dv)`."""
+        """Compute the attention of all tiles, one dense call per bucket; return `(A, H, Dv)`."""
         rows = [tiles * r for tiles, r, _ in (part.shape for part in self.parts)]
         sources = [tiles * s for tiles, _, s in (part.shape for part in self.parts)]
         queries = _gather(query, self.rows).split(rows)
@@ -67,7 +70,7 @@ def _gather(table: Tensor, index: Tensor | None) -> Tensor:
 
 
 def tile_attention(call: AttentionCall) -> Tensor:
-    """Compute attention tile by tile."""
+    """Compute plain attention on an interval layout by dense tiles; return `(A, H, Dv)`."""
     layout, frontier = call.layout, call.frontier
     assert isinstance(layout, IntervalLayout)
     tables = (call.key, call.value, call.scale)
@@ -133,7 +136,7 @@ def _ranges(first: Tensor, counts: Tensor) -> Tensor:
 
 
 def _mask(start: Tensor, stop: Tensor, sources: int) -> tuple[Tensor | None, bool]:
-    """Return the mask of rows that see `[start, stop)`, or none, and whether it is causal."""
+    """Return the mask of rows that see the sources `[start, stop)`, and whether it is causal."""
     row, source = (torch.arange(n, device=start.device) for n in (start.shape[1], sources))
     from_first = bool((start == 0).all())
     if from_first and bool((stop == sources).all()):
@@ -164,7 +167,7 @@ def find_tiles(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _extent(lo: Tensor, hi: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
-    """Return the union of the rows' intervals in each group, without empty ones."""
+    """Return the first source and the end of the sources of each group of rows."""
     filled = hi > lo
     far = torch.iinfo(torch.int64).max
     low = torch.full((groups,), far).scatter_reduce(0, group[filled], lo[filled], "amin")

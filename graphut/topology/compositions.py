@@ -11,7 +11,7 @@ from graphut.topology.window import Window
 
 @register_composition
 def longformer(radius: int, global_tokens: int) -> Topology:
-    """Return a window whose first tokens are global (arXiv 2004.05150).
+    """Return a window topology whose first tokens are global: Longformer (arXiv 2004.05150).
 
     Examples
     --------
@@ -23,7 +23,7 @@ def longformer(radius: int, global_tokens: int) -> Topology:
 
 @register_composition
 def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
-    """Return a Longformer with random links (arXiv 2007.14062).
+    """Return a Longformer with random links: BigBird (arXiv 2007.14062).
 
     Examples
     --------
@@ -35,7 +35,7 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
 
 @register_composition
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
-    """Return the sentence as a path, an expander and virtual nodes (arXiv 2303.06147).
+    """Return the sentence as a path, with an expander and virtual nodes: Exphormer (2303.06147).
 
     Examples
     --------

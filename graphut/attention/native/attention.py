@@ -33,7 +33,7 @@ def native_attention(call: AttentionCall) -> AttentionResult:
 
 
 def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Return output and softmax for `backward_in_place`, without autograd."""
+    """Run the forward kernel without autograd; return output and softmax."""
     return forward(*_arguments(call))
 
 
@@ -45,7 +45,7 @@ def backward_in_place(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
-    """Return the query's gradient, and add the gradients of key and value to their buffers."""
+    """Return the gradient of the query, and add those of key and value to their buffers."""
     check_one_gradient(out_grad)
     sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
     return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)

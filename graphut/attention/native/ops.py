@@ -73,7 +73,10 @@ def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
 
 
 def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
-    """Return the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
+    """Run the forward kernel.
+
+    Returns the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`.
+    """
     tables = _readable(tables)
     out, softmax = _outputs(tables)
     call = make_call(tables, edges, scalars)
@@ -131,7 +134,10 @@ def write_gradients(
     *,
     add: bool,
 ) -> Tensor:
-    """Return the query's gradient, and write the other gradients to `sums`, or add them."""
+    """Run the backward kernel, and return the gradient of the query.
+
+    The gradients of key, value and bias are written to `sums`, or added to it if `add` is true.
+    """
     tables, out_grad = _readable(tables), _unit_stride(out_grad)
     query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
     call = make_call(tables, edges, scalars)
@@ -191,7 +197,7 @@ edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
 def check_one_gradient(out_grad: Tensor) -> None:
-    """Raise for a batch of gradients, which torch passes as one tensor without storage."""
+    """Raise `RuntimeError` for a batch of gradients, as from `is_grads_batched=True`."""
     if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
         raise RuntimeError(
             "the backend 'native' takes one gradient at a time: use backend='dense' for "
@@ -283,7 +289,7 @@ def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
 
 
 def gradient_buffer(table: Tensor) -> Tensor:
-    """Allocate the gradient of a table in float32 or wider, with rows of whole vectors."""
+    """Allocate the gradient of a table: float32 or wider, with rows padded to whole vectors."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
     return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))

@@ -1,5 +1,5 @@
-"""Edge attention in Triton, for a GPU: dense tiles over intervals, gathered rows over the rest.
+"""Edge attention in Triton, for a GPU: dense tiles for intervals, gathered rows for other graphs.
 
-`backend.py` is the way in; `function.py` is the attention with its gradient. Kernels are under
-`kernels`, and imported when the first call is made, since Triton may not be installed.
+`backend.py` is the entry point; `function.py` is attention with its gradient. The kernels are in
+`kernels`, and are imported at the first call, since Triton may not be installed.
 """

@@ -1,4 +1,4 @@
-"""Attention over compressed rows: edges by either end, long rows in pieces, kernels launched."""
+"""Attention over compressed rows: edges grouped by either end, and the launches of the kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, what rounding took from it, and each row's largest score and sum."""
+    """Write the output, its rounding error, and the softmax maximum and sum of each row."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
@@ -30,7 +30,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Ten
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradients of queries and bias, and `delta`."""
+    """Write the gradients of queries and bias, and `delta`, the output times its gradient."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
@@ -53,7 +53,7 @@ def backward_sources(
 def _launch(
     kernel: Any, rows: int, edges: CSREdges, results: dict[str, Tensor], shared: dict[str, Any]
 ) -> dict[str, Tensor]:
-    """Write the results of whole rows; return those of the pieces of long rows."""
+    """Run a kernel on short rows and on pieces of long rows; return the results of the pieces."""
     heads = shared["heads"]
     kernel[(rows * heads,)](owner=None, start=None, **results, **shared)
     pieces = edges.pieces.owner.numel()
@@ -83,7 +83,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
 
 
 def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the row of each destination, where there are pieces, which look for their rows."""
+    """Return the query row of each destination if there are pieces, whose kernels need it."""
     return inputs.active.slot if edges.pieces.rows.numel() else None
 
 
@@ -101,7 +101,7 @@ def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of the rows of more edges than one program should do."""
+    """Pieces of long rows: of those with more edges than one kernel program computes."""
 
     owner: Tensor  # (pieces,) int32, the row that each piece is of
     start: Tensor  # (pieces,) int64, its first edge
@@ -111,7 +111,7 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class CSREdges:
-    """Edges by one of their ends."""
+    """Compressed rows of edges, grouped by destination or by source."""
 
     indptr: Tensor  # (nodes + 1,) int64, the first edge of each node
     neighbours: Tensor  # (E,) int32, the other end of each edge

@@ -1,4 +1,4 @@
-"""Attention by the kernels, with its gradient."""
+"""Attention by the Triton kernels, with its gradient."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SPLIT = 512
 
 
 def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
-    """Attend by the kernels: over intervals in order by dense tiles, else by gathered rows.
+    """Compute attention by the Triton kernels, differentiably.
 
-    Once what is derived from the layout is there, nothing waits for the device. No sum depends on
-    the order in which programs run: two runs give the same bits.
+    Monotone interval layouts use dense tiles, and other layouts gather rows. Once the layout has
+    cached its index tensors, nothing waits for the device. Two runs give the same bits, because no
+    sum depends on the order in which programs run.
 
-    The call has no relative bias, and is in float32, bfloat16 or float16. Its frontier may end in
-    ids past the last destination, whose rows give zeros, as does a row without scores above
-    `-inf`. Where rows are gathered, one program does at most
-    `split` edges of a row.
+    The dtype is float32, bfloat16 or float16. The frontier may end in ids beyond the last
+    destination. Their output rows are zero, and so is a row without scores above `-inf`. If rows
+    are gathered, one program computes at most `split` edges of a row.
     """
     active = active_rows(call.layout.num_dst, call.frontier)
     seed = call.seed
@@ -46,10 +46,10 @@ def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
 
 
 class _Attention(torch.autograd.Function):
-    """Attention that keeps two numbers of each row and head, and makes weights of them again.
+    """The autograd function of attention, which computes the weights again in the backward pass.
 
-    It also keeps what rounding to 16 bits took from the output, whose product with its gradient
-    every score's gradient is measured from.
+    It saves the softmax maximum and sum of each row and head. For 16-bit outputs it also saves the
+    rounding error, because the gradients of all scores depend on the exact output.
     """
 
     @staticmethod
@@ -123,13 +123,13 @@ def _contiguous(bias: Tensor | None) -> Tensor | None:
 
 
 def _kernels(inputs: KernelInputs) -> ModuleType:
-    """Return the kernels for dense tiles if layout and memory allow, else those for rows."""
+    """Return the module of kernels: dense tiles if layout and head size allow it, else rows."""
     layout = inputs.layout
     monotone = isinstance(layout, IntervalLayout) and layout.is_monotone
     return interval if monotone and max(inputs.widths) <= WIDEST else csr
 
 
 def _by_row(active: ActiveRows, shape: torch.Size, like: Tensor) -> Tensor:
-    """Return room for a result by row, zero past the count, which kernels do not write."""
+    """Allocate a result with one row per query row; zeros if kernels may skip some of the rows."""
     new = torch.empty if active.nodes is None else torch.zeros
     return new((active.rows, *shape), dtype=like.dtype, device=like.device)

@@ -1,4 +1,4 @@
-"""One attention call as the kernels get it."""
+"""The inputs of the Triton kernels for one attention call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphut.attention.layout import EdgeLayout
 
 @dataclass(frozen=True, eq=False)
 class ActiveRows:
-    """The destinations of a call by row; made by `active_rows`."""
+    """The destinations that the query rows of a call stand for; made by `active_rows`."""
 
     # (rows,) int64, sorted, at the end past num_dst; None if row i is destination i
     nodes: Tensor | None
@@ -25,7 +25,7 @@ class ActiveRows:
 
     @cached_property
     def slot(self) -> Tensor | None:
-        """Row of each destination, int32, or -1; `None` if they are the same."""
+        """Query row of each destination, int32, -1 for none; `None` without a frontier."""
         if self.nodes is None:
             return None
         row = torch.arange(self.rows, dtype=torch.int32, device=self.nodes.device)
@@ -33,14 +33,17 @@ class ActiveRows:
         return slot.scatter_(0, self.nodes.clamp_max(self.num_dst), row)
 
     def first_row(self, cuts: Tensor) -> Tensor:
-        """Return the first frontier row with each id in `cuts` or a larger id, int32."""
+        """Return the first query row whose destination is at least each id in `cuts`, int32."""
         if self.nodes is None:
             return cuts.int()
         return torch.searchsorted(self.nodes, cuts, out_int32=True)
 
 
 def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
-    """Return the rows of a frontier, which may end in ids past the last destination; or of all."""
+    """Return the query rows of a frontier, or of all destinations if it is None.
+
+    The frontier may end in ids beyond the last destination.
+    """
     if frontier is None:
         return ActiveRows(None, num_dst, num_dst)
     return ActiveRows(frontier.contiguous(), frontier.numel(), num_dst)
@@ -48,7 +51,7 @@ def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
 
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
-    """The inputs that the forward and the backward pass of a call share."""
+    """The inputs that the forward and the backward kernels of a call share."""
 
     layout: EdgeLayout
     active: ActiveRows
@@ -68,11 +71,11 @@ class KernelInputs:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Features a head of keys and of values, up to the next power of two, at least 16."""
+        """Features of a head of keys and of values, padded to a power of two, at least 16."""
         return padded(self.query.shape[2]), padded(self.value.shape[2])
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that all attention kernels have, by name."""
+        """Return the arguments that all attention kernels share, by name."""
         block_width, block_value = self.widths
         return {
             "query": self.query,
@@ -103,17 +106,17 @@ class KernelInputs:
 
 
 def packed(rows: Tensor) -> Tensor:
-    """Return `(n, H, D)` with each row's heads and features one after another in memory."""
+    """Return rows `(n, H, D)` whose heads and features have no gaps; copy only if necessary."""
     heads, feats = rows.shape[1:]
     dense = (feats <= 1 or rows.stride(2) == 1) and (heads <= 1 or rows.stride(1) == feats)
     return rows if dense else rows.contiguous()
 
 
 def padded(width: int) -> int:
-    """Return the next power of two, at least 16: the widths that a matrix unit takes."""
+    """Return the next power of two, at least 16, as tensor cores require."""
     return max(16, 1 << (width - 1).bit_length())
 
 
 def _as_int32(bits: int) -> int:
-    """Return the signed number with these 32 bits: an argument of one type, whatever its value."""
+    """Return the signed integer with the same 32 bits, since the kernels take int32."""
     return (bits ^ 0x80000000) - 0x80000000

@@ -1,4 +1,4 @@
-"""Attention over interval layouts: their blocks of rows and sources, and the kernels launched."""
+"""Attention over interval layouts: blocks of rows and sources, and the launches of the kernels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SPAN = 1024  # rows of a sentence that one program looks at
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, what rounding took from it, and each row's largest score and sum."""
+    """Write the output, its rounding error, and the softmax maximum and sum of each row."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradients of queries and bias, and `delta`."""
+    """Write the gradients of queries and bias, and `delta`, the output times its gradient."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_query[grid](to_query=to_query, **arguments, **given)
@@ -49,7 +49,7 @@ def backward_sources(
 
 
 def _arguments(inputs: KernelInputs) -> dict[str, Any]:
-    """Return the arguments of the kernels, the blocks of rows among them."""
+    """Return the arguments of the interval kernels, including the blocks of rows."""
     by_edge = inputs.edge_bias is not None or inputs.dropout > 0
     sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
     rows = row_blocks(inputs.layout, inputs.active, sizes.block_m)
@@ -59,7 +59,7 @@ def _arguments(inputs: KernelInputs) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RowBlocks:
-    """Blocks of consecutive rows of one sentence each, and the interval of each row."""
+    """Blocks of consecutive query rows, each within one sentence, and the interval of each row."""
 
     first: Tensor  # (bound,) int32, the first row of each block
     last: Tensor  # (bound,) int32, the row after its last
@@ -70,7 +70,7 @@ class RowBlocks:
 
 
 def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
-    """Return the rows of each sentence, cut in blocks; nothing waits for the device."""
+    """Cut the query rows of each sentence into blocks, without waiting for the device."""
     if active.nodes is None:
         return layout.cached(_all_rows, block)
     if block not in active.tables:  # the backward pass looks for what the forward pass made
@@ -111,7 +111,7 @@ def _launch_cut(lengths: Tensor, longest: int, block: int, **arguments: Tensor |
 
 @dataclass(frozen=True, eq=False)
 class SourceBlocks:
-    """Blocks of consecutive sources of one sentence each, and the destinations that see them."""
+    """Blocks of consecutive sources, each within one sentence, and the rows that attend to them."""
 
     first: Tensor  # (blocks,) int32, the first source of each block
     last: Tensor  # (blocks,) int32, the source after its last
@@ -119,7 +119,7 @@ class SourceBlocks:
 
 
 def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
-    """Return the sources of a monotone layout, cut in blocks."""
+    """Cut the sources of each sentence of a monotone layout into blocks."""
     assert isinstance(layout, IntervalLayout)
     lengths, cuts = layout.src_lengths, layout.cached(cu_seqlens)[1].int()
     bound = int((-(-lengths // block)).sum())
@@ -137,7 +137,7 @@ def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
 
 
 def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:
-    """Return `lo` and `hi` without a decrease: rows without in-edges take a neighbour's."""
+    """Return `lo` and `hi` without decreases: empty rows take the bounds of a neighbour."""
     some = layout.lo < layout.hi
     high = torch.where(some, layout.hi, 0).cummax(0).values
     low = torch.where(some, layout.lo, layout.num_src).flip(0).cummin(0).values.flip(0)

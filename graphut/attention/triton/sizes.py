@@ -17,7 +17,7 @@ WIDEST = 512
 
 @dataclass(frozen=True)
 class TileSizes:
-    """The tile of an interval kernel."""
+    """The tile sizes and the launch options of an interval kernel."""
 
     block_m: int  # rows
     block_n: int  # sources
@@ -46,16 +46,16 @@ HALF = {
 
 
 def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> TileSizes:
-    """Return the tile for heads of `width` features, a power of two.
+    """Return the tile sizes for heads of `width` features, a power of two.
 
-    With numbers of single edges, a bias or dropout, a program needs more registers.
+    Tiles are smaller with `by_edge`, for calls with a bias or dropout, which need more registers.
     """
     sizes = (FLOAT32 if dtype == torch.float32 else HALF)[width]
     return replace(sizes, block_n=min(sizes.block_n, 32)) if by_edge else sizes
 
 
 def edges_at_once(width: int) -> int:
-    """Return how many gathered rows of `width` features a program of a row kernel holds."""
+    """Return how many edges a program of a row kernel loads at once, for `width` features."""
     return max(4, min(32, 2048 // width))
 
 

@@ -1,4 +1,4 @@
-"""Kernels over compressed rows: a row, or a piece of a long one, and a head a program."""
+"""Kernels over compressed rows: a program computes a row, or a piece of one, and a head."""
 
 import triton
 import triton.language as tl
@@ -31,9 +31,10 @@ def locate(
     num_nodes: tl.tensor,
     split: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """Return whether a row or piece is to be done; its node, row, first edge and the end.
+    """Find the row or the piece of a row that a program computes.
 
-    A row of more than `split` edges is not done as a whole, but piece by piece.
+    Returns whether there is one, its node, its query row, its first edge and the end of its edges.
+    A row of more than `split` edges is computed piece by piece only.
     """
     if owner is None:
         row = item.to(tl.int64)
@@ -57,7 +58,7 @@ def locate(
 
 @triton.jit
 def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
-    """Return the graph's ids of the edges at some places of the compressed rows."""
+    """Return the ids of the edges at places of the compressed rows; 0 where `mask` is false."""
     edge = place
     if ids is not None:
         edge = tl.load(ids + place, mask=mask, other=0)
@@ -97,7 +98,7 @@ def rows_forward(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Pass once over the row's in-edges, with an online softmax."""
+    """Compute attention for a row in one pass over its in-edges, with an online softmax."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
@@ -174,9 +175,9 @@ def rows_query(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Compute weights again from `softmax`, and from them gradients of queries and bias.
+    """Recompute the weights of a row from `softmax`, and write the gradients of query and bias.
 
-    With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
+    With `g` the gradient of a weight, the gradient of its score is `weight * (g - mean of g)`.
     """
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
@@ -255,7 +256,7 @@ def rows_source(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Sum over the out-edges of every source, in their order: no atomics."""
+    """Write the gradients of a key and a value: sums over out-edges in order, without atomics."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, node, begin, end = locate(item, None, None, indptr, owner, start, num_nodes, split)

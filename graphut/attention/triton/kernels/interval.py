@@ -1,4 +1,4 @@
-"""Kernels over intervals: a block of rows or of sources of one sentence, and a head, a program."""
+"""Kernels over intervals: a program computes a block of rows or sources, and a head."""
 
 import triton
 import triton.language as tl
@@ -38,9 +38,10 @@ def cut_rows(
     lanes: tl.constexpr,
     span: tl.constexpr,
 ) -> None:
-    """Cut `span` rows of a sentence a program: count the blocks of sentences before, write its own.
+    """Cut up to `span` rows of one sentence into blocks, and write the blocks.
 
-    Bounds are written by row in 32 bits, so that no other kernel has to look for them by node.
+    A program counts the blocks of all earlier sentences to find the places of its own. The interval
+    of each row is written in 32 bits, so that other kernels need no look-up by node.
     """
     sentence = tl.program_id(0)
     lane = tl.arange(0, lanes)
@@ -81,14 +82,14 @@ def cut_rows(
 def load_interval(
     low: tl.tensor, high: tl.tensor, row: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the interval of sources of each row: `FAR` to 0 where it is empty."""
+    """Return the interval of sources of each row; from `FAR` to 0 if it is empty."""
     begin = tl.load(low + row, mask=mask, other=FAR)
     return begin, tl.load(high + row, mask=mask, other=0)
 
 
 @triton.jit
 def edge_of(shift: tl.tensor, ids: tl.tensor, source: tl.tensor, seen: tl.tensor) -> tl.tensor:
-    """Return the graph's id of the edge between each row and source, along two axes."""
+    """Return the id of the edge from each source to each row, for a grid of rows and sources."""
     edge = tl.where(seen, shift + source, 0)
     if ids is not None:
         edge = tl.load(ids + edge, mask=seen, other=0)
@@ -128,10 +129,10 @@ def interval_forward(
     block_n: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """Pass once over the union of the rows' intervals, with an online softmax.
+    """Compute attention for a block of rows in one pass over the union of their intervals.
 
-    As in "Online normalizer calculation for softmax" (arXiv 1805.02867) and FlashAttention
-    (arXiv 2205.14135).
+    The softmax is computed online, as in "Online normalizer calculation for softmax" (arXiv
+    1805.02867) and FlashAttention (arXiv 2205.14135).
     """
     block = tl.program_id(0)
     head = tl.program_id(1)
@@ -211,9 +212,9 @@ def interval_query(
     block_n: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """Compute weights again from `softmax`, and from them gradients of queries and bias.
+    """Recompute the weights of rows from `softmax`, and write the gradients of query and bias.
 
-    With `g` the gradient of a weight, that of its score is `weight * (g - mean of g)`.
+    With `g` the gradient of a weight, the gradient of its score is `weight * (g - mean of g)`.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)
@@ -294,9 +295,9 @@ def interval_source(
     block_n: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """Sum over the rows of every block of sources, in their order: no atomics.
+    """Write the gradients of keys and values: sums over rows in order, without atomics.
 
-    Tiles are `(sources, rows)`, so that weights go from one product into the next as they are.
+    Tiles are `(sources, rows)`, so that weights enter the next matrix product without a transpose.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)

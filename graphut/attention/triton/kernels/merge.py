@@ -30,7 +30,7 @@ def merge_outputs(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Add up the outputs of pieces, weighted by their sums of exponentials."""
+    """Combine the outputs of the pieces of a long row, weighted by their sums of exponentials."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)
@@ -75,7 +75,7 @@ def merge_sums(
     block_width: tl.constexpr,
     block_p: tl.constexpr,
 ) -> None:
-    """Add up the gradients of the pieces of each long row."""
+    """Add up the gradients of the pieces of each long row, in the order of the pieces."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)

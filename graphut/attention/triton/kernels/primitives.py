@@ -57,7 +57,7 @@ def store_tile(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Store what `load_tile` loads, in the dtype of the table."""
+    """Store a tile at the places that `load_tile` reads, in the dtype of the table."""
     base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
@@ -67,20 +67,20 @@ def store_tile(
 
 @triton.jit
 def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
-    """Return what rounding to the dtype of the memory takes from `x`."""
+    """Return the rounding error of `x` in the dtype of the memory."""
     return x - x.to(memory.dtype.element_ty).to(tl.float32)
 
 
 @triton.jit
 def load_row(base: tl.tensor, width: tl.constexpr, block: tl.constexpr) -> tl.tensor:
-    """Load `(block,)` float32: `width` entries, then zeros."""
+    """Load `(block,)` in float32: `width` entries, followed by zeros."""
     column = tl.arange(0, block)
     return tl.load(base + column, mask=column < width, other=0.0).to(tl.float32)
 
 
 @triton.jit
 def store_row(base: tl.tensor, row: tl.tensor, width: tl.constexpr, block: tl.constexpr) -> None:
-    """Store what `load_row` loads, in the dtype of the memory."""
+    """Store the first `width` entries of a row, in the dtype of the memory."""
     column = tl.arange(0, block)
     tl.store(base + column, row.to(base.dtype.element_ty), mask=column < width)
 
@@ -94,7 +94,7 @@ def masked_scores(
     mask: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """Add the bias to scores to base 2, and set those without an edge to `-inf`."""
+    """Add the bias to scores of base 2, and set scores without an edge to `-inf`."""
     if bias is not None:
         place = edge * bias_heads
         if bias_heads > 1:
@@ -105,7 +105,7 @@ def masked_scores(
 
 @triton.jit
 def finite(top: tl.tensor) -> tl.tensor:
-    """Return a maximum that may be subtracted: 0 where nothing was above `-inf`."""
+    """Replace maxima that are `-inf` by 0, so that they can be subtracted from scores."""
     return tl.where(top == -INFINITY, 0.0, top)
 
 
@@ -113,9 +113,9 @@ def finite(top: tl.tensor) -> tl.tensor:
 def store_softmax(
     softmax: tl.tensor, place: tl.tensor, top: tl.tensor, sums: tl.tensor, mask: tl.tensor
 ) -> None:
-    """Write the largest score, and the sum of exponentials of what scores are below it.
+    """Store the largest score of each row, and the sum of exponentials relative to it.
 
-    As one number, a logarithm, they would be rounded where scores are large.
+    Their combination in one logarithm would be rounded where scores are large.
     """
     tl.store(softmax + 2 * place, top, mask=mask)
     tl.store(softmax + 2 * place + 1, sums, mask=mask)
@@ -125,7 +125,7 @@ def store_softmax(
 def load_softmax(
     softmax: tl.tensor, place: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the largest score, and one divided by the sum, or 0 where nothing is above `-inf`."""
+    """Return the largest score and the inverse of the sum; both are 0 if all scores are `-inf`."""
     top = tl.load(softmax + 2 * place, mask=mask, other=-INFINITY)
     sums = tl.load(softmax + 2 * place + 1, mask=mask, other=0.0)
     return finite(top), tl.where(sums == 0.0, 0.0, 1.0 / tl.where(sums == 0.0, 1.0, sums))
@@ -143,7 +143,7 @@ def mix(bits: tl.tensor) -> tl.tensor:
 def dropout_factor(
     edge: tl.tensor, head: tl.tensor, seed: tl.tensor, threshold: tl.tensor, keep: tl.tensor
 ) -> tl.tensor:
-    """Return the factor of weights of edges, 0 or `keep`, as `graphut.attention.dropout` does.
+    """Return the factors of edges' weights, 0 or `keep`, as in `graphut.attention.dropout`.
 
     `seed` points to an int64, and `threshold` is a 32-bit pattern.
     """
