@@ -132,7 +132,7 @@ class EdgeLayout(ABC):
     @property
     @abstractmethod
     def in_degrees(self) -> Tensor:
-        """Number of in-edges of each destination, `(num_dst,)`."""
+        """In-degree of each destination, `(num_dst,)`."""
 
     @cached_property
     def row_starts(self) -> Tensor:
@@ -312,7 +312,7 @@ class IntervalLayout(EdgeLayout):
 
     @cached_property
     def in_degrees(self) -> Tensor:
-        """Number of in-edges of each destination, `(num_dst,)`."""
+        """In-degree of each destination, `(num_dst,)`."""
         return self.hi - self.lo
 
     def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
@@ -354,7 +354,7 @@ class CSRLayout(EdgeLayout):
 
     @cached_property
     def in_degrees(self) -> Tensor:
-        """Number of in-edges of each destination, `(num_dst,)`."""
+        """In-degree of each destination, `(num_dst,)`."""
         return self.indptr.diff()
 
     @cached_property

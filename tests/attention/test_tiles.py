@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, IntervalLayout, as_layout, edge_attention, tiles
-from graphut.attention.tiles import find_tiles, make_buckets
+from graphut.attention import EdgeLayout, IntervalLayout, as_layout, edge_attention
+from graphut.attention.tiles import find_cuts, make_tiles
 from graphut.topology import Causal, Complete, Topology, Window
 from tests.attention.naive import GRAPHS, inputs
 from tests.helpers import assert_same, gradients
@@ -29,43 +29,22 @@ def agrees(layout: EdgeLayout, frontier: Tensor | None = None, value_feats: int 
     assert_same(gradients([found], tensors), gradients([expected], tensors))
 
 
-@pytest.fixture(params=[0, 128], ids=["exact", "padded"])
-def padded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of one size together, or of similar sizes."""
-    monkeypatch.setattr(tiles, "_PADDED", request.param)
+def test_find_cuts_are_sentences_or_stretches_of_long_ones() -> None:
+    assert find_cuts(Complete().layout([3, 1, 2])).tolist() == [0, 3, 4, 6]
+    tiles, index = make_tiles(Window(5).layout([1000, 20]))
+    assert len(tiles) == 9 and sum(t.rows * t.sources for t in tiles) < 0.15 * 1000**2
+    assert index is not None and len(index) == sum(tile.sources for tile in tiles)
 
 
-def test_find_tiles_are_sentences_or_stretches_of_long_ones() -> None:
-    found = find_tiles(Complete().layout([3, 1, 2]))
-    assert [x.tolist() for x in found] == [[0, 3, 4, 6], [0, 3, 4], [3, 4, 6]]
-    cuts, low, high = find_tiles(Window(5).layout([1000, 20]))
-    assert len(low) == 9 and (cuts.diff() * (high - low)).sum() < 0.15 * 1000**2
+def test_make_tiles_of_sentences_and_of_a_frontier() -> None:
+    for topology, is_causal in ((Complete(), False), (Causal(), True)):
+        parts = [(4, 4, None, is_causal), (2, 2, None, is_causal)]
+        assert make_tiles(topology.layout([4, 2])) == (parts, None)
+    (one, other), index = make_tiles(Causal().layout([7, 8]), torch.tensor([1, 2, 8]))
+    assert one.mask is not None and one.mask.tolist() == [[True, True, False], [True] * 3]
+    assert other[:3] == (1, 2, None) and index is not None and index.tolist() == [0, 1, 2, 7, 8]
 
 
-def test_make_buckets_pads_tiles_of_similar_size() -> None:
-    buckets = make_buckets(Complete().layout([7, 30, 1, 8, 28, 8]))
-    assert [part.shape for part in buckets.parts] == [(1, 1, 1), (3, 8, 8), (2, 30, 30)]
-    some = make_buckets(Causal().layout([7, 8]), torch.tensor([1, 2, 8]))
-    [part] = some.parts
-    assert (part.shape, part.is_causal) == ((2, 2, 8), False)
-    assert some.rows is not None and some.rows.tolist() == [0, 1, 2, 2]
-    assert some.place is not None and some.place.tolist() == [0, 1, 2]
-    assert part.mask is not None and part.mask.sum(-1)[:, 0].tolist() == [[2, 3], [2, 2]]
-
-
-@pytest.mark.parametrize(
-    ("layout", "causal"), [(Complete().layout([4, 4]), False), (Causal().layout([4, 4]), True)]
-)
-def test_make_buckets_of_equal_sentences_needs_neither_mask_nor_copies(
-    layout: EdgeLayout, causal: bool
-) -> None:
-    buckets = make_buckets(layout)
-    [part] = buckets.parts
-    assert (part.shape, part.mask, part.is_causal) == ((2, 4, 4), None, causal)
-    assert (buckets.rows, buckets.sources, buckets.place) == (None, None, None)
-
-
-@pytest.mark.usefixtures("padded")
 @given(topologies, batches, st.data())
 def test_tile_attention_of_any_topology_and_frontier(
     topology: Topology, lengths: list[int], data: st.DataObject
