@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any
 from graphut._version import __version__
 
 if TYPE_CHECKING:
-    import graphut.attention as attention
-    import graphut.models as models
-    import graphut.nn as nn
-    import graphut.plotting as plotting
-    import graphut.topology as topology
+    from graphut import attention, models, nn, plotting, topology
     from graphut.attention import EdgeLayout, as_layout, edge_attention
     from graphut.models import (
         UniversalGraphTransformer,
@@ -52,12 +48,8 @@ __all__ = [
 ]
 
 _MODULES = ("attention", "models", "nn", "plotting", "topology")
-_NOT_IN_MODELS = {
-    "EdgeLayout": "attention",
-    "as_layout": "attention",
-    "edge_attention": "attention",
-    "sentence_graph": "sentences",
-}
+_NOT_IN_MODELS = dict.fromkeys(("EdgeLayout", "as_layout", "edge_attention"), "attention")
+_NOT_IN_MODELS["sentence_graph"] = "sentences"
 
 
 def __getattr__(name: str) -> Any:

@@ -105,18 +105,16 @@ def _edges(graph: DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor
     if any("coo" in names for names in graph.formats().values()):
         src, dst = graph.edges(etype=etype, order="eid")
         return src, dst
-    src, dst, edge = graph.edges(
-        "all", etype=etype, order="srcdst"
-    )  # CSR and CSC have no other order
+    # CSR and CSC have no other order.
+    src, dst, edge = graph.edges("all", etype=etype, order="srcdst")
     src_by_id, dst_by_id = torch.empty_like(src), torch.empty_like(dst)
     return src_by_id.index_copy_(0, edge.long(), src), dst_by_id.index_copy_(0, edge.long(), dst)
 
 
 def _batch_num_nodes(graph: DGLGraph, ntype: str) -> Tensor:
     nodes = graph.num_nodes(ntype)
-    if (
-        graph._batch_num_nodes is None
-    ):  # batch_num_nodes() would set only one of the two batch sizes
+    # Without batch sizes, batch_num_nodes() would set only one of the two.
+    if graph._batch_num_nodes is None:
         return torch.tensor([nodes], device=graph.device)
     counts: Tensor = graph.batch_num_nodes(ntype).long().clone()  # the caller may write to it later
     if int(counts.sum()) != nodes:

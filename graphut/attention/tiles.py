@@ -31,13 +31,14 @@ class Tiles(NamedTuple):
     """The tiles of all query rows, in order."""
 
     parts: list[Tile]
-    index: Tensor | None  # the sources of all tiles in turn; None if they are all sources
+    source: Tensor | None  # the sources of all tiles in turn; None if they are all sources
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         """Compute attention by one dense call per tile; return `(A, H, Dv)`."""
-        if self.index is not None:  # the gradient of an embedding is faster than that of an index
+        if self.source is not None:  # the gradient of an embedding is faster than that of an index
             key, value = (
-                embedding(self.index, x.flatten(1)).unflatten(-1, x.shape[1:]) for x in (key, value)
+                embedding(self.source, x.flatten(1)).unflatten(-1, x.shape[1:])
+                for x in (key, value)
             )
         rows, sources = [tile.rows for tile in self.parts], [tile.sources for tile in self.parts]
         outs = []
@@ -81,7 +82,7 @@ def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
         mask = (source >= start) & (source < stop)
         is_causal = len(mask) == len(source) and torch.equal(mask, torch.ones_like(mask).tril())
         needed = not (is_causal or bool(mask.all()))
-        parts.append(Tile(*mask.shape, mask if needed else None, is_causal))
+        parts.append(Tile(len(mask), len(source), mask if needed else None, is_causal))
         ranges.append(source)
     index = torch.cat(ranges)
     in_order = torch.equal(index, torch.arange(layout.num_src, device=lo.device))

@@ -100,7 +100,7 @@ def unwrap_functorch(indices: Tensor) -> Tensor:
 
 
 if TYPE_CHECKING:
-    from functools import cached_property
+    from functools import cached_property as cached_property
 else:
 
     class cached_property:  # noqa: N801
