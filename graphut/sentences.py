@@ -131,7 +131,7 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
 
 
 def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[str, Tensor]:
-    """Return the positions of nodes, and columns of tokens extended to all nodes."""
+    """Return the position of each node, and columns of tokens with -1 inserted for extra nodes."""
     position = node_positions(topology, lengths)
     nodes = token_nodes(topology, lengths)
     data = {"position": position}
@@ -158,7 +158,7 @@ def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
 
 
 def flatten_targets(targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
-    """Return `flatten(targets, "targets")`; raise `ValueError` unless there is one per source."""
+    """Flatten the targets; raise `ValueError` unless there is one for each source."""
     token, lengths = flatten(targets, "targets")
     if len(lengths) != sources:
         raise ValueError(f"{sources} sources but {len(lengths)} targets")

@@ -103,7 +103,7 @@ def check_call(
 def check_edge_feat(
     layout: EdgeLayout, query: Tensor, value: Tensor, edge_feat: Tensor, edge_map: Tensor | None
 ) -> None:
-    """Raise unless edge features, or their image under `edge_map`, fit keys and values."""
+    """Raise unless edge features, or their image under `edge_map`, can be added to keys."""
     _check_tensors(query, edge_feat=edge_feat, edge_map=edge_map)
     heads, feats = query.shape[1:]
     if value.shape[2] != feats:

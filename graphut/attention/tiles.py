@@ -68,7 +68,10 @@ def tile_attention(call: AttentionCall) -> Tensor:
 
 
 def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
-    """Cut the query rows of a frontier into tiles; every row must have an in-edge."""
+    """Cut the query rows of a frontier, or of all destinations, into tiles.
+
+    Every query row must have an in-edge.
+    """
     assert isinstance(layout, IntervalLayout)
     cuts, lo, hi = layout.cached(find_cuts).to(layout.device), layout.lo, layout.hi
     if frontier is not None:

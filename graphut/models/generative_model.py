@@ -146,7 +146,7 @@ class GenerativeModel(AdaptiveModel):
         sentences: Tensor,
         source: EncodedSource | None = None,
     ) -> TokenDecoder:
-        """Return the cached decoder if it is exact; otherwise warn once and return the other."""
+        """Return a `CachedDecoder` if it is exact; else warn once and return a `PrefixDecoder`."""
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # The cache has only tokens, and extra nodes may change with every token.
         cacheable = topology.stable and not topology.has_extra_nodes

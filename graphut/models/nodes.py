@@ -38,7 +38,7 @@ class SentenceNodes:
     def from_tokens(
         cls, token: Tensor, lengths: Tensor, topology: Topology, *, causal: bool = False
     ) -> SentenceNodes:
-        """Return the nodes of flattened sentences; with `causal`, check the topology."""
+        """Return the nodes of flattened sentences; with `causal`, refuse other topologies."""
         layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
         return cls(topology, lengths, token, node_positions(topology, lengths), layout)
 

@@ -92,7 +92,7 @@ class PointerPrediction:
 
 @dataclass(frozen=True)
 class Generation:
-    """One generated sequence; with `get_attention=True` also records with attention weights."""
+    """One generated sequence; with `get_attention=True`, also records with attention weights."""
 
     tokens: list[int]  #: the generated tokens, without `bos` and `eos`
     score: float  #: log-probability of the sequence, in nats, including a generated `eos`

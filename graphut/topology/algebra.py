@@ -120,7 +120,7 @@ class Intersection(_Pair, named=False):
         return past or super().stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the intersection of both intervals."""
+        """Return the intersection of the intervals of both sides."""
         if self.has_extra_nodes:  # the two sides index extra nodes differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
@@ -180,5 +180,5 @@ def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
 
 
 def merge(one: Tensor, other: Tensor) -> Tensor:
-    """Return the sorted union of two lists."""
+    """Return the sorted union of two integer tensors, without duplicates."""
     return torch.cat([one, other]).unique()

@@ -35,7 +35,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     spans: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the context on both sides of each token, and the tokens of each span."""
+        """Return the edges from the context of each token, and from the tokens of each span."""
         token = (dst < n_dst).nonzero()[:, 0]
         span = (dst >= n_dst).nonzero()[:, 0]
         lo, hi = self.extra_spans(dst[span] - n_dst[span], n_dst[span])
@@ -48,11 +48,11 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
         return torch.cat(rows), torch.cat(sources)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return `n - 1`, the number of spans."""
+        """Return the number of spans, `n - 1`."""
         return n - 1
 
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the tokens of each span."""
+        """Return the interval of the tokens of each span."""
         level = torch.ones_like(extra)
         for higher in range(2, _levels(n)):
             level += extra >= _first_span(n, torch.tensor(higher))

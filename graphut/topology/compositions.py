@@ -35,7 +35,7 @@ def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topol
 
 @register_composition
 def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
-    """Return the sentence as a path, with an expander and virtual nodes: Exphormer (2303.06147).
+    """Return a path, an expander and virtual nodes: Exphormer (arXiv 2303.06147).
 
     Examples
     --------

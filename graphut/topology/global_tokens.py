@@ -44,7 +44,7 @@ class Global(Topology):
         object.__setattr__(self, "tokens", tuple(sorted(set(tokens))))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all tokens for a global token, and the global tokens for any other token."""
+        """Return edges from all tokens to global tokens, and from global tokens to all others."""
         tokens = torch.tensor(self.tokens)
         sees_all = torch.isin(dst, tokens)
         row, position = ragged_arange(torch.where(sees_all, n_src, len(tokens)))
@@ -68,7 +68,7 @@ class Last(Topology):
     name = "last"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all tokens for the last token, and none for any other token."""
+        """Return the interval of all tokens for the last token, and an empty one for others."""
         return torch.zeros_like(dst), torch.where(dst == n_dst - 1, n_src, 0)
 
 
@@ -91,12 +91,12 @@ class Virtual(Topology, minimum={"nodes": 1}):
     nodes: int
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the extra nodes for a token, and the tokens for an extra node."""
+        """Return the interval of extra nodes for a token, and of tokens for an extra node."""
         token = dst < n_dst
         return torch.where(token, n_src, 0), torch.where(token, n_src + self.nodes, n_src)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return `nodes` for every sentence."""
+        """Return the number of virtual nodes, which is the same for every sentence."""
         return torch.full_like(n, self.nodes)
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
@@ -126,7 +126,7 @@ class Star(Topology):
     name = "star"
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the ring neighbours and the relay for a token, and all nodes for the relay."""
+        """Return edges from the ring and the relay to a token, and from all nodes to the relay."""
         relay = dst == n_dst
         row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]
@@ -134,5 +134,5 @@ class Star(Topology):
         return row, torch.where(relay[row], position, ring)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return 1, the relay, for every sentence."""
+        """Return 1 for every sentence: the relay."""
         return torch.ones_like(n)

@@ -41,7 +41,7 @@ def parse(spec: str | Topology) -> Topology:
 
 
 def spec_signatures() -> list[str]:
-    """Return the integers and the seed of each name in spec strings, as in `random:links@seed`.
+    """Return the form of each named spec, with the names of its integers and its seed.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Random(Topology, minimum={"links": 1}):
     seed: int = 0
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the random sources before each destination, and those after it."""
+        """Return the edges from the random sources before and after each destination."""
         before, after = self._halves
         back = random_choice(dst, before, self.seed, dst, 0)
         ahead = random_choice((n_src - dst - 1).clamp(min=0), after, self.seed, dst, 1)
@@ -76,7 +76,7 @@ class Expander(Topology, minimum={"degree": 2}):
             raise ValueError(f"expander: degree must be even, got {self.degree}")
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the two neighbours of each destination on every cycle."""
+        """Return the edges from both neighbours of each destination on every cycle."""
         size = torch.maximum(n_dst, n_src)
         source = torch.empty(len(dst), self.degree, dtype=torch.int64)
         for n in size.unique().tolist():

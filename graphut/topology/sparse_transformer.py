@@ -70,7 +70,7 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
             )
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the summaries of earlier blocks, and then the tokens of the same block."""
+        """Return edges from the summaries of earlier blocks, then from tokens of the same block."""
         blocks = dst // self.block
         summaries, first = blocks * self.summary, blocks * self.block
         row, position = ragged_arange(summaries + dst + 1 - first)

@@ -30,7 +30,7 @@ class Tree(Topology, minimum={"arity": 1}):
     arity: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the parent, the token itself and its children."""
+        """Return the edges from the parent, the token itself and its children."""
         arity = min(self.arity, int(torch.maximum(n_dst, n_src).max()))
         parent = torch.div(dst - 1, arity, rounding_mode="floor")
         first = dst * arity + 1
@@ -58,7 +58,7 @@ class Ancestors(Topology, minimum={"arity": 1}):
     arity: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the token itself and its ancestors up to the root."""
+        """Return the edges from the token itself and from its ancestors up to the root."""
         row = torch.arange(len(dst))
         rows, sources = [], []
         while row.numel():

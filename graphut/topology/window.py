@@ -29,7 +29,7 @@ class Complete(Topology):
     stable = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return all sources of the sentence."""
+        """Return the interval of all sources of the sentence."""
         return torch.zeros_like(dst), n_src
 
 
@@ -51,7 +51,7 @@ class Causal(Topology):
     stable = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the sources up to the destination."""
+        """Return the interval of the sources up to the destination."""
         return torch.zeros_like(dst), dst + 1
 
 
@@ -77,7 +77,7 @@ class Window(Topology, minimum={"radius": 0}):
     radius: int
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the sources within the radius."""
+        """Return the interval of the sources within the radius."""
         return dst - self.radius, dst + self.radius + 1
 
 
@@ -101,7 +101,7 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
     dilation: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the sources within `radius` steps of `dilation`."""
+        """Return the edges from the sources within `radius` steps of `dilation`."""
         longest = int(torch.maximum(n_dst, n_src).max())
         radius = min(self.radius, longest // self.dilation)
         steps = torch.arange(-radius, radius + 1) * min(self.dilation, longest)

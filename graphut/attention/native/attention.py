@@ -45,7 +45,7 @@ def backward_in_place(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
-    """Return the gradient of the query, and add those of key and value to their buffers."""
+    """Return the gradient of the query; add the gradients of key and value to their buffers."""
     check_one_gradient(out_grad)
     sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
     return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)
@@ -61,7 +61,7 @@ def _arguments(call: AttentionCall) -> tuple[Tables, Edges, ScalarArgs]:
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:
-    """Return the index tensors of a layout for the kernels."""
+    """Return the index tensors of a layout, as the compiled kernels need them."""
     none, starts = layout.row_starts.new_empty(0), layout.row_starts
     ids = none if layout.edge_ids is None else layout.edge_ids
     if isinstance(layout, IntervalLayout) and layout.is_monotone:

@@ -17,7 +17,7 @@ KERNELS = {"fastest": 0, "interval": 1, "rows": 2}
 
 
 class Edges(NamedTuple):
-    """The index tensors of a layout; tensors that it does not need have no entries."""
+    """The index tensors of a layout; a tensor that its kind of layout does not need is empty."""
 
     start: Tensor  # (num_dst,) first entry of each destination's sources
     stop: Tensor  # (num_dst,) the entry after the last
@@ -231,7 +231,7 @@ class EdgeAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of all arguments."""
+        """Return the gradients of the tensors, and None for all other arguments."""
         check_one_gradient(out_grad)
         *saved, out, softmax = ctx.saved_tensors
         tables = Tables(*saved)
@@ -273,7 +273,7 @@ def _readable(tables: Tables) -> Tables:
 
 
 def _unit_stride(table: Tensor) -> Tensor:
-    """Return a table with adjacent features, without lazy negation."""
+    """Return a table whose features are adjacent in memory, and not lazily negated."""
     return table.resolve_neg() if table.stride(2) == 1 else table.contiguous()
 
 
@@ -282,7 +282,7 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
-    """Allocate the output, and `softmax` of `call.h`."""
+    """Allocate the output and the softmax statistics, `(A, H, Dv)` and `(A, H, 2)`."""
     rows, heads = tables.query.shape[:2]
     softmax = tables.query.new_empty(rows, heads, 2, dtype=_wide(tables.query.dtype))
     return tables.value.new_empty(rows, heads, tables.value.shape[2]), softmax

@@ -83,7 +83,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
 
 
 def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the query row of each destination if there are pieces, whose kernels need it."""
+    """Return the query row of each destination, or None without pieces, which alone need it."""
     return inputs.active.slot if edges.pieces.rows.numel() else None
 
 
@@ -126,13 +126,13 @@ class CSREdges:
 
 
 def by_destination(layout: EdgeLayout, split: int) -> CSREdges:
-    """Return the in-edges of each destination, cut at `split` edges."""
+    """Group the edges by destination, and cut rows of more than `split` edges into pieces."""
     indptr, sources = layout.row_starts, layout.sources().int()
     return CSREdges(indptr, sources, layout.edge_ids, split, cut_long(indptr, split))
 
 
 def by_source(layout: EdgeLayout, split: int) -> CSREdges:
-    """Return the out-edges of each source, cut at `split` edges."""
+    """Group the edges by source, and cut rows of more than `split` edges into pieces."""
     ends = layout.destinations(), layout.sources()
     indptr, destinations, order = sort_edges(*ends, layout.num_dst, layout.num_src)
     ids = order if layout.edge_ids is None else layout.edge_ids[order]
