@@ -101,7 +101,7 @@ class Library:
         self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Sort contiguous edges as `graphut.attention.sorting.sort_edges` does."""
+        """Sort edges in contiguous tensors, as `graphut.attention.sorting.sort_edges` does."""
         results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
         pointers = (tensor.data_ptr() for tensor in results)
         self._dll.graphut_sort_edges(

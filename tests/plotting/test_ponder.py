@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from graphut.plotting import draw_ponder
 from tests.plotting.pictures import assert_nothing_is_cut_off
@@ -49,13 +48,6 @@ def test_draw_ponder_writes_facts_below_each_other() -> None:
     np.testing.assert_array_equal(cells_of(figure), HALTING.T.numpy())
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == FACTS
     assert bold(figure) == {(1, 0): "1", (3, 1): "3", (2, 2): "2"}
-
-
-def test_draw_ponder_draws_on_given_axes() -> None:
-    figure = Figure(layout="constrained")
-    first, second = figure.subplots(1, 2)
-    assert draw_ponder(["a", "b", "c"], STEPS, HALTING, axes=second) is figure
-    assert not first.images and second.images
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,6 @@ import pytest
 from graphut.topology import Global, Star, Virtual, parse, statistics
 
 
-def test_global_ignores_order_and_repetition() -> None:
-    assert Global(5, 0, 5) == Global(0, 5)
-    assert Global(5, 0).spec() == "global:0,5"
-
-
 @pytest.mark.parametrize("tokens", [(), (-1,), (0, -3)])
 def test_global_refuses_negative_positions_and_none(tokens: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="needs at least one position, all of them at least 0"):

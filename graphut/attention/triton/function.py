@@ -28,12 +28,12 @@ def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
     """Compute attention by the Triton kernels, differentiably.
 
     Monotone interval layouts use dense tiles, and other layouts gather rows. Once the layout has
-    cached its index tensors, nothing waits for the device. Two runs give the same bits, because no
-    sum depends on the order in which programs run.
+    cached its index tensors, nothing waits for the device. Two runs give the same bits, because
+    the order of sums is fixed.
 
     The dtype is float32, bfloat16 or float16. The frontier may end in ids beyond the last
-    destination. Their output rows are zero, and so is a row without scores above `-inf`. If rows
-    are gathered, one program computes at most `split` edges of a row.
+    destination. The output is zero for these ids, and for rows without scores above `-inf`. If
+    rows are gathered, one program computes at most `split` edges of a row.
     """
     active = active_rows(call.layout.num_dst, call.frontier)
     seed = call.seed

@@ -15,7 +15,7 @@ from graphut.attention.layout import EdgeLayout
 
 @dataclass(frozen=True, eq=False)
 class ActiveRows:
-    """The destinations that the query rows of a call stand for; made by `active_rows`."""
+    """The destination of each query row of a call; made by `active_rows`."""
 
     # (rows,) int64, sorted, at the end past num_dst; None if row i is destination i
     nodes: Tensor | None

@@ -121,7 +121,7 @@ class _Beam(Hypothesis):
     row: int = 0
 
     def rank(self, penalty: float, length: int | None = None) -> float:
-        """Return the value by which hypotheses are ranked, the logarithm of `divisor / -score`."""
+        """Return the logarithm of `divisor / -score`, which is larger for better hypotheses."""
         divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
         return divisor - math.log(-self.score) if self.score < 0 else math.inf
 

@@ -9,10 +9,9 @@ from torch import Tensor
 pytest.importorskip("triton", reason="needs triton")
 
 from graphut.attention.triton import interval
-from graphut.attention.triton.inputs import active_rows
-from graphut.attention.triton.interval import row_blocks, source_blocks
+from graphut.attention.triton.interval import source_blocks
 from graphut.topology import Causal, Complete
-from tests.attention.triton.cases import DEVICE, by_kernels, drawn, rows_of
+from tests.attention.triton.cases import by_kernels, drawn, rows_of
 
 
 def test_row_blocks_are_cut_by_sentence_and_block() -> None:
@@ -56,13 +55,6 @@ def test_kernels_have_one_variant_whatever_the_lengths(monkeypatch: pytest.Monke
         assert len(others) == 3 and all(other == first for other in others)
     # For each batch the blocks of rows, for both passes, and those of sources.
     assert len(kernels["cut_rows"].numbers) == 4 + 4
-
-
-def test_row_blocks_of_all_rows_are_made_once() -> None:
-    layout = Complete().layout([5]).to(DEVICE)
-    active = active_rows(5, None)
-    assert row_blocks(layout, active, 2) is row_blocks(layout, active, 2)
-    assert row_blocks(layout, active, 2) is not row_blocks(layout, active, 4)
 
 
 def test_source_blocks_are_seen_by_their_own_sentence_alone() -> None:

@@ -40,8 +40,8 @@ def cut_rows(
 ) -> None:
     """Cut up to `span` rows of one sentence into blocks, and write the blocks.
 
-    A program counts the blocks of all earlier sentences to find the places of its own. The interval
-    of each row is written in 32 bits, so that other kernels need no look-up by node.
+    A program counts the blocks of all earlier sentences, after which it writes its blocks. The
+    interval of each row is written in 32 bits, so that other kernels need no look-up by node.
     """
     sentence = tl.program_id(0)
     lane = tl.arange(0, lanes)
