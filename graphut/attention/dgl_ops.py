@@ -47,6 +47,11 @@ class _Once(torch.autograd.Function):
         return refuse_second_derivatives("the backend 'dgl'", grads, ctx.saved_tensors)
 
 
+def _has_few_rows(call: AttentionCall) -> bool:
+    """Return whether DGL's copies of all keys and values take longer than attention."""
+    return call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
+
+
 DGL = Backend(
     name="dgl",
     attend=dgl_attention,
@@ -54,5 +59,5 @@ DGL = Backend(
     checks_device=True,
     traceable=False,
     is_installed=lambda: is_installed,
-    auto_rank=lambda call: 2,
+    auto_rank=lambda call: 4 if _has_few_rows(call) else 2,
 )
