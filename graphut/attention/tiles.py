@@ -88,8 +88,9 @@ def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
         parts.append(Tile(len(mask), len(source), mask if needed else None, is_causal))
         ranges.append(source)
     index = torch.cat(ranges)
-    in_order = torch.equal(index, torch.arange(layout.num_src, device=lo.device))
-    return Tiles(parts, None if in_order else index)
+    if len(index) == layout.num_src and torch.equal(index, torch.arange(len(index)).to(index)):
+        return Tiles(parts, None)
+    return Tiles(parts, index)
 
 
 def find_cuts(layout: EdgeLayout) -> Tensor:
