@@ -395,11 +395,9 @@ def layout_from_edges(
 
     Raises
     ------
-    TypeError
-        If `src` or `dst` is not a 1-D int64 tensor.
-    ValueError
-        If the tensors have different lengths, if an edge refers to a node that does not exist, or
-        if the lengths do not add up to the number of nodes.
+    TypeError, ValueError
+        If `src` and `dst` are not 1-D int64 tensors of one length, if an edge refers to a node that
+        does not exist, or if the lengths do not add up to the number of nodes.
 
     Examples
     --------

@@ -84,9 +84,3 @@ def test_outputs_have_attention_that_sums_to_one_while_a_node_is_active(
             total = torch.cat([record.dense(s).sum(-1) for s in sentences], -1)  # steps, heads, N
             sees = active & (record.layout.in_degrees > 0)  # no extra node sees a source
             assert_same([total], [sees[:, None].expand_as(total).double()])
-
-
-def test_outputs_of_graphs_have_steps_and_attention() -> None:
-    found = run_graph(get_attention=True, get_steps=True)
-    assert len(found.steps) == len(found.ponder.attention.weights)
-    assert run_graph(get_attention=True).steps is None
