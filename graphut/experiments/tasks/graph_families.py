@@ -1,4 +1,4 @@
-"""Families of random graphs: trees, grids, roads and the graphs of the SALSA-CLRS benchmark."""
+"""Families of random graphs: trees, grids, roads, and those of published benchmarks."""
 
 from __future__ import annotations
 
@@ -86,6 +86,16 @@ def _road(nodes: int, random: np.random.Generator) -> Edges:
     return np.concatenate([tree, extra])
 
 
+def _gwac(nodes: int, random: np.random.Generator) -> Edges:
+    """Draw a uniform tree and `nodes // 5` further edges, as the code of GwAC (lukasjf/gwac)."""
+    edges = set(map(tuple, np.sort(TREES["uniform"](nodes, random)).tolist()))
+    while len(edges) < nodes - 1 + nodes // 5:
+        one, other = sorted(random.integers(0, nodes, 2).tolist())
+        if one < other:
+            edges.add((one, other))
+    return np.array(sorted(edges), np.int64)
+
+
 def cut_apart(edges: Edges, nodes: int, random: np.random.Generator) -> Edges:
     """Remove all edges between a breadth-first ball and the other nodes.
 
@@ -129,5 +139,6 @@ FAMILIES = TREES | {
     "grid": _grid,
     "cycle": _cycle,
     "road": _road,
+    "gwac": _gwac,
 }
 """All families, by name."""

@@ -18,11 +18,13 @@ from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut
 from graphut.experiments.tasks.presets import (
     COUNTING_GRAPHS,
     GRAPHS,
+    GWAC,
     NARROW_COUNTING_LAYERS,
     NARROW_GRAPH_LAYERS,
     WAKING,
     WAKING_BFS,
     WAKING_DISTANCE,
+    WAKING_GWAC,
     WAKING_PATH,
     WAKING_REACH,
     Preset,
@@ -147,14 +149,20 @@ class GraphProblem(DrawnTask, GraphTask):
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
 
     families: str = option("near", f"families to draw from, with commas: {', '.join(FAMILIES)}")
-    sizes: str = option("4-24", "nodes of a graph: the fewest, a hyphen, and the most")
+    sizes: str = option(
+        "4-24", "nodes of a graph: the fewest, a hyphen, and the most; or several, with commas"
+    )
     epoch_size: int = option(6400, "graphs in an epoch", least=1)
+    pool: int = option(
+        0, "number of training graphs, from which an epoch draws; 0: new graphs in each", least=0
+    )
     held_out: int = option(500, "graphs in the validation set, and in the test set", least=1)
     test_sizes: str = option(
         "100,1000", "nodes of the graphs in further test sets, one set for each of these numbers"
     )
     test_families: str = option("", "families of further test sets, one set each (as families)")
     test_nodes: int = option(3000, "nodes in a further test set, at least", least=1)
+    test_graphs: int = option(1, "graphs in a further test set, at least", least=1)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -166,10 +174,11 @@ class GraphProblem(DrawnTask, GraphTask):
                     raise ValueError(f"{name} of {self.name} are among {known}; got {family!r}")
         if not self._listed("families"):
             raise ValueError("families must name a family")
-        small, large = self._numbers("sizes", "-"), self._numbers("test_sizes", ",")
-        if len(small) != 2 or not 2 <= small[0] <= small[1]:
+        small, large = self._sizes, self._numbers("test_sizes", ",")
+        if not small or min(small) < 2:
             raise ValueError(
-                f"sizes must be two numbers as in '4-24', the first at least 2; got {self.sizes!r}"
+                "sizes must be two numbers as in '4-24', or several as in '4,7', the first at "
+                f"least 2; got {self.sizes!r}"
             )
         if any(size < 2 for size in large):
             raise ValueError(f"test_sizes are at least 2; got {self.test_sizes!r}")
@@ -190,15 +199,22 @@ class GraphProblem(DrawnTask, GraphTask):
             for size in large
         }
 
+    def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
+        """Draw the training examples of an epoch: new graphs, or graphs of the pool."""
+        if not self.pool:
+            return super().train(seed, epoch)
+        graphs = self.draw(self.pool, "train", seed)
+        chosen = np.random.default_rng([seed, epoch]).integers(0, self.pool, self.epoch_size)
+        return [graphs[index] for index in chosen]
+
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         """Draw graphs of the families and sizes that the options name."""
         random = np.random.default_rng([PARTS.index(part), *stream])
-        least, most = self._numbers("sizes", "-")
         families = random.choice(self._listed("families"), count).tolist()
-        return self._draw(families, random.integers(least, most + 1, count), random)
+        return self._draw(families, random.choice(self._sizes, count), random)
 
     def _draw_large(self, family: str, size: int) -> list[LabelledGraph]:
-        count = -(-self.test_nodes // size)
+        count = max(self.test_graphs, -(-self.test_nodes // size))
         random = np.random.default_rng([PARTS.index("test"), crc32(family.encode()), size])
         return self._draw([family] * count, np.full(count, size), random)
 
@@ -232,6 +248,13 @@ class GraphProblem(DrawnTask, GraphTask):
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
 
+    @property
+    def _sizes(self) -> list[int]:
+        if "," in self.sizes:
+            return self._numbers("sizes", ",")
+        ends = self._numbers("sizes", "-")
+        return [*range(ends[0], ends[1] + 1)] if len(ends) == 2 else []
+
     def _numbers(self, name: str, separator: str) -> list[int]:
         text = getattr(self, name)
         try:
@@ -252,7 +275,7 @@ class GraphDistance(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-distance"
-    presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE}
+    presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE, GWAC: WAKING_GWAC}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph, and return kinds, labels and depths."""

@@ -7,7 +7,7 @@ from typing import Any
 Preset = dict[str, Any]
 
 SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
-UNTIED, WAKING = "untied", "waking"
+UNTIED, WAKING, GWAC = "untied", "waking", "gwac"
 
 BASELINES = (FIXED, TRANSFORMER)
 """The baselines of the preset `small`."""
@@ -18,6 +18,7 @@ MEANINGS = {
     TRANSFORMER: "a plain Transformer of as many weights",
     UNTIED: "a plain Transformer as deep and as wide",
     WAKING: "a node computes only when something that it reads has changed",
+    GWAC: "as waking, with the graphs of GwAC",
     PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is the default."""
@@ -121,6 +122,27 @@ WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
     "step_loss": "mean",
     "epochs": 3,
 }
+# The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
+QUANTIZED: Preset = {
+    "quantize": 2,
+    "quantize_noise": 0.3,
+    "change_scale": 0.3,
+    "evaluation_rule": "event_driven",
+}
+WAKING_GWAC: Preset = (
+    WAKING_DISTANCE
+    | QUANTIZED
+    | {
+        "families": "gwac",
+        "sizes": "10-10",
+        "pool": 100,
+        "max_steps": 12,
+        "test_sizes": "10,25,50,100,250,500,1000",
+        "test_families": "gwac",
+        "test_nodes": 1,
+        "test_graphs": 10,
+    }
+)
 WAKING_REACH: Preset = WAKING_GRAPHS | {
     "families": "near,erdos-renyi,delaunay,grid,path",
     "sizes": "4-20",

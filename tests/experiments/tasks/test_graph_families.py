@@ -78,6 +78,11 @@ def test_road_is_planar_and_differs_from_a_tree() -> None:
         assert graph.number_of_edges() == nodes - 1 + int(0.15 * nodes)
 
 
+def test_gwac_is_a_tree_with_further_edges() -> None:
+    for nodes in (2, 5, 10, 100):
+        assert drawn("gwac", nodes).number_of_edges() == nodes - 1 + nodes // 5
+
+
 @pytest.mark.parametrize("family", ["delaunay", "grid", "cycle", "watts-strogatz"])
 def test_cut_apart_removes_all_edges_between_a_ball_and_the_rest(family: str) -> None:
     whole, random, shares = drawn(family, 40), np.random.default_rng(0), []

@@ -48,6 +48,20 @@ def test_problems_depend_on_options_seed_and_epoch_alone(kind: Any) -> None:
     assert set(range(4, 25)) >= set(sizes) and len(set(sizes)) > 10
 
 
+def test_problems_draw_from_a_pool() -> None:
+    task = GraphDistance(sizes="4,7", pool=3, **SIZES)
+    epochs = [graph for epoch in (0, 1) for graph in task.train(0, epoch)]
+    assert {len(graph.nodes) for graph in epochs} <= {4, 7}
+    assert len({graph.edges.tobytes() + graph.labels.tobytes() for graph in epochs}) == 3
+    assert len(epochs) == 80 and not same(task.train(0, 0), task.train(0, 1))
+    assert same(task.train(1, 0), task.train(1, 0)) and not same(task.train(0, 0), task.train(1, 0))
+
+
+def test_problems_have_large_test_sets() -> None:
+    task = GraphDistance(**SIZES | {"test_graphs": 3})
+    assert [len(own) for own in task.test_sets.values()] == [20, 3]
+
+
 @pytest.mark.parametrize("kind", PROBLEMS)
 def test_problems_have_each_node_once_and_see_itself(kind: Any) -> None:
     for graph in kind(**SIZES).test:
