@@ -25,6 +25,8 @@ from graphut.experiments.tasks.char_lm import CharLM
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDistance,
+    GraphEccentricity,
+    GraphMIS,
     GraphPath,
     GraphReach,
     PrefixParity,
@@ -83,6 +85,8 @@ BUILT_IN: tuple[type[Task], ...] = (
     GraphReach,
     GraphPath,
     GraphBFS,
+    GraphEccentricity,
+    GraphMIS,
     PrefixParity,
     Sudoku,
     ListOpsTree,

@@ -96,6 +96,23 @@ def _gwac(nodes: int, random: np.random.Generator) -> Edges:
     return np.array(sorted(edges), np.int64)
 
 
+def _maze(nodes: int, random: np.random.Generator) -> Edges:
+    """Draw a maze by depth-first search on a square grid, as Deep Thinking (arXiv 2106.04537)."""
+    grid = networkx.Graph(_grid(nodes, random).tolist())
+    way = [int(random.integers(nodes))]
+    seen, edges = {*way}, []
+    while way:
+        free = [cell for cell in grid[way[-1]] if cell not in seen]
+        if free:
+            cell = free[int(random.integers(len(free)))]
+            edges.append((way[-1], cell))
+            seen.add(cell)
+            way.append(cell)
+        else:
+            way.pop()
+    return np.array(edges, np.int64)
+
+
 def cut_apart(edges: Edges, nodes: int, random: np.random.Generator) -> Edges:
     """Remove all edges between a breadth-first ball and the other nodes.
 
@@ -125,6 +142,7 @@ TREES: dict[str, Family] = {
     "balanced": lambda nodes, random: _tree(np.arange(nodes - 1) // 2),
     # A path with a leaf at each of its nodes.
     "caterpillar": lambda nodes, random: _tree(np.arange(nodes - 1) // 2 * 2),
+    "maze": _maze,
     # All nodes are neighbours of the first.
     "star": lambda nodes, random: _tree(np.zeros(nodes - 1, np.int64)),
 }

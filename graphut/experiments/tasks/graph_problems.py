@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 from zlib import crc32
 
 import numpy as np
@@ -21,12 +21,17 @@ from graphut.experiments.tasks.presets import (
     GWAC,
     NARROW_COUNTING_LAYERS,
     NARROW_GRAPH_LAYERS,
+    SALSA_CLRS,
     WAKING,
     WAKING_BFS,
     WAKING_DISTANCE,
     WAKING_GWAC,
     WAKING_PATH,
+    WAKING_PREFIX,
     WAKING_REACH,
+    WAKING_SALSA_BFS,
+    WAKING_SALSA_ECCENTRICITY,
+    WAKING_SALSA_MIS,
     Preset,
     with_baselines,
 )
@@ -37,8 +42,8 @@ _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])
 
 Numbers = NDArray[np.int64]
-Solution = tuple[Numbers, Numbers, Numbers]
-"""Kinds of nodes, labels and depths: see `LabelledGraph`."""
+Solution = tuple[NDArray[Any], Numbers, Numbers]
+"""Kinds or features of nodes, labels and depths: see `LabelledGraph`."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class GraphUnion:
         is_tree = num_edges < np.bincount(component)
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
-    def by_node(self, values: Numbers) -> list[Numbers]:
+    def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Split an array with a row for each node into one array for each graph."""
         return np.split(values, self.first[1:])
 
@@ -360,7 +365,7 @@ class GraphBFS(GraphProblem):
     presets = with_baselines(
         GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
-    ) | {WAKING: WAKING_BFS}
+    ) | {WAKING: WAKING_BFS, SALSA_CLRS: WAKING_SALSA_BFS}
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
@@ -383,6 +388,62 @@ class GraphBFS(GraphProblem):
         return _marks(union, marked), (nearer | at_mark).astype(np.int64), distance
 
 
+class GraphMIS(GraphProblem):
+    """Predict for each node whether it is in the maximal independent set of a greedy algorithm.
+
+    Each node has a random number. A node is in the set if no neighbour with a smaller number is. In
+    SALSA-CLRS (arXiv 2309.12253), nodes draw a new number in each phase. The depth of a node is the
+    number of phases after which its answer is certain.
+    """
+
+    name: ClassVar[str] = "graph-mis"
+    presets = GraphProblem.presets | {SALSA_CLRS: WAKING_SALSA_MIS}
+    node_kinds: ClassVar[Vocabulary] = Vocabulary([])
+    num_feats: ClassVar[int] = 1
+
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
+        """Draw the numbers, and solve the problem."""
+        numbers = random.random(union.sizes.sum(), np.float32)
+        source, target = union.edges[:, union.edges[0] != union.edges[1]]
+        labels, depth = np.full((2, len(numbers)), -1)
+        phase = 0
+        while (is_open := labels < 0).any():
+            least = np.full_like(numbers, np.inf)
+            between = is_open[source] & is_open[target]
+            np.minimum.at(least, target[between], numbers[source[between]])
+            joins = is_open & (numbers < least)
+            labels[target[joins[source]]] = 0
+            labels[joins] = 1
+            phase += 1
+            depth[is_open & (labels >= 0)] = phase
+        return numbers[:, None], labels, depth
+
+
+class GraphEccentricity(GraphProblem):
+    """Predict at the marked node its distance to the farthest node, at most 63.
+
+    SALSA-CLRS (arXiv 2309.12253) asks for the number, and not for a class.
+    """
+
+    name: ClassVar[str] = "graph-eccentricity"
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {
+        SALSA_CLRS: WAKING_SALSA_ECCENTRICITY
+    }
+
+    @property
+    def answers(self) -> Vocabulary:
+        """The classes, 0 to 63."""
+        return Vocabulary(map(str, range(64)))
+
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
+        """Mark a node of each graph, and solve the problem."""
+        marked = union.draw(random)
+        distance = union.distances(marked)
+        labels = np.full_like(distance, -1)
+        labels[marked] = np.minimum(np.maximum.reduceat(distance, union.first), 63)
+        return _marks(union, marked), labels, distance
+
+
 @dataclass(frozen=True)
 class PrefixParity(GraphProblem):
     """Predict for each node of a line whether the number of ones up to it is odd.
@@ -397,7 +458,9 @@ class PrefixParity(GraphProblem):
     """
 
     name: ClassVar[str] = "prefix-parity"
-    presets = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS)
+    presets = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS) | {
+        WAKING: WAKING_PREFIX
+    }
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["0", "1", "first-0", "first-1"])
     known_families = ("path",)
     directed = True

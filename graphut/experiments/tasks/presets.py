@@ -7,7 +7,7 @@ from typing import Any
 Preset = dict[str, Any]
 
 SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
-UNTIED, WAKING, GWAC = "untied", "waking", "gwac"
+UNTIED, WAKING, GWAC, SALSA_CLRS = "untied", "waking", "gwac", "salsa-clrs"
 
 BASELINES = (FIXED, TRANSFORMER)
 """The baselines of the preset `small`."""
@@ -19,6 +19,7 @@ MEANINGS = {
     UNTIED: "a plain Transformer as deep and as wide",
     WAKING: "a node computes only when something that it reads has changed",
     GWAC: "as waking, with the graphs of GwAC",
+    SALSA_CLRS: "as waking, with the graphs of SALSA-CLRS",
     PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is the default."""
@@ -173,6 +174,33 @@ WAKING_BFS: Preset = WAKING_GRAPHS | {
     "epochs": 3,
     "test_families": "watts-strogatz,delaunay,grid,road",
 }
+# The protocol of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind in place of 1000.
+SALSA: Preset = {
+    "families": "erdos-renyi",
+    "sizes": "4,7,11,13,16",
+    "pool": 10_000,
+    "test_families": "erdos-renyi,watts-strogatz,delaunay",
+    "test_sizes": "16,80,160,800,1600",
+    "test_nodes": 1,
+    "test_graphs": 100,
+}
+WAKING_SALSA_BFS: Preset = WAKING_BFS | SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
+WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | SALSA | {"max_steps": 12, "messages": "max", "epochs": 5}
+WAKING_SALSA_ECCENTRICITY: Preset = WAKING_SALSA_BFS
+# The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
+WAKING_PREFIX: Preset = (
+    WAKING_GRAPHS
+    | QUANTIZED
+    | {
+        "families": "path",
+        "sizes": "32-32",
+        "max_steps": 36,
+        "epochs": 2,
+        "test_sizes": "512",
+        "test_families": "",
+        "test_graphs": 1000,
+    }
+)
 
 # A single graph is one update per epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}

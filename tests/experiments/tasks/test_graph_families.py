@@ -78,6 +78,12 @@ def test_road_is_planar_and_differs_from_a_tree() -> None:
         assert graph.number_of_edges() == nodes - 1 + int(0.15 * nodes)
 
 
+def test_maze_is_a_search_of_the_grid() -> None:
+    maze = drawn("maze", 100)
+    assert set(maze.edges) <= set(drawn("grid", 100).edges)
+    assert networkx.diameter(maze) > 30  # long corridors; a uniform tree has about 20
+
+
 def test_gwac_is_a_tree_with_further_edges() -> None:
     for nodes in (2, 5, 10, 100):
         assert drawn("gwac", nodes).number_of_edges() == nodes - 1 + nodes // 5

@@ -12,13 +12,23 @@ from graphut.experiments.tasks.graph_families import FAMILIES, TREES
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDistance,
+    GraphEccentricity,
+    GraphMIS,
     GraphPath,
     GraphReach,
     PrefixParity,
 )
 from tests.experiments.tasks.brute_graphs import distances, marked, neighbours_of
 
-PROBLEMS: list[Any] = [GraphDistance, GraphReach, GraphPath, GraphBFS, PrefixParity]
+PROBLEMS: list[Any] = [
+    GraphDistance,
+    GraphReach,
+    GraphPath,
+    GraphBFS,
+    GraphMIS,
+    GraphEccentricity,
+    PrefixParity,
+]
 SIZES = {"epoch_size": 40, "held_out": 20, "test_sizes": "30", "test_nodes": 60}
 
 
@@ -144,6 +154,23 @@ def is_sure(seen: list[int], is_whole: list[bool]) -> bool:
         holder = seen.index(1)
         return holder not in unseen or unseen == [holder]
     return len(unseen) == 1
+
+
+def test_graph_mis_equals_the_greedy_algorithm() -> None:
+    for graph in graphs_of(GraphMIS, FAMILIES):
+        near, chosen = neighbours_of(graph), set()
+        for node in np.argsort(graph.nodes[:, 0]).tolist():
+            if not chosen & set(near[node]) - {node}:
+                chosen.add(node)
+        assert set(np.flatnonzero(graph.labels == 1).tolist()) == chosen
+        assert graph.depth is not None and graph.depth.min() == 1
+
+
+def test_graph_eccentricity_equals_networkx() -> None:
+    for graph in graphs_of(GraphEccentricity, FAMILIES):
+        [mark] = marked(graph)
+        found = networkx.eccentricity(networkx.Graph(graph.edges.T.tolist()), mark)
+        assert graph.labels[mark] == found and (graph.labels >= 0).sum() == 1
 
 
 def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
