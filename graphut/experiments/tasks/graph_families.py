@@ -32,9 +32,13 @@ def _seed(random: np.random.Generator) -> int:
     return int(random.integers(2**31))
 
 
-def _erdos_renyi(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a connected Erdős–Rényi graph with a mean degree of log(n) to 3 log(n)."""
-    probability = min(1.0, random.uniform(1, 3) * log(nodes) / nodes)
+def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edges:
+    """Draw a connected Erdős–Rényi graph with a mean degree of log(n) to 3 log(n).
+
+    The probability of an edge is that of a graph with `like` nodes, by default with `nodes`.
+    """
+    like = like or nodes
+    probability = min(1.0, random.uniform(1, 3) * log(like) / like)
     while True:
         graph = networkx.fast_gnp_random_graph(nodes, probability, seed=_seed(random))
         if networkx.is_connected(graph):
@@ -152,6 +156,8 @@ TREES: dict[str, Family] = {
 # (arXiv 2309.12253).
 FAMILIES = TREES | {
     "erdos-renyi": _erdos_renyi,
+    # The training graphs of SALSA-CLRS have at most 16 nodes.
+    "erdos-renyi-16": lambda nodes, random: _erdos_renyi(nodes, random, like=16),
     "watts-strogatz": _watts_strogatz,
     "delaunay": _delaunay,
     "grid": _grid,

@@ -176,7 +176,7 @@ WAKING_BFS: Preset = WAKING_GRAPHS | {
 }
 # The protocol of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind in place of 1000.
 SALSA: Preset = {
-    "families": "erdos-renyi",
+    "families": "erdos-renyi-16",
     "sizes": "4,7,11,13,16",
     "pool": 10_000,
     "test_families": "erdos-renyi,watts-strogatz,delaunay",
