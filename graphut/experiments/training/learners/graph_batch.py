@@ -91,11 +91,14 @@ class GraphBatch:
         _, _, edge = layout.in_edges()
         wrong = labels[edge] == 0
         shares, degrees = logits[edge].exp(), layout.in_degrees
-        best = torch.segment_reduce(shares, "max", lengths=degrees)
-        best_right = torch.segment_reduce(shares.masked_fill(wrong, 0), "max", lengths=degrees)
         likely = torch.segment_reduce(shares.masked_fill(wrong, 0), "sum", lengths=degrees)
         tiny = torch.finfo(likely.dtype).tiny
-        return -likely[asked].clamp_min(tiny).log(), (best_right == best)[asked]
+        # Equal states have equal logits: a tie of a correct and a wrong edge is no answer.
+        best_right, best_wrong = (
+            torch.segment_reduce(shares.masked_fill(others, -1), "max", lengths=degrees)
+            for others in (wrong, ~wrong)
+        )
+        return -likely[asked].clamp_min(tiny).log(), (best_right > best_wrong)[asked]
 
     def judge_depth(
         self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.learners.graph_batch import GraphBatch, step_losses
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.nn import EventDriven, FixedDepth
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,
@@ -48,6 +50,28 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     torch.testing.assert_close(found, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
     found.backward()
     assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("shares", "labels", "is_right"),
+    [
+        ((0.5, 0.3, 0.2), (1, 0, 0), True),
+        ((0.4, 0.4, 0.2), (1, 1, 0), True),
+        ((0.4, 0.4, 0.2), (1, 0, 0), False),
+    ],
+)
+def test_judge_takes_no_tie_for_an_answer(
+    shares: tuple[float, ...], labels: tuple[int, ...], is_right: bool
+) -> None:
+    model = UniversalGraphTransformer(
+        UniversalGraphTransformerConfig(num_kinds=1, answer_at="edge", d_model=8)
+    )
+    edges = np.array([[0, 1, 2], [0, 0, 0]])
+    graph = LabelledGraph(edges, np.zeros(3, np.int64), np.array(labels))
+    batch = GraphBatch.of([graph], "edge")
+    loss, right = batch.judge(model, torch.tensor(shares).log())
+    assert right.tolist() == [is_right]
+    assert loss.exp().tolist() == pytest.approx([1 / np.dot(shares, labels)])
 
 
 def test_step_losses_learn_when_an_answer_stays_right() -> None:
