@@ -22,6 +22,7 @@ from graphut.experiments.tasks.base import (
     Vocabularies,
 )
 from graphut.experiments.tasks.char_lm import CharLM
+from graphut.experiments.tasks.circuit_simulate import CircuitSimulate
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDistance,
@@ -88,6 +89,7 @@ BUILT_IN: tuple[type[Task], ...] = (
     GraphEccentricity,
     GraphMIS,
     PrefixParity,
+    CircuitSimulate,
     Sudoku,
     ListOpsTree,
     Graphs,

@@ -202,6 +202,24 @@ WAKING_PREFIX: Preset = (
     }
 )
 
+# A gate must count its inputs. From random initial states it learns not to rely on the state that
+# it has, so that it also finds its new value when an input changes.
+WAKING_CIRCUITS: Preset = {
+    name: value for name, value in WAKING_GRAPHS.items() if not name.startswith("test_")
+} | {
+    "max_steps": 24,
+    "messages": "sum",
+    "quantize": 2,
+    "quantize_noise": 0.3,
+    "initial_noise": 2.0,
+    "change_penalty": 0.3,
+    "change_scale": 0.3,
+    "evaluation_rule": "event_driven",
+    "batch_size": 16,
+    "epochs": 8,
+}
+CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
+
 # A single graph is one update per epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}
 NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
