@@ -276,6 +276,10 @@ class GraphTask(Task):
     def node_kinds(self) -> Vocabulary:
         """The vocabulary of the kinds of nodes; empty if nodes have features instead."""
 
+    def read(self, name: str) -> list[LabelledGraph] | None:
+        """Read graphs to evaluate a model on; return None if they have no format of their own."""
+        return None
+
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 from zlib import crc32
 
@@ -11,9 +13,10 @@ import numpy as np
 
 from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph
 from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Circuit, random_circuit
+from graphut.experiments.tasks.netlists import library_circuit, library_circuits, read_circuit
 from graphut.experiments.tasks.presets import (
     CIRCUITS,
-    NARROW_GRAPH_LAYERS,
+    NARROW_CIRCUIT_LAYERS,
     WAKING,
     WAKING_CIRCUITS,
     Preset,
@@ -22,44 +25,95 @@ from graphut.experiments.tasks.presets import (
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
+LIBRARY = "circuitgraph"
+"""The name that stands for all circuits that come with the package `circuitgraph`."""
+
+
+def find_circuit(name: str | Path) -> Circuit:
+    """Return a circuit from its name.
+
+    Parameters
+    ----------
+    name : str or Path
+        A generator and a number of bits, such as "adder-64"; a file of Verilog (`.v`) or an ISCAS
+        netlist (`.bench`); or the name of a circuit that comes with the package `circuitgraph`.
+
+    Examples
+    --------
+    >>> find_circuit("multiplier-4").levels.max()
+    np.int64(22)
+    """
+    if Path(name).suffix:
+        return read_circuit(name)
+    kind, _, bits = str(name).rpartition("-")
+    if kind not in GENERATORS:
+        return library_circuit(str(name))
+    if not bits.isdecimal() or not int(bits):
+        raise ValueError(f"{name}: {bits!r} must be a number of bits, as in {kind}-8")
+    return GENERATORS[kind](int(bits))
+
 
 @dataclass(frozen=True)
 class CircuitSimulate(DrawnTask, GraphTask):
     """Predict the value of every gate of a logic circuit, given the bits at its inputs.
 
-    Training circuits are random and small. Edges go along the wires, and each node has a self-loop.
-    The depth of a gate is its level, the number of gates on the longest path to it.
+    Circuits for training are random and small; larger ones are for tests. Edges go along the wires,
+    and each node has a self-loop. The depth of a gate is its level, the number of gates on the
+    longest path to it. `graphut eval RUN --data adder.v` reads a circuit of your own.
 
     Examples
     --------
-    >>> [graph] = CircuitSimulate(gates="4-4", held_out=1).test
-    >>> graph.nodes, graph.labels, graph.depth
+    >>> task = CircuitSimulate(test_circuits="adder-1", vectors=1)
+    >>> [graph] = task.test_sets["adder-1"]
+    >>> [task.node_kinds.symbols[kind] for kind in graph.nodes]
+    ['0', '1', '0', 'xor', 'and', 'and', 'xor', 'or']
+    >>> graph.labels, graph.depth
+    (array([0, 1, 0, 1, 0, 0, 1, 0]), array([0, 0, 0, 1, 1, 2, 2, 3]))
     """
 
     name: ClassVar[str] = "circuit-simulate"
-    presets: ClassVar[dict[str, Preset]] = with_baselines(CIRCUITS, NARROW_GRAPH_LAYERS) | {
+    presets: ClassVar[dict[str, Preset]] = with_baselines(CIRCUITS, NARROW_CIRCUIT_LAYERS) | {
         WAKING: WAKING_CIRCUITS
     }
     node_kinds: ClassVar[Vocabulary] = Vocabulary(KINDS)
     answers: ClassVar[Vocabulary] = Vocabulary(["0", "1"])
 
     gates: str = option("6-60", "nodes of a random circuit: the fewest, a hyphen, and the most")
-    levels: int = option(20, "largest number of levels of a random circuit", least=1)
+    levels: int = option(20, "most levels of a random circuit", least=1)
     epoch_size: int = option(6400, "circuits in an epoch", least=1)
     held_out: int = option(500, "circuits in the validation set, and in the test set", least=1)
-    test_circuits: str = option("adder-64,multiplier-16,divider-16", "circuits")
-    vectors: int = option(16, "random bits", least=1)
+    test_circuits: str = option(
+        "adder-64,multiplier-16,divider-16",
+        f"further test sets, with commas: {', '.join(f'{name}-BITS' for name in GENERATORS)}, "
+        f"files, names of circuits of the package {LIBRARY}, or {LIBRARY} for all of them",
+    )
+    vectors: int = option(16, "random bits at the inputs, for each of these circuits", least=1)
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        if not re.fullmatch(r"\d+-\d+", self.gates) or not 3 <= self._sizes[0] <= self._sizes[1]:
+            raise ValueError(
+                f"gates must be two numbers as in '6-60', the first at least 3; got {self.gates!r}"
+            )
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return tuple(map(int, self.gates.split("-")))
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets: `test` has random circuits, the others one circuit each."""
+        """The test sets: `test` has random circuits, and the others one circuit each."""
         names = [name.strip() for name in self.test_circuits.split(",") if name.strip()]
-        return {"test": self.test} | {name: self._vectors(name) for name in names}
+        if LIBRARY in names:
+            at = names.index(LIBRARY)
+            names[at : at + 1] = library_circuits()
+        return {"test": self.test} | {Path(name).stem: self.read(name) for name in names}
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         """Draw random circuits, each with random bits at its inputs."""
         random = np.random.default_rng([PARTS.index(part), *stream])
-        least, most = map(int, self.gates.split("-"))
+        least, most = self._sizes
         graphs: list[LabelledGraph] = []
         while len(graphs) < count:
             circuit = random_circuit(int(random.integers(least, most + 1)), random)
@@ -68,9 +122,9 @@ class CircuitSimulate(DrawnTask, GraphTask):
                 graphs += circuit.labelled(bits, "random")
         return graphs
 
-    def _vectors(self, name: str) -> list[LabelledGraph]:
-        kind, _, bits = name.rpartition("-")
-        circuit: Circuit = GENERATORS[kind](int(bits))
-        random = np.random.default_rng([PARTS.index("test"), crc32(name.encode())])
-        rows = random.integers(0, 2, (self.vectors, len(circuit.inputs)), np.int8)
-        return circuit.labelled(rows, name)
+    def read(self, name: str) -> list[LabelledGraph]:
+        """Return a circuit, see `find_circuit`, with several random bits at its inputs."""
+        circuit, stem = find_circuit(name), Path(name).stem
+        random = np.random.default_rng([PARTS.index("test"), crc32(stem.encode())])
+        bits = random.integers(0, 2, (self.vectors, len(circuit.inputs)), np.int8)
+        return circuit.labelled(bits, stem)

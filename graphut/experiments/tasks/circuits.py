@@ -33,10 +33,8 @@ KINDS = tuple(TRUTH)
 _TABLE = np.array([*TRUTH.values()], np.int8)
 # A gate with many inputs is a tree of gates of the first kind, below a last gate of its own kind.
 # With a single input it is a gate of the second kind.
-_MANY = {
-    **{"and": ("and", "buf"), "or": ("or", "buf"), "xor": ("xor", "buf")},
-    **{"nand": ("and", "not"), "nor": ("or", "not"), "xnor": ("xor", "not")},
-}
+_MANY = {"and": ("and", "buf"), "or": ("or", "buf"), "xor": ("xor", "buf")}
+_MANY |= {"nand": ("and", "not"), "nor": ("or", "not"), "xnor": ("xor", "not")}
 
 
 @dataclass(frozen=True)

@@ -219,6 +219,7 @@ WAKING_CIRCUITS: Preset = {
     "epochs": 8,
 }
 CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
+NARROW_CIRCUIT_LAYERS: Preset = {"messages": "none", **model_size(8, 16, 18)}
 
 # A single graph is one update per epoch.
 OWN_GRAPHS: Preset = model_size(64, 128, 8) | {"epochs": 200, "patience": 100, "warmup": 50}

@@ -176,6 +176,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
         """Read the graphs in a file or folder; if there is a `test_mask`, keep only its labels."""
+        if (own := task.read(path)) is not None:
+            return own
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
         if not answers.symbols:
             raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")

@@ -1,0 +1,103 @@
+"""Circuits from files: Verilog and ISCAS bench, as `circuitgraph` reads them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import networkx
+
+from graphut._files import reraise_for_file
+from graphut.experiments.tasks.circuits import Builder, Circuit
+
+SUFFIXES = (".v", ".bench")
+
+
+def library_circuits() -> list[str]:
+    """Return the names of the circuits that come with `circuitgraph`, each circuit once.
+
+    The ISCAS-85 circuits come again with other gates, as in c17g, c17_gates and c17_assign.
+    """
+    found = sorted(path.stem for path in _library().iterdir() if path.suffix in SUFFIXES)
+    return [name for name in found if not re.fullmatch(r"c\d+(g|_.*)", name)]
+
+
+def library_circuit(name: str) -> Circuit:
+    """Read a circuit that comes with `circuitgraph`, such as the multiplier c6288.
+
+    Raise `ValueError` if there is none of that name.
+    """
+    paths = [path for path in _library().glob(f"{name}.*") if path.suffix in SUFFIXES]
+    if not paths:
+        known = ", ".join(library_circuits())
+        raise ValueError(f"circuitgraph has no circuit {name!r}; it has: {known}")
+    return read_circuit(paths[0])
+
+
+def read_circuit(path: str | Path) -> Circuit:
+    """Read a circuit from structural Verilog (`.v`) or an ISCAS netlist (`.bench`).
+
+    Flip-flops are cut: their outputs become inputs of the circuit, and their inputs become outputs.
+    Known flip-flops are those in circuits that come with `circuitgraph`: `ff`, `flopd`, `fflopd`,
+    `flopdrs`, `fflopdrs` and `GTECH_FD1` to `GTECH_FD3`. A gate with more than two inputs becomes a
+    balanced tree of gates with two.
+
+    Raises
+    ------
+    ImportError
+        If `circuitgraph` is not installed.
+    FileNotFoundError, ValueError
+        If there is no such file, or it has no circuit without loops, unknown values and modules.
+    """
+    if Path(path).suffix not in SUFFIXES:
+        raise ValueError(f"{path} must be a circuit, a file that ends in {' or '.join(SUFFIXES)}")
+    package = _circuitgraph()
+    io, parsing_error = package.io, package.parsing.VerilogParsingError
+    flip_flops = [io.BlackBox("ff", ["CK", "D"], ["Q"]), *io.genus_flops, *io.dc_flops]
+    with reraise_for_file(path, "is not a circuit that can be read"):
+        try:
+            return _convert(io.from_file(path, blackboxes=flip_flops))
+        except parsing_error as error:
+            where = f"line {error.line} and column {error.column} of the module"
+            raise ValueError(f"{error.message}, at {where}") from error
+
+
+def _convert(read: Any) -> Circuit:
+    """Return a circuit of `circuitgraph` with gates after the nodes that they read."""
+    graph, build, number = read.graph, Builder(), {}
+    if read.is_cyclic():
+        loop = [name for name, _ in networkx.find_cycle(graph)]
+        raise ValueError(f"its gates form a loop: {' -> '.join(loop)}")
+    for name in networkx.lexicographical_topological_sort(graph):
+        kind, sources = graph.nodes[name]["type"], sorted(graph.pred[name])
+        if kind in ("input", "bb_output"):
+            number[name] = build.word(_plain(name), 1)[0]
+        elif kind in ("0", "1"):
+            number[name] = build.gate(kind)
+        elif sources and kind != "x":
+            kind = "buf" if kind == "bb_input" else kind
+            number[name] = build.gate(kind, *(number[source] for source in sources))
+        elif kind != "bb_input":  # an input of a flip-flop may be unconnected
+            raise ValueError(f"its net {name} has no value")
+    ends = {*read.outputs(), *(name for name in graph if graph.nodes[name]["type"] == "bb_input")}
+    return build.build(**{_plain(name): [number[name]] for name in sorted(ends & number.keys())})
+
+
+def _plain(name: str) -> str:
+    """Return a name of Verilog without the backslash that escapes brackets."""
+    return name.removeprefix("\\")
+
+
+def _library() -> Path:
+    return Path(_circuitgraph().__file__).parent / "netlists"
+
+
+def _circuitgraph() -> Any:
+    try:
+        import circuitgraph.io
+    except ImportError as error:
+        raise ImportError(
+            f"circuits are read by circuitgraph ({error}): pip install 'graphut[circuits]'"
+        ) from None
+    return circuitgraph

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphut.experiments.tasks.circuit_simulate import CircuitSimulate, find_circuit
+from graphut.experiments.tasks.circuits import KINDS, adder
+
+SIZES = {"epoch_size": 30, "held_out": 20, "vectors": 3}
+
+
+def test_circuit_simulate_depends_on_options_seed_and_epoch_alone() -> None:
+    one, other = CircuitSimulate(**SIZES), CircuitSimulate(**SIZES)
+    for first, second in zip(one.train(1, 2), other.train(1, 2), strict=True):
+        assert all(map(np.array_equal, first[:4], second[:4]))
+    assert not all(
+        np.array_equal(first.nodes, second.nodes)
+        for first, second in zip(one.train(1, 2), one.train(1, 3), strict=True)
+    )
+    assert len(one.train(0, 0)) == 30 and len(one.validation) == len(one.test) == 20
+
+
+def test_circuit_simulate_draws_circuits_within_the_options() -> None:
+    task = CircuitSimulate(gates="10-30", levels=9, **SIZES)
+    for graph in task.train(0, 0):
+        assert graph.depth is not None and 10 <= len(graph.nodes) <= 30 and graph.depth.max() <= 9
+        assert graph.labels[graph.nodes < 2].tolist() == graph.nodes[graph.nodes < 2].tolist()
+        loops = graph.edges[:, -len(graph.nodes) :]
+        assert (loops[0] == loops[1]).all() and (graph.edges[0] <= graph.edges[1]).all()
+
+
+def test_circuit_simulate_has_a_test_set_for_each_circuit() -> None:
+    task = CircuitSimulate(test_circuits="adder-8, sqrt-6", **SIZES)
+    sets = task.test_sets
+    assert [*sets] == ["test", "adder-8", "sqrt-6"]
+    graphs, circuit = sets["adder-8"], adder(8)
+    assert len(graphs) == 3 and {graph.group for graph in graphs} == {"adder-8"}
+    for graph in graphs:
+        bits = graph.nodes[circuit.inputs].astype(np.int8)
+        assert np.array_equal(graph.labels, circuit.simulate(bits[None])[0])
+    assert len({tuple(graph.nodes) for graph in graphs}) == 3
+    again = CircuitSimulate(test_circuits="adder-8", **SIZES).test_sets["adder-8"]
+    assert all(np.array_equal(one.nodes, two.nodes) for one, two in zip(graphs, again, strict=True))
+
+
+def test_circuit_simulate_finds_circuits_of_files_and_of_the_package(tmp_path: Path) -> None:
+    pytest.importorskip("circuitgraph")
+    path = tmp_path / "mine.v"
+    path.write_text("module mine (a, y);\ninput a; output y;\nnot g1 (y, a);\nendmodule\n")
+    task = CircuitSimulate(test_circuits=f"c17,{path}", **SIZES)
+    assert {name: len(own[0].nodes) for name, own in task.test_sets.items() if name != "test"} == {
+        "c17": 11,
+        "mine": 2,
+    }
+    [*graphs] = task.read(str(path))
+    assert [[KINDS[kind] for kind in graph.nodes][1] for graph in graphs] == ["not"] * 3
+
+
+def test_circuit_simulate_reads_the_whole_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "graphut.experiments.tasks.circuit_simulate"
+    monkeypatch.setattr(f"{module}.library_circuits", lambda: ["c17", "c432"])
+    monkeypatch.setattr(f"{module}.library_circuit", lambda name: adder(int(name[1:])))
+    task = CircuitSimulate(test_circuits="adder-2,circuitgraph,sqrt-4", **SIZES)
+    assert [*task.test_sets] == ["test", "adder-2", "c17", "c432", "sqrt-4"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gates": "9-4"}, r"gates must be two numbers as in '6-60'.*; got '9-4'"),
+        ({"gates": "2-4"}, "the first at least 3; got '2-4'"),
+        ({"gates": "many"}, "got 'many'"),
+        ({"levels": 0}, "levels must be at least 1, got 0"),
+    ],
+)
+def test_circuit_simulate_refuses_wrong_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CircuitSimulate(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["adder-", "adder-x", "adder-0"])
+def test_find_circuit_refuses_a_wrong_number_of_bits(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}: .*"):
+        find_circuit(name)
