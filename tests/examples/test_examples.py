@@ -6,9 +6,11 @@ import re
 import runpy
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -16,8 +18,10 @@ from PIL import Image
 import graphut
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import Copy, Reverse, Sort
+from graphut.experiments.tasks.circuits import multiplier
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.nn import EventDriven
 from graphut.topology import registry
 from tests.conftest import DATA
 
@@ -25,9 +29,9 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 ONE_EPOCH = TrainingConfig(epochs=1)
 
 
-def load(name: str) -> dict[str, Any]:
+def load(name: str, folder: str = "") -> dict[str, Any]:
     """Return the names that an example defines."""
-    return runpy.run_path(str(EXAMPLES[0].with_name(f"{name}.py")))
+    return runpy.run_path(str(EXAMPLES[0].parent / folder / f"{name}.py"))
 
 
 def run(name: str, *argv: str) -> object:
@@ -188,6 +192,52 @@ def test_stream_edges_updates_fewer_nodes_than_a_new_start(
     for line in streamed:
         resumed, anew = (int(count) for count in re.findall(r"(\d+) (?:updates|from)", line))
         assert resumed < anew
+
+
+def test_circuit_wave_draws_flips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = str(tmp_path / "run"), tmp_path / "wave.png"
+    torch.manual_seed(0)
+    circuit_model().save_pretrained(folder)
+    assert run("circuit_wave", folder, "adder-4", "--flips", "3", "--out", str(out)) == 0
+    size, start, *flips = capsys.readouterr().out.splitlines()
+    assert size == "adder-4: 29 gates and inputs, 9 levels"
+    assert re.fullmatch(r"new start: \d+ updates of gates in \d+ rounds, \d+ gates wrong", start)
+    assert len(flips) == 3 and all("gates change" in line for line in flips)
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert run("circuit_wave", folder, "adder-4", "--flips", "0") == 2
+
+
+def circuit_model() -> UniversalGraphTransformer:
+    config = UniversalGraphTransformerConfig(
+        num_kinds=10, classes=2, d_model=16, d_hidden=16, adaptive=False, step_signal="none",
+        inject_input=True, quantize=1, evaluation_rule="event_driven",
+    )  # fmt: skip
+    return UniversalGraphTransformer(config)
+
+
+@pytest.mark.parametrize("what", ["input", "gate", "wire"])
+def test_circuits_follows_changes(what: str) -> None:
+    """The simulator has the right values after each change, and the changes differ."""
+    example, random = load("circuits", "results"), np.random.default_rng(1)
+    circuit = multiplier(4)
+    circuit = replace(circuit, kinds=circuit.with_bits(random.integers(0, 2, 8, np.int8)))
+    values = [0] * len(circuit.kinds)
+    start = example["simulate"](circuit, values, set(range(len(values))))
+    assert start["evaluations"] >= len(values) and start["events"] >= start["values"] > 0
+    for _ in range(50):
+        before, old = values.copy(), circuit
+        circuit, node = example["change"](circuit, what, random)
+        work = example["simulate"](circuit, values, {node})
+        assert values == circuit.simulate(circuit.kinds[circuit.inputs][None])[0].tolist()
+        assert work["values"] == sum(map(int.__ne__, before, values))
+        assert (old.kinds != circuit.kinds).sum() == (what != "wire")
+        assert (old.sources != circuit.sources).sum() == (what == "wire")
+    torch.manual_seed(0)
+    model = circuit_model().eval()
+    model.evaluation_rule = EventDriven(max_rounds=50)
+    works = [work for work, _ in zip(example["follow"](model, circuit, what), "1234", strict=False)]
+    assert works[0]["updates"] > works[1]["updates"] and not any(work["right"] for work in works)
+    assert example["time_every_gate"](model, circuit, 40) > 0
 
 
 @pytest.mark.data
