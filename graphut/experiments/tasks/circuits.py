@@ -197,7 +197,7 @@ def divider(bits: int) -> Circuit:
     dividend, divisor = build.word("a", bits), build.word("b", bits)
     zero, one = build.gate("0"), build.gate("1")
     negated = [build.gate("not", bit) for bit in divisor] + [one]
-    rest, quotient = [zero] * bits, []
+    rest, quotient = [zero] * bits, list[int]()
     for bit in reversed(dividend):
         *rest, _, digit = build.subtract_if_possible([bit, *rest], negated, one)
         quotient.insert(0, digit)
@@ -210,8 +210,7 @@ def square_root(bits: int) -> Circuit:
     radicand = build.word("a", bits)
     zero, one = build.gate("0"), build.gate("1")
     radicand += [zero] * (bits % 2)
-    rest: list[int] = []
-    root: list[int] = []
+    rest, root = list[int](), list[int]()
     for place in range(len(radicand) - 2, -1, -2):
         rest = [*radicand[place : place + 2], *rest]
         # The root so far, followed by the bits 0 and 1, is subtracted.
