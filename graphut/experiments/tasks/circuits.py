@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,9 +148,9 @@ class Builder:
         ]
         return [*chosen, is_possible]
 
-    def build(self, **words: list[int]) -> Circuit:
-        """Return the circuit, with names for its outputs."""
-        named = self.words | {name: np.array(bits) for name, bits in words.items()}
+    def build(self, outputs: Mapping[str, list[int]] = MappingProxyType({})) -> Circuit:
+        """Return the circuit, with its outputs by name."""
+        named = self.words | {name: np.array(bits) for name, bits in outputs.items()}
         sources = np.array(self.sources, np.int64).reshape(-1, 2)
         return Circuit(np.array(self.kinds), sources, np.array(self.inputs), named)
 
@@ -174,7 +175,7 @@ def adder(bits: int) -> Circuit:
     build = Builder()
     one, other = build.word("a", bits), build.word("b", bits)
     total, carry = build.ripple(one, other, build.gate("0"))
-    return build.build(sum=[*total, carry])
+    return build.build({"sum": [*total, carry]})
 
 
 def multiplier(bits: int) -> Circuit:
@@ -188,7 +189,7 @@ def multiplier(bits: int) -> Circuit:
         added, carry = build.ripple(total[1:], row, zero)
         total = [*added, carry]
         product.append(total[0])
-    return build.build(product=[*product, *total[1:]])
+    return build.build({"product": [*product, *total[1:]]})
 
 
 def divider(bits: int) -> Circuit:
@@ -201,10 +202,10 @@ def divider(bits: int) -> Circuit:
     for bit in reversed(dividend):
         *rest, _, digit = build.subtract_if_possible([bit, *rest], negated, one)
         quotient.insert(0, digit)
-    return build.build(quotient=quotient, remainder=rest)
+    return build.build({"quotient": quotient, "remainder": rest})
 
 
-def square_root(bits: int) -> Circuit:
+def sqrt(bits: int) -> Circuit:
     """Return a restoring array for the square root, rounded down, of a number."""
     build = Builder()
     radicand = build.word("a", bits)
@@ -218,13 +219,10 @@ def square_root(bits: int) -> Circuit:
         negated += [one] * (len(rest) - len(negated))
         *rest, digit = build.subtract_if_possible(rest, negated[: len(rest)], one)
         rest, root = rest[: len(root) + 2], [digit, *root]
-    return build.build(root=root)
+    return build.build({"root": root})
 
 
 GENERATORS: dict[str, Callable[[int], Circuit]] = {
-    "adder": adder,
-    "multiplier": multiplier,
-    "divider": divider,
-    "sqrt": square_root,
+    generator.__name__: generator for generator in (adder, multiplier, divider, sqrt)
 }
 """Arithmetic circuits by name; each takes the number of bits of its inputs."""

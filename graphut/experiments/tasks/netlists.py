@@ -65,28 +65,29 @@ def read_circuit(path: str | Path) -> Circuit:
 
 def _convert(read: Any) -> Circuit:
     """Return a circuit of `circuitgraph` with gates after the nodes that they read."""
-    graph, build, number = read.graph, Builder(), {}
+    graph, build = read.graph, Builder()
+    number: dict[str, int] = {}
+    ends: dict[str, list[int]] = {}
     if read.is_cyclic():
         loop = [name for name, _ in networkx.find_cycle(graph)]
         raise ValueError(f"its gates form a loop: {' -> '.join(loop)}")
     for name in networkx.lexicographical_topological_sort(graph):
         kind, sources = graph.nodes[name]["type"], sorted(graph.pred[name])
+        plain = name.removeprefix("\\")  # which escapes brackets
         if kind in ("input", "bb_output"):
-            number[name] = build.word(_plain(name), 1)[0]
+            [number[name]] = build.word(plain, 1)
         elif kind in ("0", "1"):
             number[name] = build.gate(kind)
         elif sources and kind != "x":
-            kind = "buf" if kind == "bb_input" else kind
-            number[name] = build.gate(kind, *(number[source] for source in sources))
-        elif kind != "bb_input":  # an input of a flip-flop may be unconnected
+            gate = "buf" if kind == "bb_input" else kind
+            number[name] = build.gate(gate, *(number[source] for source in sources))
+        elif kind == "bb_input":
+            continue  # an input of a flip-flop that is not connected
+        else:
             raise ValueError(f"its net {name} has no value")
-    ends = {*read.outputs(), *(name for name in graph if graph.nodes[name]["type"] == "bb_input")}
-    return build.build(**{_plain(name): [number[name]] for name in sorted(ends & number.keys())})
-
-
-def _plain(name: str) -> str:
-    """Return a name of Verilog without the backslash that escapes brackets."""
-    return name.removeprefix("\\")
+        if kind == "bb_input" or read.is_output(name):
+            ends[plain] = [number[name]]
+    return build.build(ends)
 
 
 def _library() -> Path:
