@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.cli.run_options import (
@@ -19,10 +19,16 @@ from graphut.experiments.training import Run
 def main(argv: Sequence[str]) -> int:
     """Print the answers of a model to texts, with the number of steps of each token."""
     options = vars(_parser().parse_args(argv))
-    folder, device, plain = (options.pop(key) for key in ("folder", "device", "plain"))
+    folder, given, path, skip, device, plain = (
+        options.pop(key) for key in ("folder", "texts", "input", "skip_unknown", "device", "plain")
+    )
+    if bool(given) == (path is not None):
+        raise ValueError("give either texts, or a file of them with --input")
+    if skip and path is None:
+        raise ValueError("--skip-unknown skips lines of a file: name it with --input")
     run = Run.open(folder)
-    texts = _texts(options.pop("texts"), options.pop("input"))
     chosen = generation_options(run, options)
+    texts = given if path is None else [*_lines(run, path, skip)]
     model = run.trained_model(pick_device(device))
     asked = [text for text in texts if text is not None]
     answers = run.learner.generate(model, run.vocabularies, asked, chosen)
@@ -33,14 +39,23 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _texts(given: list[str], path: str | None) -> list[str | None]:
-    """Return the texts of the command line or of a file; an empty line is `None`."""
-    if bool(given) == (path is not None):
-        raise ValueError("give either texts, or a file of them with --input")
-    if path is None:
-        return [*given]
-    lines = lines_of(sys.stdin.read() if path == "-" else read_text(path))
-    return [line if line.strip() else None for line in lines]
+def _lines(run: Run, path: str, skip: bool) -> Iterator[str | None]:
+    """Yield the texts in the lines of a file; an empty or skipped line is `None`.
+
+    Raise `ValueError`, with file and line, for a text that cannot be read, unless `skip` is true.
+    """
+    content, name = (sys.stdin.read(), "<stdin>") if path == "-" else (read_text(path), path)
+    for number, line in enumerate(lines_of(content), start=1):
+        try:
+            if line.strip():
+                run.learner.parse(line, run.vocabularies)
+            yield line if line.strip() else None
+        except ValueError as error:
+            message = f"{name}:{number}: {error}"
+            if not skip:
+                raise ValueError(message) from None
+            print(f"graphut: skipped {message}", file=sys.stderr)
+            yield None
 
 
 def _parser() -> Parser:
@@ -53,6 +68,8 @@ def _parser() -> Parser:
     option = parser.add_argument
     option("texts", nargs="*", metavar="TEXT", help="what to answer or to continue")
     option("--input", metavar="FILE", help="a file with one text per line; - is standard input")
+    help = "answer an input line with an unknown symbol by an empty line, instead of stopping"
+    option("--skip-unknown", action="store_true", help=help)
     option("--plain", action="store_true", help="print the answers without the steps")
     add_generation_options(parser)
     return parser

@@ -144,6 +144,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
 
     @abstractmethod
+    def parse(self, text: str, vocabularies: Vocabularies) -> Any:
+        """Encode a user's text, as `generate` does; raise `ValueError` if it cannot be read."""
+
+    @abstractmethod
     def generate(
         self,
         model: ModelT,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from graphut._files import read_json
+from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASKS, agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
@@ -48,6 +49,35 @@ def test_generate_answers_a_file_line_by_line(
     assert lines == ["", first, "", *others, ""]
 
 
+@pytest.fixture
+def texts_file(finished_run: Path, tmp_path: Path) -> Path:
+    """Three texts, empty lines, and a line with an unknown symbol."""
+    path = tmp_path / "texts.txt"
+    path.write_text(" \nq d x a\n\nb\nq D\nc a\n\n")
+    return path
+
+
+def test_generate_skips_lines_with_an_unknown_symbol(
+    finished_run: Path,
+    texts_file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["generate", str(finished_run), "--plain", "--max-length", "4"]
+    assert main([*command, "q d x a", "b", "c a"]) == 0
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert main([*command, "--input", str(texts_file), "--skip-unknown"]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["", first, "", second, "", third, ""]
+    assert err.startswith(f"graphut: skipped {texts_file}:5: unknown symbol 'D'; known are: a b")
+
+
+def test_generate_names_the_line_of_an_unknown_symbol(
+    finished_run: Path, texts_file: Path, refusal: Command
+) -> None:
+    said = refusal("generate", finished_run, "--input", texts_file)
+    assert said.startswith(f"graphut: {texts_file}:5: unknown symbol 'D'; known are: a b c")
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -60,6 +90,7 @@ def test_generate_answers_a_file_line_by_line(
         (["a", "--max-length", "-3"], "-3"),
         ([], "give either texts, or a file of them"),
         (["a", "--input", "texts.txt"], "give either texts, or a file of them"),
+        (["a", "--skip-unknown"], "--skip-unknown skips lines of a file: name it with --input"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import exp
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
@@ -168,9 +168,11 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder)
         return Answer(text, [part], is_correct=all(right), note=text)
 
-    def generate(self, *args: Any, **options: Any) -> Iterator[Answer]:
+    def parse(self, *args: Any, **options: Any) -> NoReturn:
         """Raise `ValueError`, because a graph is not a text."""
         raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
+
+    generate = parse
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask

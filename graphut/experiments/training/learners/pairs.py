@@ -112,6 +112,10 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             ]
         return self.evaluation(**pair_metrics(answered)), details
 
+    def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
+        """Return the token ids of a source."""
+        return vocabularies["source"].read(text)
+
     def generate(
         self,
         model: UniversalTransformer,
@@ -122,7 +126,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         get_attention: bool = False,
     ) -> Iterator[Answer]:
         """Yield the output for each text."""
-        sources = [vocabularies["source"].read(text) for text in texts]
+        sources = [self.parse(text, vocabularies) for text in texts]
         for source, result in generate(model, sources, options, get_attention=get_attention):
             note = "" if result.ended else f"cut off at the max_length of {options.max_length}"
             yield self._answer(model, vocabularies, source, result, note)

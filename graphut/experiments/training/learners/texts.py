@@ -118,6 +118,10 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             **({"by_group": groups} if groups else {}),
         }
 
+    def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
+        """Return the token ids of the beginning of a text."""
+        return vocabularies["text"].read(text)
+
     def generate(
         self,
         model: UniversalTransformerLM,
@@ -129,7 +133,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     ) -> Iterator[Answer]:
         """Yield each text with its continuation."""
         vocabulary = vocabularies["text"]
-        prompts = [vocabulary.read(text) for text in texts]
+        prompts = [self.parse(text, vocabularies) for text in texts]
         for prompt, found in generate(model, prompts, options, get_attention=get_attention):
             tokens, steps = prompt + written_tokens(found), found.source_steps + found.steps
             part = decoder_part("text", vocabulary, tokens, steps, found.decoder)
