@@ -49,11 +49,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if "OMP_WAIT_POLICY" not in os.environ:
             os.environ.setdefault("GOMP_SPINCOUNT", "30000")
     arguments = list(sys.argv[1:] if argv is None else argv)
+    found, arguments = Parser(prog="graphut", add_help=False).parse_known_args(arguments)
+    modules: list[str] = getattr(found, "import", [])
     command = _parser().parse_args(arguments[:1]).command
     given: Any = arguments[1:]
     if command == "bench":  # --help and wrong options end here, before torch is imported
-        given = read_bench_options(given)
+        given = read_bench_options(given, modules)
     try:
+        for module in modules:
+            _import(module)
         import_module("graphut.experiments.tasks").load_task_plugins()
         status: int = import_module(f"graphut.experiments.cli.{command}").main(given)
         sys.stdout.flush()
@@ -73,6 +77,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = f"out of memory: use a smaller batch, model or max_steps ({reason})"
     print(f"graphut: {text}", file=sys.stderr)
     return 2
+
+
+def _import(module: str) -> None:
+    """Import a user's module; raise `ImportError`, which names it, after any error."""
+    sys.path.insert(0, os.getcwd())  # for the import alone, as `python -m` does
+    try:
+        import_module(module)
+    except Exception as error:
+        raise ImportError(
+            f"--import {module}: {error!r}; a module is in the current folder, or installed"
+        ) from error
+    finally:
+        sys.path.remove(os.getcwd())
 
 
 def _message(error: Exception) -> str:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 from graphut.experiments.cli.options import Parser, add_device
 
 
-def read_bench_options(argv: Sequence[str]) -> Namespace:
-    """Parse the options; add the benchmark as `what` and the command line as `command`."""
+def read_bench_options(argv: Sequence[str], modules: Sequence[str] = ()) -> Namespace:
+    """Parse the options; add the benchmark as `what` and the command line as `command`.
+
+    `modules` are those of `--import`, which the command line repeats.
+    """
     parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
     for name, (add_benchmark, help) in _BENCHMARKS.items():
@@ -21,7 +24,7 @@ def read_bench_options(argv: Sequence[str]) -> Namespace:
     options: Namespace = parser.parse_args(argv)
     left_out = ("--results", options.results, f"--results={options.results}")
     words = ["graphut", "bench", *(word for word in argv if word not in left_out)]
-    options.command = shlex.join(words)
+    options.command = shlex.join([*words, *(f"--import={module}" for module in modules)])
     return options
 
 

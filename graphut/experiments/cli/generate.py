@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from graphut.experiments.cli.options import Parser
 from graphut.experiments.cli.run_options import (
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
         raise ValueError("--skip-unknown skips lines of a file: name it with --input")
     run = Run.open(folder)
     chosen = generation_options(run, options)
-    texts = given if path is None else [*_lines(run, path, skip)]
+    texts = given if path is None else _lines(run, path, skip)
     model = run.trained_model(pick_device(device))
     asked = [text for text in texts if text is not None]
     answers = run.learner.generate(model, run.vocabularies, asked, chosen)
@@ -39,23 +39,29 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _lines(run: Run, path: str, skip: bool) -> Iterator[str | None]:
-    """Yield the texts in the lines of a file; an empty or skipped line is `None`.
-
-    Raise `ValueError`, with file and line, for a text that cannot be read, unless `skip` is true.
-    """
+def _lines(run: Run, path: str, skip: bool) -> list[str | None]:
+    """Return the texts in the lines of a file; an empty or skipped line is `None`."""
     content, name = (sys.stdin.read(), "<stdin>") if path == "-" else (read_text(path), path)
-    for number, line in enumerate(lines_of(content), start=1):
-        try:
-            if line.strip():
-                run.learner.parse(line, run.vocabularies)
-            yield line if line.strip() else None
-        except ValueError as error:
-            message = f"{name}:{number}: {error}"
-            if not skip:
-                raise ValueError(message) from None
-            print(f"graphut: skipped {message}", file=sys.stderr)
-            yield None
+    lines = enumerate(lines_of(content), start=1)
+    return [_readable(run, line, f"{name}:{number}", skip) for number, line in lines]
+
+
+def _readable(run: Run, line: str, place: str, skip: bool) -> str | None:
+    """Return a line, or `None` if it is empty.
+
+    Raise `ValueError`, which names its place, if the model cannot read it; with `skip`, print this
+    error and return `None`.
+    """
+    if not line.strip():
+        return None
+    try:
+        run.learner.parse(line, run.vocabularies)
+    except ValueError as error:
+        if not skip:
+            raise ValueError(f"{place}: {error}") from None
+        print(f"graphut: skipped {place}: {error}", file=sys.stderr)
+        return None
+    return line
 
 
 def _parser() -> Parser:

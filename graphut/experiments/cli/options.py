@@ -28,6 +28,11 @@ class Parser(ArgumentParser):
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
+        # Each command lists this option; `main` has removed it before the command is parsed.
+        help = "first import this module, with your own tasks, topologies or rules; may be repeated"
+        self.add_argument(
+            "--import", action="append", default=SUPPRESS, metavar="MODULE", help=help
+        )
         # Accept -1e-05 as a value too; argparse takes it for an option.
         self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.I)
 

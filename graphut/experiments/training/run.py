@@ -106,6 +106,8 @@ class Run:
         path = Path(folder, RUN)
         state, has_checksum = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
+            if state["task"] not in TASKS:
+                raise ValueError(f"--import the module of its task, {state['task']!r}")
             # Options that did not exist yet have their defaults, as in older versions.
             task = TASKS[state["task"]](**_without_retired(state["task_options"]))
             vocabularies = state["vocabularies"]

@@ -2,14 +2,24 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import graphut
 from graphut.experiments.cli import COMMANDS, main
+from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.nn.rules.base import RULES
+from graphut.topology.registry import registry
+from tests.experiments.cli.tiny import TINY
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -122,6 +132,82 @@ for line in {QUICK!r}:
     assert found.returncode == 0, found.stderr
     assert found.stdout.startswith(f"graphut {graphut.__version__}\nusage: graphut ")
     assert all(f"\n  {name} " in found.stdout for name in COMMANDS)
+
+
+OWN = """
+from dataclasses import dataclass
+from graphut.experiments.tasks import Reverse, register_task
+from graphut.nn import Threshold
+from graphut.topology import Window
+
+
+@register_task
+@dataclass(frozen=True)
+class Mirror(Reverse):
+    "Reverse a sequence, as a task of one's own."
+    name = "mirror-of-tests"
+
+
+class Near(Window):
+    name = "near_of_tests"
+
+
+class Sure(Threshold):
+    name = "sure_of_tests"
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module in the current folder, with a task, a topology and a rule; later forgotten."""
+    (tmp_path / "own_of_tests.py").write_text(OWN)
+    (tmp_path / "broken_of_tests.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    tables: list[Any] = [TASKS, TASK_PRESETS, registry, RULES, sys.modules]
+    with ExitStack() as stack:
+        for table in tables:
+            stack.enter_context(patch.dict(table))
+        yield "own_of_tests"
+
+
+def test_main_imports_a_module_before_names_are_parsed(
+    own_module: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(line: str) -> str:
+        assert main([*shlex.split(line), "--import", own_module]) == 0, line
+        return capsys.readouterr().out
+
+    assert main(["--import", own_module, "topology", "show", "near_of_tests:2"]) == 0
+    assert run("topology show near_of_tests:2").startswith("near_of_tests:2 over 24 tokens")
+    options = "--encoder-topology near_of_tests:1 --evaluation-rule sure_of_tests"
+    run(f"train mirror-of-tests --out run {options} {shlex.join(TINY)} --epochs 1")
+    assert "test, 4 sequences" in run("eval run --evaluation-rule sure_of_tests")
+    assert "input" in run("generate run qdxa --max-length 3")
+    run("show run qdxa --max-length 3 --out a.png")
+    run("plot run --out b.png")
+    run("report run --out c.html")
+    assert "mirror-of-tests" in run("share run") + run("info run")
+    run("bench attention --topology near_of_tests:1 --nodes 8 --dim 8 --heads 2 --repeats 1 "
+        "--backends torch --peers --results d.csv")  # fmt: skip
+    assert f"--import={own_module}" in Path("d.csv").read_text()
+    compared = "compare near_of_tests:1 complete --task mirror-of-tests --epochs 1"
+    assert "near_of_tests:1" in run(f"topology {compared} {shlex.join(TINY[:-2])}")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ("info run --import nowhere_of_tests", "--import nowhere_of_tests: ModuleNotFoundError("),
+        ("info run --import broken_of_tests", "--import broken_of_tests: ZeroDivisionError("),
+        ("info run --import a.py", "; a module is in the current folder, or installed"),
+    ],
+)
+def test_main_names_a_module_that_cannot_be_imported(
+    argv: str, message: str, own_module: str, refusal: Callable[..., str]
+) -> None:
+    path = [*sys.path]
+    assert message in refusal(*argv.split())
+    assert sys.path == path
 
 
 def test_main_of_a_process_shows_warnings_as_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
