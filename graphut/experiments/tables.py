@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 NOT_MEASURED = "-"
+_SHARES = ("accuracy", "answerable", "known", "quiescent", "share")
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -53,8 +54,20 @@ def three_digits(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share as a percentage without the percent sign, such as 4.56 for 0.0456."""
-    return f"{100 * value:.2f}"
+    """Return a share as a percentage; only an exact 1 is written as 100.00%.
+
+    Examples
+    --------
+    >>> percent(0.0456), percent(1.0), percent(0.99996)
+    ('4.56%', '100.00%', '99.99%')
+    """
+    text = f"{value:.2%}"
+    return "99.99%" if text == "100.00%" and value < 1 else text
+
+
+def is_share(metric: str) -> bool:
+    """Return whether a metric is a share, to be written in percent, by the words of its name."""
+    return any(word in metric for word in _SHARES)
 
 
 def share(value: float) -> str:

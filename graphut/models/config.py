@@ -346,6 +346,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
     layer: Literal["attention", "gat", "gin", "none"] = option(
         "attention", "attention, GATConv or GINConv of DGL, or none: only messages"
     )
+    topology: str = option(
+        "", "edges to add to those of the graph, such as 'complete' or 'expander:4@7'; '' for none"
+    )
     messages: Literal["none", "max", "sum", "max+sum"] = option(
         "none", "messages to aggregate beside attention: maximum, logarithm of the sum, or both"
     )
@@ -395,6 +398,10 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check("num_kinds", one, wanted)
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")
+        if self.topology:
+            added = self._parsed("topology", parse)
+            fits = self.answer_at != "edge" and not added.has_extra_nodes
+            self._check("topology", fits, "one without extra nodes, or '' where edges answer")
         unordered = {"geometric_attention": False, "max_offset": 0, "transition": "positionwise"}
         for name, value in unordered.items():
             wanted = f"{value!r}: the nodes of a graph are in no order"

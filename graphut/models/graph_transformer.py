@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_tracing
+from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
@@ -20,6 +21,7 @@ from graphut.models.recurrence import make_attention, make_recurrence
 from graphut.nn import ConvAsAttention, InputNoise, MessageAggregation, Quantized
 from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.conv_adapters import from_edge_index
+from graphut.topology import Topology, parse
 
 
 class UniversalGraphTransformer(AdaptiveModel):
@@ -139,6 +141,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
+        if self.config.topology:
+            layout = _with_edges(layout, parse(self.config.topology))
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
         return GraphOutput(self.read_out(layout, states), ponder, steps)
@@ -186,6 +190,21 @@ class UniversalGraphTransformer(AdaptiveModel):
             )
         check_feat(nodes, "source", len(nodes), self.config.num_feats, self.embedding)
         return self.dropout(self.embedding(nodes))
+
+
+def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
+    """Add the edges of a topology to each graph of a layout; repeated edges become one."""
+    added = topology.layout(layout.dst_lengths.tolist()).to(layout.device)
+    edges = [torch.stack(each.in_edges()[:2]) for each in (layout, added)]
+    target, source = torch.cat(edges, 1).unique(dim=1)
+    return layout_from_edges(
+        source,
+        target,
+        num_src=layout.num_src,
+        num_dst=layout.num_dst,
+        src_lengths=layout.src_lengths,
+        dst_lengths=layout.dst_lengths,
+    )
 
 
 def _neighbour_layer(

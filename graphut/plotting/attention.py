@@ -82,7 +82,7 @@ def draw_attention(
     for step, row in enumerate(panels):
         for head, axes in enumerate(row):
             draw(axes, weights[step, head], named[0], named[1])
-            axes.set_title(f"head {head + 1}" if step == 0 else "", size=9)
+            axes.set_title(f"head {head + 1}" if step == 0 and heads > 1 else "", size=9)
             axes.set_ylabel(f"step {step + 1}" if head == 0 else "", size=9)
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
@@ -119,6 +119,8 @@ def _draw_lines(axes: Axes, weights: Tensor, queries: list[str], keys: list[str]
     from matplotlib.colors import to_rgba
 
     query, key = weights.nonzero(as_tuple=True)
+    order = weights[query, key].abs().argsort()  # the darkest lines are drawn last, on top
+    query, key = query[order], key[order]
     ends = torch.stack([key, torch.zeros_like(key), query, torch.ones_like(key)], 1)
     shades = weights[query, key].nan_to_num().abs().clamp_max(1.0).tolist()
     colours = [to_rgba(BLUE, shade) for shade in shades]

@@ -33,7 +33,7 @@ def draw_training(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     titles = list(dict.fromkeys(title for epochs in runs.values() for title in _values(epochs[-1])))
     rows = -(-len(titles) // _COLUMNS)
     figure = new_figure(3.6 * _COLUMNS, 0.4 + 2.6 * rows)
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     for panel, title in enumerate(titles, 1):
         axes = figure.add_subplot(rows, _COLUMNS, panel)
@@ -43,10 +43,14 @@ def draw_training(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
             if title in _values(epochs[-1]):
                 number = [epoch["epoch"] for epoch in epochs]
                 values = [_values(epoch)[title] for epoch in epochs]
-                options: dict[str, Any] = {"color": colour, "markersize": 3, "label": _label(name)}
+                # above the axes, which would hide values of 0
+                options: dict[str, Any] = {"color": colour, "label": _label(name), "zorder": 3}
+                options["markersize"] = 3
                 [drawn] = axes.plot(number, values, marker + line, **options)
                 drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
         axes.set_ylim(bottom=0)
+        if "accuracy" in title:
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:

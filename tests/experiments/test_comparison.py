@@ -66,8 +66,7 @@ def test_comparison_text_has_means_and_deviations() -> None:
     found = [PairLearner.evaluation(share, (1 + share) / 2, 1.5, 2.5) for share in (1.0, 0.5)]
     head, row = comparison_text([ComparisonRow("star", 225.0, 12.3, found)]).splitlines()
     assert " ".join(head.split()) == (
-        "encoder topology edges ms per batch sequence accuracy token accuracy encoder steps "
-        "decoder steps"
+        "topology edges ms per batch sequence accuracy token accuracy encoder steps decoder steps"
     )
     assert " ".join(row.split()) == (
         "star 225 12.3 75.00% ± 35.36% 87.50% ± 17.68% 1.50 ± 0.00 2.50 ± 0.00"

@@ -61,6 +61,34 @@ def plain_logits(model: Any, states: Tensor) -> Tensor:
     return states @ model.output.weight.T + model.output.bias  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize("answer_at", ["node", "graph"])
+def test_graph_transformer_adds_the_edges_of_a_topology(answer_at: str) -> None:
+    model = build(answer_at=answer_at, topology="window:1")
+    source, target = graph().edges()
+    edges = {*zip(source.tolist(), target.tolist(), strict=True)}
+    for nodes in (range(4), range(4, 7)):
+        edges |= {(i, j) for i in nodes for j in nodes if abs(i - j) <= 1}
+    plain = build(answer_at=answer_at)
+    plain.load_state_dict(model.state_dict())
+    whole = dgl.graph(tuple(zip(*sorted(edges), strict=True)))
+    whole.set_batch_num_nodes(graph().batch_num_nodes())
+    whole.set_batch_num_edges(
+        torch.tensor([sum(i in nodes for i, _ in edges) for nodes in (range(4), range(4, 7))])
+    )
+    found, expected = model(graph(), NODES), plain(whole, NODES)
+    assert found.ponder.layouts[0].num_edges == len(edges) > graph().num_edges()
+    assert_same([found.logits], [expected.logits])
+    assert torch.equal(found.ponder.steps, expected.ponder.steps)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"topology": "star"}, {"topology": "complete", "answer_at": "edge"}]
+)
+def test_graph_transformer_refuses_a_topology_that_does_not_fit(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="topology must be one without extra nodes, or ''"):
+        build(**wrong)
+
+
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
 def test_graph_transformer_equals_the_dense_recurrence(row: dict[str, Any]) -> None:
     model = build(**row)

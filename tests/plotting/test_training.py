@@ -42,7 +42,10 @@ def test_draw_training_draws_the_metrics() -> None:
         [line] = panel(figure, title).lines
         expected = [epoch[name] if name else 0.9 for epoch in lines]
         np.testing.assert_array_equal(line.get_xydata(), list(enumerate(expected, 1)))
+        assert line.get_zorder() > panel(figure, title).spines["bottom"].get_zorder()
     assert not figure.legends
+    ticks = panel(figure, "validation: sequence accuracy").yaxis.get_major_formatter()
+    assert ticks(0.5).startswith("50") and ticks(0.5).endswith("%")
 
 
 def test_draw_training_compares_runs_of_any_version_and_model() -> None:

@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
         _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)
     else:
         pictures = [] if what == "attention" else [*map(_ponder_picture, parts)]
-        if what != "ponder":
+        if what in ("attention", "all"):
             pictures += map(_attention_picture, attention_tables(parts))
         save_figure(_stacked(" ".join(text.split()), written, pictures), out)
     print(f"{out}: the answer is {written}")
@@ -156,7 +156,7 @@ def _stacked(text: str, answer: str, pictures: Sequence[_Picture]) -> Figure:
 def _parser() -> Parser:
     parser = run_parser(
         "show",
-        "Draw the steps of each token with the halting probabilities, and the attention of each "
+        "Draw the steps of each token with the halting probabilities, or the attention of each "
         "step and head, for one text. For a task on graphs, draw the active nodes of each step, "
         "for one test graph.",
     )
@@ -172,7 +172,7 @@ def _parser() -> Parser:
         "step, in the decoder if there is one"
     )
     option("--out", metavar="FILE", required=True, help=help)
-    help = "what to draw (default: all)"
+    help = "what to draw (default: ponder, the steps of each token)"
     option("--draw", choices=("ponder", "attention", "all"), help=help)
     add_generation_options(parser)
     return parser

@@ -12,17 +12,13 @@ from tempfile import TemporaryDirectory
 from graphut.experiments.cli.options import Parser, add_device, build
 from graphut.experiments.cli.run_options import add_task_options, pick_device
 from graphut.experiments.comparison import compare_topologies, comparison_text
-from graphut.experiments.tasks import TASKS, PairTask, preset_of
-from graphut.experiments.training import TrainingConfig
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.tasks import TASKS, preset_of
+from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.wording import pluralize
-from graphut.models import UniversalTransformerConfig
 from graphut.plotting import draw_topology
 from graphut.plotting.figure import check_picture_path, save_figure
 from graphut.topology import Topology, parse, spec_signatures, statistics
 from graphut.topology.statistics import Statistics
-
-_PAIR_TASKS = {name: kind for name, kind in TASKS.items() if issubclass(kind, PairTask)}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -75,9 +71,10 @@ def describe(topology: Topology, numbers: Statistics) -> str:
 def _compare(arguments: Namespace) -> None:
     """Train a model with each topology, and print a table of results."""
     options = {**preset_of(arguments.task), **vars(arguments)}
-    task = build(_PAIR_TASKS[arguments.task], options)
-    training = build(TrainingConfig, options)
-    config = build(UniversalTransformerConfig, options, **PairLearner().sizes(task))
+    task = build(TASKS[arguments.task], options)
+    training, learner = build(TrainingConfig, options), learner_of(task)
+    config = build(learner.config_kind, options, **learner.sizes(task))
+    task.check_lengths(config)
     with TemporaryDirectory() as temporary:
         rows = compare_topologies(
             arguments.specs,
@@ -110,9 +107,11 @@ def _parser(argv: Sequence[str]) -> Parser:
     compare = actions.add_parser(
         "compare",
         usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
-        help="train the same model with several encoder topologies",
-        description="Train the same model with each encoder topology and the same seeds; print "
-        "accuracy on the test set, edges, time per batch (forward and backward), and steps.",
+        help="train the same model with several topologies",
+        description="Train the same model with each topology and the same seeds; print the metrics "
+        "on the test set, edges, and time per batch (forward and backward). The topology is that "
+        "of the encoder, or of a language model (add &causal); in a task on graphs its edges are "
+        "added to those of the graph.",
     )
     _add_compare(compare, argv)
     return parser
@@ -122,12 +121,12 @@ def _add_compare(parser: Parser, argv: Sequence[str]) -> None:
     """Add the options of `compare`, with the options of the task that `argv` names."""
     option = parser.add_argument
     option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
-    help = f"one of {', '.join(_PAIR_TASKS)}"
-    option("--task", choices=_PAIR_TASKS, required=True, metavar="NAME", help=help)
+    help = "one of the tasks that graphut train --help lists; add --help for its options"
+    option("--task", choices=TASKS, required=True, metavar="NAME", help=help)
     help = "seeds of the runs of each topology (default: 0)"
     option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
     option("--out", metavar="FOLDER", help="keep the runs here")
     add_device(parser)
-    task = next((word for word in argv if word in _PAIR_TASKS), None)
+    task = next((word for word in argv if word in TASKS), None)
     if task is not None:
-        add_task_options(parser, task, skip=["seed", "encoder_topology"])
+        add_task_options(parser, task, skip=["seed", "encoder_topology", "topology"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from graphut._files import reraise_for_file
 from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
 from graphut.experiments.records.record import DATA, RunRecord
-from graphut.experiments.tables import NOT_MEASURED, percent, three_digits, with_prefix
+from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
@@ -90,18 +90,19 @@ def run_report(run: Run, device: torch.device) -> str:
         if key.startswith("by_") and rows
     ]
     work = [
-        [name, with_prefix(found["flops_per_example"]), f"{percent(found['flops_share'])}%"]
+        [name, with_prefix(found["flops_per_example"]), percent(found["flops_share"])]
         for name, found in evaluations.items()
         if "flops_share" in found
     ]
     keys = dict.fromkeys(key for machine in record.machines for key in machine)
     machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
     names = [f"machine {number}" for number, _ in enumerate(record.machines, 1)]
+    options = ((name, str(value)) for name, value in record.setup.options.items())
     return _TEMPLATES.get_template("report.html").render(
         record=record,
         meaning=meaning_of(type(task)),
         minutes=three_digits(record.seconds / 60),
-        options=_table("Options", ["option", "value"], record.setup.options.items()),
+        options=_table("Options", ["option", "value"], options),
         curves=_curves(run),
         results=_table("Metrics", results, record.results),
         meanings=run.learner.metric_meanings,
@@ -125,7 +126,8 @@ def _curves(run: Run) -> _Picture:
     ends = []
     for axes in figure.axes:
         curve: Any = axes.lines[0].get_ydata()
-        ends.append(f"{axes.get_title()} {three_digits(curve[0])} and {three_digits(curve[-1])}")
+        text = percent if is_share(axes.get_title()) else three_digits
+        ends.append(f"{axes.get_title()} {text(curve[0])} and {text(curve[-1])}")
     return _picture(figure, f"Curves; after the first and the last epoch: {', '.join(ends)}.")
 
 
@@ -207,14 +209,15 @@ def _draw_graph(part: PonderedPart) -> _Picture | None:
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:
-    """Return a table of values; floats have four digits."""
-    cells = [[*map(_text, row)] for row in rows]
+    """Return a table of values; shares are percentages, and other floats have four digits."""
+    forms = [percent if is_share(name) else "{:.4g}".format for name in head]
+    cells = [[_text(*each) for each in zip(row, forms, strict=True)] for row in rows]
     return _Table(caption, [name.replace("_", " ") for name in head], cells)
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, form: Callable[[float], str]) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return form(value)
     return NOT_MEASURED if value is None else str(value)
 
 

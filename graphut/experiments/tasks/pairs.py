@@ -14,6 +14,7 @@ from typing import NamedTuple
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
 from graphut.experiments.tasks.files import read_text
+from graphut.experiments.tasks.subwords import BYTES, Subwords
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
@@ -60,15 +61,18 @@ class Pairs(PairTask):
     r"""Sequence to sequence, with pairs from a user's file.
 
     Each line holds a source, a tab and a target. Symbols are separated by spaces; with `characters`
-    each character is a symbol. Empty lines are skipped. A target may be empty.
+    each character is a symbol. With `subwords`, sources and targets are texts, whose symbols are
+    subwords that are learned from the training pairs; any text can then be encoded. Empty lines are
+    skipped. A target may be empty.
 
     The vocabularies contain the symbols of the training pairs. Without separate files, `held_out`
     distinct sources are held out for validation and as many for the test, but at most a tenth of
-    all sources. A hash of the source selects them, so that equal sources stay in one part. A pair
-    with a symbol that occurs in no other training pair is not held out.
+    all sources. A hash of the source selects them, so that equal sources stay in one part. Without
+    `subwords`, a pair with a symbol that occurs in no other training pair is not held out.
 
     Raise `ValueError`, with file and line, if a line is not a pair, or if a symbol in a separate
-    file does not occur in the training pairs.
+    file does not occur in the training pairs. With `subwords`, raise `ImportError` if the package
+    `tokenizers` is missing.
 
     Examples
     --------
@@ -97,31 +101,52 @@ class Pairs(PairTask):
         1000, "pairs held out for validation, and for the test; at most a tenth each", least=1
     )
     characters: bool = option(False, "use each character as a symbol, including white space")
+    subwords: int | None = option(
+        None,
+        "learn this number of subwords for sources and targets, including the 256 bytes",
+        least=BYTES + 1,
+    )
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        if self.characters and self.subwords:
+            raise ValueError(f"characters must be False with subwords, {self.subwords}")
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
         """The class of the vocabularies."""
-        return Characters if self.characters else Vocabulary
+        return Subwords if self.subwords else Characters if self.characters else Vocabulary
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the symbols in the training sources."""
-        return self._vocabulary(line.source for line in self._lines["train"])
+        """The vocabulary of the symbols in the training sources, or of all subwords."""
+        lines = self._lines["train"]
+        if self.subwords:
+            texts = (" ".join(text) for line in lines for text in (line.source, line.target))
+            return Subwords.learn(texts, self.subwords)
+        return self._vocabulary(line.source for line in lines)
 
     @cached_property
     def target_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the symbols in the training targets."""
+        """The vocabulary of the symbols in the training targets, or of all subwords."""
+        if self.subwords:
+            return self.source_vocabulary
         return self._vocabulary(line.target for line in self._lines["train"])
 
     def check_lengths(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""
         assert isinstance(config, UniversalTransformerConfig)  # the only model for pairs
-        for line in chain.from_iterable(self._lines.values()):
-            _check_lengths(line.place, (line.source, line.target), config)
+        for part, pairs in zip(PARTS, (self._train, self.validation, self.test), strict=True):
+            for line, pair in zip(self._lines[part], pairs, strict=True):
+                _check_lengths(line.place, pair, config)
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of "train", "validation" or "test" as token ids."""
         source, target, pairs = self.source_vocabulary, self.target_vocabulary, []
+        if isinstance(source, Subwords):
+            sides = zip(*((" ".join(s), " ".join(t)) for s, t, _ in self._lines[part]), strict=True)
+            return [*zip(*map(source.read_all, sides), strict=True)]
         for line in self._lines[part]:
             with reraise_for_file(line.place, ""):
                 pairs.append((source.encode(line.source), target.encode(line.target)))
@@ -132,7 +157,9 @@ class Pairs(PairTask):
         parts = {"train": self._read(self.data)}
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
-                parts["train"], parts[part] = _split(parts["train"], self.held_out)
+                parts["train"], parts[part] = _split(
+                    parts["train"], self.held_out, any_symbol=self.subwords is not None
+                )
             else:
                 parts[part] = self._read(path)
         return parts
@@ -167,8 +194,11 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
-    """Return remaining and held-out pairs; each symbol occurs in the remaining ones."""
+def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_Line], list[_Line]]:
+    """Return remaining and held-out pairs.
+
+    Each symbol occurs in the remaining ones, unless the held-out ones may have `any_symbol`.
+    """
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
         groups.setdefault(line.source, []).append(line)
@@ -177,7 +207,8 @@ def _split(lines: list[_Line], limit: int) -> tuple[list[_Line], list[_Line]]:
     taken: set[Symbols] = set()
     for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
-        if len(taken) < wanted and all(remaining[symbol] > used[symbol] for symbol in used):
+        known = any_symbol or all(remaining[symbol] > used[symbol] for symbol in used)
+        if known and len(taken) < wanted < len(groups):
             taken.add(source)
             remaining -= used
     if not taken:

@@ -179,3 +179,13 @@ def test_generate_after_train_and_eval_of_every_task(
     assert [line.partition(",")[0] for line in lines] == list(sets)
     text = run.vocabularies["source"].write(sets["test"][0][0])
     assert output("generate", tmp_path, text, "--device", "cpu").lstrip().startswith("input ")
+
+
+def test_generate_after_train_of_subwords(tmp_path: Path, output: Command) -> None:
+    data, run = tmp_path / "pairs.tsv", tmp_path / "run"
+    words = ("to be", "or not", "not to be", "be or to", "to not", "be to")
+    data.write_text("".join(f"{word}\t{word.upper()}\n" for word in words))
+    output("train", "pairs", "--data", data, "--subwords", "260", "--out", run, *MODEL)
+    found = output("generate", run, "über not", "--max-length", "4", "--device", "cpu")
+    assert "▁not" in found.splitlines()[1]
+    assert output("eval", run, "--data", data, "--device", "cpu").startswith(f"{data}, 6 seq")

@@ -35,15 +35,15 @@ def test_show_writes_a_picture_and_the_answer(
 
 
 @pytest.mark.parametrize("text", ["a", "q d x a", "abcdefghijklmnopqrstuvwxyz" * 2])
-@pytest.mark.parametrize("what", ["ponder", "attention", "all"])
+@pytest.mark.parametrize("what", [None, "ponder", "attention", "all"])
 def test_show_cuts_nothing_off(
-    text: str, what: str, finished_run: Path, figures: list[Any]
+    text: str, what: str | None, finished_run: Path, figures: list[Any]
 ) -> None:
-    argv = ["--out", "a.png", "--draw", what, "--max-length", "20"]
+    argv = ["--out", "a.png", "--max-length", "20", *(["--draw", what] if what else [])]
     assert main(["show", str(finished_run), text, *argv]) == 0
     assert_nothing_is_cut_off(figures[0])
     titles = [part._suptitle.get_text() for part in figures[0].subfigs]
-    assert len(titles) == {"ponder": 2, "attention": 3, "all": 5}[what]
+    assert len(titles) == {None: 2, "ponder": 2, "attention": 3, "all": 5}[what]
 
 
 def test_show_animates_the_frontier(finished_run: Path, tmp_path: Path) -> None:

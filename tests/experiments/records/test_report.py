@@ -38,6 +38,11 @@ def report_of(folder: Path) -> tuple[str, Page]:
     return html, page
 
 
+def cell(name: str, value: float) -> str:
+    """The text of a value in a table: accuracies are percentages."""
+    return percent(value) if name.endswith("accuracy") else f"{value:.4g}"
+
+
 def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None:
     folder = runs["small"]
     record, page = RunRecord.of(Run.open(folder)), report_of(folder)[1]
@@ -46,17 +51,15 @@ def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None
     evaluation = record.evaluations["test"]
     assert found["test set"] == "test" and int(found["sequences"]) == evaluation["examples"] == 4
     for metric, meaning in Run.open(folder).learner.metric_meanings.items():
-        assert found[metric.replace("_", " ")] == f"{evaluation[metric]:.4g}"
+        assert found[metric.replace("_", " ")] == cell(metric, evaluation[metric])
         assert meaning in page.text
     for side in ("source_length", "target_length"):
         _, *rows = page.tables[f"test, by {side.replace('_', ' ')}"]
-        expected = [[*row.values()] for row in evaluation[f"by_{side}"]]
-        assert [[float(cell) for cell in row] for row in rows] == [
-            [pytest.approx(value, rel=1e-3) for value in row] for row in expected
-        ]
+        expected = [[cell(*each) for each in row.items()] for row in evaluation[f"by_{side}"]]
+        assert rows == expected
     share = evaluation["flops_share"]
     assert page.tables["Operations"][1] == [
-        "test", with_prefix(evaluation["flops_per_example"]), f"{percent(share)}%",
+        "test", with_prefix(evaluation["flops_per_example"]), percent(share),
     ]  # fmt: skip
     [machine] = record.machines
     for what, value in page.tables["Machines and versions"][1:]:
@@ -77,7 +80,7 @@ def test_run_report_says_where_the_depth_goes(runs: dict[str, Path]) -> None:
         rows = page.tables[f"{name}: where nodes halt"][1:]
         for step, share in rows:
             wanted = float((ponder.steps == int(step)).double().mean())
-            assert float(share) == pytest.approx(wanted, rel=1e-3)
+            assert share == percent(wanted)
         rows = page.tables[f"{name}: steps by position"][1:]
         lengths = ponder.layouts[0].dst_lengths.tolist()
         steps = [own.tolist() for own in ponder.steps.split(lengths)]
@@ -92,6 +95,16 @@ def test_run_report_shows_the_options_that_differ(runs: dict[str, Path]) -> None
     assert page.tables["Options"] == [["option", "value"], ["max_steps", "1"]]
     assert "The preset fixed, except" in page.text
     assert "Options" not in report_of(runs["small"])[1].tables
+
+
+def test_run_report_shows_pictures_of_attention_before_tables_by_length(
+    runs: dict[str, Path],
+) -> None:
+    html, page = report_of(runs["small"])
+    titles = ["Options", "Training", "Results", "Examples", "Results in detail", "Depth"]
+    found = [text for level, text in page.headings if level == 2]
+    assert found[: len(titles)] == titles
+    assert html.index("<details open><summary>Attention, encoder") < html.index("by source length")
 
 
 def test_run_report_shows_a_script_in_the_data_as_text(tmp_path: Path) -> None:
@@ -163,7 +176,7 @@ def test_run_report_of_questions_and_of_passages(
     )
     found = read_json(folder / "evaluation-test.json")
     assert f"{learner_of(kind).example}s" in page.tables["Metrics"][0]
-    assert page.tables["Metrics"][1][2] == f"{found['accuracy']:.4g}"
+    assert page.tables["Metrics"][1][2] == percent(found["accuracy"])
 
 
 def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_path: Path) -> None:

@@ -137,6 +137,35 @@ def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
         task.validation  # noqa: B018
 
 
+def test_pairs_of_subwords(tmp_path: Path) -> None:
+    sentences = [f"The {a}  {b} runs home." for a in ["red", "old", "big"] for b in ("fox", "ox")]
+    path = write(tmp_path / "pairs.tsv", [(text, text.upper()) for text in sentences])
+    task = Pairs(path, subwords=270)
+    vocabulary = task.source_vocabulary
+    assert isinstance(vocabulary, Subwords) and task.target_vocabulary is vocabulary
+    assert 258 < len(vocabulary) <= 272
+    parts = [texts(task, part) for part in ("train", "validation", "test")]
+    assert [len(part) for part in parts] == [4, 1, 1]  # though rare words are held out
+    plain = [" ".join(text.split()) for text in sentences]
+    assert sorted(chain.from_iterable(parts)) == sorted((text, text.upper()) for text in plain)
+    learned = Subwords.learn(chain.from_iterable(parts[0]), 270)
+    assert vocabulary == learned
+    assert read_pairs(path, vocabulary, vocabulary) == [
+        (vocabulary.read(text), vocabulary.read(text.upper())) for text in plain
+    ]
+    config = UniversalTransformerConfig(source_vocab=272, target_vocab=272, max_length=5)
+    with pytest.raises(ValueError, match=r"pairs\.tsv:\d: the source has .* takes 5 at most"):
+        task.check_lengths(config)
+
+
+def test_pairs_refuses_subwords_that_do_not_fit(tmp_path: Path) -> None:
+    path = write(tmp_path / "pairs.tsv", [("a", "x")])
+    with pytest.raises(ValueError, match="characters must be False with subwords, 300"):
+        Pairs(path, characters=True, subwords=300)
+    with pytest.raises(ValueError, match="subwords must be at least 257, got 256"):
+        Pairs(path, subwords=256)
+
+
 def test_pairs_of_characters(tmp_path: Path) -> None:
     words = ["to be", "or not", "not to", "be to"]
     path = write(tmp_path / "pairs.tsv", [(word, word[::-1].upper()) for word in words])
