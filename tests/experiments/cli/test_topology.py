@@ -1,15 +1,21 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
 import torch
 
 from graphut.attention import edge_attention
 from graphut.experiments.cli import main
-from graphut.topology import parse
+from graphut.experiments.tables import three_digits
+from graphut.experiments.tasks import Text
+from graphut.experiments.training import Run
+from graphut.topology import Topology, parse
 from graphut.topology.registry import registry
 from tests.experiments.cli.tiny import TINY
 
@@ -80,9 +86,56 @@ def test_compare_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ARGV]) == 0
     out, err = capsys.readouterr()
     head, *rows = out.splitlines()
-    assert head.startswith("encoder topology ")
+    assert head.startswith("topology ")
     assert [row.split()[0] for row in rows] == ["complete", "window:1|global:0"]
     assert "window:1|global:0, seed 0: epoch 2: loss" in err
+
+
+def num_edges(example: Any, topology: Topology) -> int:
+    """The edges of a text, or of a graph and those that a topology adds."""
+    if isinstance(example, Text):
+        return topology.num_edges(len(example.tokens))
+    added = topology.mask(len(example.nodes)).argwhere().flip(1).tolist()
+    return len({*map(tuple, example.edges.T.tolist()), *map(tuple, added)})
+
+
+MODEL = shlex.split("--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu")
+
+
+@pytest.mark.parametrize(
+    ("specs", "options", "columns"),
+    [
+        (
+            ["causal", "window:1&causal"],
+            "char-lm --data text.txt --window 16 --epoch-size 8",
+            ["nats", "accuracy", "steps"],
+        ),
+        (
+            ["window:0", "complete"],
+            "graph-distance --sizes 6-6 --epoch-size 16 --held-out 4 --families path "
+            "--test-sizes 12 --test-families near --test-nodes 24",
+            ["accuracy", "graph accuracy", "rank correlation"],
+        ),
+    ],
+)
+def test_compare_takes_language_models_and_tasks_on_graphs(
+    specs: list[str],
+    options: str,
+    columns: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    output: Callable[..., str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("to be, or not to be. " * 100)
+    argv = ["topology", "compare", *specs, "--out", "runs", "--task", *shlex.split(options), *MODEL]
+    head, *rows = output(*argv).splitlines()
+    assert all(column in head for column in columns)
+    for number, (spec, row) in enumerate(zip(specs, rows, strict=True), start=1):
+        run = Run.open(f"runs/{number}-seed-0")
+        assert run.model().config.topology == spec
+        edges = fmean(num_edges(example, parse(spec)) for example in run.task().test)
+        assert row.split()[:2] == [spec, three_digits(edges)]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +146,7 @@ def test_compare_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
         (["--task", "sort"], "the following arguments are required: SPEC"),
         (["complete", "--task", "sort", "--seed", "3"], "unrecognized arguments: --seed"),
         (["complete", "--task", "sort", "--encoder-topology", "star"], "unrecognized arguments"),
+        (["complete", "--task", "graph-reach", "--topology", "star"], "unrecognized arguments"),
     ],
 )
 def test_add_compare_refuses_a_wrong_command_line(
