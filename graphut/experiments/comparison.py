@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -64,7 +65,8 @@ def compare_topologies(
             raise ValueError(f"{name} must be different values, at least one; got {[*values]}")
     has_encoder = isinstance(config, UniversalTransformerConfig)
     field = "encoder_topology" if has_encoder else "topology"
-    configs = [replace(config, **{field: topology}) for topology in topologies]
+    changes: list[dict[str, Any]] = [{field: topology} for topology in topologies]
+    configs = [replace(config, **change) for change in changes]
     learner, batch = learner_of(task), task.test[: training.batch_size]
 
     def train(number: int, seed: int) -> AdaptiveModel:
