@@ -1,4 +1,4 @@
-"""`python -m graphut`."""
+"""Run the command line by `python -m graphut`."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _forget(prefix: str) -> None:
 
 
 def _missing_package(error: BaseException) -> str:
-    """Return the package whose import failed first, or the supported versions of DGL."""
+    """Return what to install: the package whose import failed first, or a supported DGL."""
     # dgl 1.1.3 imports `packaging` and, without it, a copy that setuptools no longer has.
     while error.__context__ is not None:
         error = error.__context__

@@ -1,3 +1,3 @@
-"""The version, which needs no other module."""
+"""The version of graphut, in a module without imports."""
 
 __version__ = "0.1.0"

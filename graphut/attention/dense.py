@@ -12,7 +12,8 @@ from graphut.attention.ragged import earlier_equals
 def dense_attention(call: AttentionCall) -> AttentionResult:
     """Compute attention with dense scores `(copies, A, N_src)` of each head, `-inf` without edge.
 
-    Parallel edges are in different copies, because their bias and dropout differ.
+    Edges with the same source and destination are in different copies, because their bias and
+    dropout differ.
     """
     row, source, _ = call.edges
     shape = (call.query.shape[0], call.key.shape[0])

@@ -192,7 +192,7 @@ def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) 
 
 
 def _attended_edges(call: AttentionCall, weights: Tensor, edge_map: Tensor | None) -> Tensor:
-    """Return the sums of edge features to add to the output, `(A, H, D)`."""
+    """Return the sums of edge features, weighted by attention and mapped, `(A, H, D)`."""
     assert call.edge_feat is not None
     row, _, edge = call.edges
     summed = edge_sum(weights, call.edge_feat, row, edge, call.query.shape[0])

@@ -26,7 +26,7 @@ _NAME = "attention over keys and values in place"
 
 
 class KeyValueMemory:
-    """A table of keys and values that is changed in place between attention calls of "native"."""
+    """A table of keys and values that is changed in place between calls of the backend "native"."""
 
     def __init__(self, heads: int) -> None:
         self.heads = heads
@@ -100,9 +100,9 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 
 
 class _Table:
-    """The current rows, the rows that each write replaced, and the gradients of reads.
+    """The keys and values of all nodes, the rows that each write replaced, and the gradients.
 
-    A backward pass goes from the last read to the first. Before each, it restores the table.
+    A backward pass visits the reads from last to first. Before each read it restores the table.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _Table:
         return self.rows[:, 0], self.rows[:, 1]
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows that no backward pass needs."""
+        """Replace the rows of `nodes`, or all rows if None, without saving the old ones."""
         if nodes is None:
             self.rows = rows
         else:
@@ -125,12 +125,12 @@ class _Table:
             self.rows.index_copy_(0, nodes, rows)
 
     def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace rows, and save the old ones."""
+        """Replace the rows of `nodes`, and save the old ones for the backward pass."""
         self._replaced.append((nodes, rows))
         self.restore(self.written + 1)
 
     def restore(self, written: int) -> None:
-        """Restore the table after the first `written` writes."""
+        """Give the table the content that it had after the first `written` writes."""
         while self.written > written:
             self.written -= 1
             self._swap(self.written)
@@ -161,7 +161,7 @@ class _Table:
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of the rows of one write, and reset them for the previous write."""
+        """Return the gradients of the rows that a write stored at `nodes`, and set them to zero."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:

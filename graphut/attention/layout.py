@@ -70,7 +70,7 @@ class EdgeLayout(ABC):
         )
 
     def __post_init__(self) -> None:
-        """Check and copy the indices, and compute the facts, unless they are given."""
+        """Check and copy the indices unless `_trusted`, and compute `_facts` unless given."""
         if in_transform():
             self._replace_tensors(unwrap_functorch)
         with outside_transforms():
@@ -103,7 +103,7 @@ class EdgeLayout(ABC):
 
     @abstractmethod
     def _check_rows(self) -> None:
-        """Raise for the first row that refers to a source that does not exist."""
+        """Raise `ValueError` for the first row that refers to a source that does not exist."""
 
     def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
@@ -181,7 +181,7 @@ class EdgeLayout(ABC):
         return upload([self], target)[0]
 
     def _on(self, device: torch.device) -> EdgeLayout | None:
-        """Return the layout on a device, if it has been copied there."""
+        """Return the copy of the layout on a device, or None if no copy was made."""
         if device == self.device:
             return self
         original = None if self._original is None else self._original()

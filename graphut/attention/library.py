@@ -90,13 +90,13 @@ class Library:
         self._dll.graphut_backward(call, DTYPES[dtype])
 
     def geometric(self, call: Call, direction: Tensor, bias: Tensor) -> None:
-        """Write the bias of geometric attention for each edge of the call."""
+        """Write `geometric_bias` of each edge to `bias`; see `graphut.attention.geometric`."""
         self._dll.graphut_geometric(call, direction.data_ptr(), bias.data_ptr(), DTYPES[bias.dtype])
 
     def geometric_backward(
         self, call: Call, direction: Tensor, bias_grad: Tensor, direction_grad: Tensor
     ) -> None:
-        """Write the gradients of query, key and `direction` through the geometric bias."""
+        """Write the gradients of query, key and `direction`, given the gradient of the bias."""
         tables = (table.data_ptr() for table in (direction, bias_grad, direction_grad))
         self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 

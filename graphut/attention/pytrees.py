@@ -13,7 +13,7 @@ T = TypeVar("T", bound=type)
 
 @dataclass(frozen=True)
 class _Constants:
-    """The facts of a layout that are constant in an exported program."""
+    """The properties of a layout that are constant in an exported program."""
 
     extra_nodes: bool
     has_empty_rows: bool

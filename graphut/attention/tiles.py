@@ -1,4 +1,4 @@
-"""Plain attention on interval layouts by torch's dense attention, tile by tile."""
+"""Plain attention on interval layouts: torch's dense attention for each block of rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """The tiles of all query rows, in order."""
+    """The blocks (see `Tile`) into which all query rows are cut, in order of rows."""
 
     parts: list[Tile]
     source: Tensor | None  # the sources of all tiles in turn; None if they are all sources

@@ -1,4 +1,4 @@
-"""Attention in plain torch, on any device: by dense tiles, or by segments of edges."""
+"""Attention in plain torch, on any device: by dense blocks of rows, or edge by edge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphut.attention.transforms import in_transform
 
 
 def torch_attention(call: AttentionCall) -> AttentionResult:
-    """Compute plain attention on interval layouts by tiles, and all other calls by segments."""
+    """Use `tile_attention` for plain attention on interval layouts, else `segment_attention`."""
     return AttentionResult(tile_attention(call)) if _is_tiled(call) else segment_attention(call)
 
 

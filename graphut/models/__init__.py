@@ -1,4 +1,4 @@
-"""Models: sequences, texts, documents, passages, graphs; results in `outputs`."""
+"""Universal Transformers for sequence pairs, texts, documents, passages and graphs."""
 
 from graphut.models.base import load
 from graphut.models.classifier import UniversalTransformerClassifier

@@ -205,7 +205,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
-        """Raise `ValueError` if a token on the CPU, a `kind` of token, has no embedding."""
+        """Raise `ValueError` if a token on the CPU has no embedding; the message names `kind`."""
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()

@@ -88,7 +88,7 @@ class UniversalTransformerClassifier(EncoderModel):
         return ClassifierOutput(self._read_out(states, last), ponder, steps, lengths, answers)
 
     def _read_out(self, states: Tensor, last: Tensor) -> Tensor:
-        """Return the logits of documents, whose last sentences are `last`."""
+        """Return the logits of documents; `last` has the index of the last sentence of each."""
         read = states[last]
         if self.config.readout == "mean":
             sizes = last.diff(prepend=last.new_full((1,), -1))

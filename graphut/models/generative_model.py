@@ -107,7 +107,7 @@ class GenerativeModel(AdaptiveModel):
 
     @abstractmethod
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
-        """Run the model on a generated sequence, and add its records with attention weights."""
+        """Run the model on a sequence and its `answer`; return it with attention weights."""
 
     def _search(
         self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]

@@ -37,7 +37,7 @@ class SavedConfig(NamedTuple):
 def save_model(
     folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module, outline: nn.Module
 ) -> None:
-    """Write the configuration and the weights of a model into a folder.
+    """Write the configuration and the weights of a model of class `kind` into a folder.
 
     Both files are written under temporary names and then renamed, one right after the other. The
     weights keep the checksum of their configuration: after a crash between the two renames, a

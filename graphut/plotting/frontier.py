@@ -174,7 +174,7 @@ def _draw_step(
     axes: Axes,
     step: int,
 ) -> None:
-    """Draw the nodes, the in-edges of active nodes, and with places also all other edges."""
+    """Draw nodes and in-edges of active nodes; with coordinates `places`, also all other edges."""
     from matplotlib.collections import LineCollection
 
     active = is_active[step - 1]

@@ -157,7 +157,7 @@ operators.update({"|": Union, "&": Intersection})
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
-    """Return the edge keys of one side of a union with extra nodes.
+    """Return the `Topology._edge_keys` of one side of a union with extra nodes.
 
     The extra nodes of this side follow the `before` extra nodes of the other side.
     """

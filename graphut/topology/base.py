@@ -159,11 +159,11 @@ class Topology:
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
         """Return the interval of tokens that each extra node represents.
 
-        The arguments, `(K,)` int64, are the index of each extra node in its sentence, from 0, and
-        the number of tokens of that sentence. The result, `(lo, hi)`, is the tokens
+        `extra`, `(K,)` int64, is the index of each extra node in its sentence, from 0, and `n`,
+        `(K,)` int64, the number of tokens of that sentence. The result, `(lo, hi)`, is the tokens
         `lo, ..., hi - 1`; the default is all tokens. An intersection with a topology without extra
-        nodes treats an extra node as the last token of its span: in `causal()`, this token and
-        later ones attend to the span.
+        nodes treats an extra node as the last of these tokens: in `causal()`, only this token and
+        later ones attend to the extra node.
         """
         return torch.zeros_like(n), n
 
@@ -317,9 +317,9 @@ class Topology:
         """Return True if no information from a later token can reach an earlier one.
 
         Information travels along edges, through extra nodes and through their first states. The
-        tested lengths are 1 to `n`, and the largest integer of the spec plus 2, but at most
-        4096. This suffices for the topologies of this package with integers below 4095, but not for
-        every intersection of them.
+        tested sentences have 1 to `n` tokens, and one of them has 2 more than the largest integer
+        in the spec, but at most 4096. This suffices for the topologies of this package with
+        integers below 4095, but not for every intersection of them.
 
         Examples
         --------

@@ -60,7 +60,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
         return lo, (lo + (1 << level)).minimum(n)
 
     def _context(self, token: Tensor, n: Tensor, side: int) -> tuple[Tensor, Tensor]:
-        """Return the edges into tokens from the next spans of each level, on one side."""
+        """Return the edges from the next spans, before (`side=-1`) or after (`1`) each token."""
         row = torch.arange(len(token))
         rows, sources = [], []
         block = token + side

@@ -47,7 +47,7 @@ class Edges(Topology):
         object.__setattr__(self, "ends", tuple(end for dst, src in pairs for end in (src, dst)))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the listed edges into each destination."""
+        """Return the edges of the list `ends` that lead into each destination in `dst`."""
         ends = torch.tensor(self.ends, dtype=torch.int64)
         sources, destinations = ends.view(-1, 2).T.contiguous()
         first = torch.searchsorted(destinations, dst)

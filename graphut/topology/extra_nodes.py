@@ -82,14 +82,14 @@ def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
 
 
 def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sentence of each extra node, and its interval in `topology.extra_starts`."""
+    """Return `(sentence, lo, hi)` of each extra node: it starts as the mean of `lo..hi - 1`."""
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
 
 
 def _count_earlier_duplicates(topology: Topology, lengths: Tensor) -> Tensor:
-    """Count the earlier extra nodes of the same sentence that have the same starting tokens."""
+    """Count the earlier extra nodes of the sentence that start as the mean of the same tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
     return earlier_equals(start.unique(dim=0, return_inverse=True)[1])

@@ -126,7 +126,7 @@ class Star(Topology):
     name = "star"
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return edges from the ring and the relay to a token, and from all nodes to the relay."""
+        """Return edges to tokens from themselves, neighbours and relay; to the relay from all."""
         relay = dst == n_dst
         row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]

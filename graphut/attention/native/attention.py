@@ -33,7 +33,7 @@ def native_attention(call: AttentionCall) -> AttentionResult:
 
 
 def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Run the forward kernel without autograd; return output and softmax."""
+    """Run the forward kernel without autograd; return output and softmax statistics."""
     return forward(*_arguments(call))
 
 

@@ -222,7 +222,7 @@ class EdgeAttention(torch.autograd.Function):
         edges: Edges,
         scalars: ScalarArgs,
     ) -> Tensor:
-        """Return the output."""
+        """Return the output `(A, H, Dv)`."""
         tables = Tables(query, key, value, frontier, bias)
         out, softmax = forward(tables, edges, scalars)
         ctx.save_for_backward(*tables, out, softmax)

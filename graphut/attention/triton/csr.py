@@ -18,7 +18,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, its rounding error, and the softmax maximum and sum of each row."""
+    """Write the output, its rounding error `rest`, and the softmax maximum and sum of each row."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
@@ -30,7 +30,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Ten
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradients of queries and bias, and `delta`, the output times its gradient."""
+    """Write the gradients of queries and bias, and `delta`; `given` are more kernel arguments."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
@@ -42,7 +42,7 @@ def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any])
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
-    """Write the gradients of keys and values."""
+    """Write the gradients of keys and values; `given` are more kernel arguments."""
     edges = inputs.layout.cached(by_source, inputs.split)
     shared = _arguments(inputs, edges) | {"slot": inputs.active.slot} | given
     results = {"to_key": to_key, "to_value": to_value}
@@ -53,7 +53,10 @@ def backward_sources(
 def _launch(
     kernel: Any, rows: int, edges: CSREdges, results: dict[str, Tensor], shared: dict[str, Any]
 ) -> dict[str, Tensor]:
-    """Run a kernel on short rows and on pieces of long rows; return the results of the pieces."""
+    """Fill `results` for short rows by a kernel, and return its results for pieces of long rows.
+
+    `Pieces` defines the long rows; `shared` are the other arguments of the kernel.
+    """
     heads = shared["heads"]
     kernel[(rows * heads,)](owner=None, start=None, **results, **shared)
     pieces = edges.pieces.owner.numel()
@@ -83,7 +86,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
 
 
 def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the query row of each destination, or None without pieces, which alone need it."""
+    """Return the query row of each destination, or None if there are no pieces of long rows."""
     return inputs.active.slot if edges.pieces.rows.numel() else None
 
 
@@ -101,7 +104,7 @@ def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of long rows: of those with more edges than one kernel program computes."""
+    """Pieces of long rows, which have more edges than one kernel program computes."""
 
     owner: Tensor  # (pieces,) int32, the row that each piece is of
     start: Tensor  # (pieces,) int64, its first edge
@@ -121,7 +124,7 @@ class CSREdges:
 
     @property
     def num_nodes(self) -> int:
-        """Number of rows."""
+        """Number of destinations, or of sources if the edges are grouped by source."""
         return self.indptr.numel() - 1
 
 

@@ -22,14 +22,14 @@ _SPAN = 1024  # rows of a sentence that one program looks at
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, its rounding error, and the softmax maximum and sum of each row."""
+    """Write the output, its rounding error `rest`, and the softmax maximum and sum of each row."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradients of queries and bias, and `delta`, the output times its gradient."""
+    """Write the gradients of queries and bias, and `delta`; `given` are more kernel arguments."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_query[grid](to_query=to_query, **arguments, **given)
@@ -38,7 +38,7 @@ def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any])
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
-    """Write the gradients of keys and values."""
+    """Write the gradients of keys and values; `given` are more kernel arguments."""
     arguments = _arguments(inputs)
     del arguments["blocks"]  # of rows; here the blocks are of sources
     blocks = inputs.layout.cached(source_blocks, arguments["block_n"])

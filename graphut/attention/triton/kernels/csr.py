@@ -58,7 +58,7 @@ def locate(
 
 @triton.jit
 def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
-    """Return the ids of the edges at places of the compressed rows; 0 where `mask` is false."""
+    """Return the edge ids at indices `place` of the compressed rows; 0 where `mask` is false."""
     edge = place
     if ids is not None:
         edge = tl.load(ids + place, mask=mask, other=0)
@@ -177,7 +177,8 @@ def rows_query(
 ) -> None:
     """Recompute the weights of a row from `softmax`, and write the gradients of query and bias.
 
-    With `g` the gradient of a weight, the gradient of its score is `weight * (g - mean of g)`.
+    If `g` is the gradient of a weight, the gradient of its score is `weight * (g - delta)`, where
+    `delta` is the mean of `g` over the row, weighted by attention.
     """
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads

@@ -38,10 +38,11 @@ def cut_rows(
     lanes: tl.constexpr,
     span: tl.constexpr,
 ) -> None:
-    """Cut up to `span` rows of one sentence into blocks, and write the blocks.
+    """Cut up to `span` rows of one sentence into blocks of `block_m` rows, and write the blocks.
 
-    A program counts the blocks of all earlier sentences, after which it writes its blocks. The
-    interval of each row is written in 32 bits, so that other kernels need no look-up by node.
+    A program handles `lanes` sentences or rows at a time. It counts the blocks of all earlier
+    sentences, to find the index of its own first block. The interval of each row is written in 32
+    bits, so that other kernels need no look-up by node.
     """
     sentence = tl.program_id(0)
     lane = tl.arange(0, lanes)
@@ -214,7 +215,8 @@ def interval_query(
 ) -> None:
     """Recompute the weights of rows from `softmax`, and write the gradients of query and bias.
 
-    With `g` the gradient of a weight, the gradient of its score is `weight * (g - mean of g)`.
+    If `g` is the gradient of a weight, the gradient of its score is `weight * (g - delta)`, where
+    `delta` is the mean of `g` over the row, weighted by attention.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)
@@ -297,7 +299,7 @@ def interval_source(
 ) -> None:
     """Write the gradients of keys and values: sums over rows in order, without atomics.
 
-    Tiles are `(sources, rows)`, so that weights enter the next matrix product without a transpose.
+    Weights are `(sources, rows)`, so that they enter the next matrix product without a transpose.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)
