@@ -294,7 +294,8 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from rows `(A, in_feats)` of destinations to projected keys and values.
 
-        Return the output `(A, out_feats)`, and the weights with `get_attention`, else None.
+        Return the output `(A, out_feats)`, and the attention weights, or None without
+        `get_attention`.
 
         `key_value` is the result of `project` or `in_place_key_value`. `value_shift`, `(num_heads *
         head_feats,)`, is added to every value. `count`, a scalar tensor, is the number of active

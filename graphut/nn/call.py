@@ -91,7 +91,7 @@ def _context(
     cross: tuple[Graph, Tensor] | None,
     by_edge: dict[str, Any],
 ) -> GraphContext:
-    """Create the context of the first step: its edges, and the encoder's output."""
+    """Create the context of the first step; `by_edge` has biases, features and weights of edges."""
     step, blocks = steps_of(layer)[0], []
     if isinstance(graph, Sequence):
         blocks = _block_layouts(layer, graph, **by_edge)
@@ -115,7 +115,7 @@ def _context(
 def _block_layouts(
     layer: Recurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
 ) -> list[EdgeLayout]:
-    """Check a list of sampled blocks, one for each step, and return their edge layouts.
+    """Check sampled blocks, one for each step, and lists `of_edges`; return the edge layouts.
 
     The destinations of a block are its first sources, and all sources of the next block. So a node
     has the same number in all blocks.
@@ -156,9 +156,9 @@ def _fast_paths(
 ) -> tuple[FiniteChecks, Callable[[LoopState], HaltingFrontier]]:
     """Choose the checks for values that are not finite, and the class of the halting frontier.
 
-    If all attention layers support it, both do not wait for the GPU. Otherwise keys and values are
-    written in place, if supported. With `record`, the caller reads the rows of each step, and
-    neither is possible.
+    If all attention layers support it, neither of them waits for the GPU. Otherwise keys and values
+    are written in place, if supported. If `record` is true, the caller reads the states of each
+    step, and neither method is possible.
     """
     plain = FiniteChecks(), HaltingFrontier
     given = (context.edge_bias, context.edge_feat, context.edge_weight)

@@ -111,7 +111,7 @@ class GraphContext:
         return self.layout.num_dst
 
     def begin_step(self, step: int) -> None:
-        """Begin a step, counted from 1; choose its block if there are blocks."""
+        """Begin step `step`, counted from 1; if there are sampled blocks, use its block."""
         self._step = step
         if self.blocks:
             self.layout = self.blocks[step - 1]
@@ -175,7 +175,7 @@ class GraphContext:
         return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
     def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
-        """Return the output of a layer; append its attention weights, if any, to `record`."""
+        """Return the output in `found`; append its attention weights, if any, to `record`."""
         out, weights = found if isinstance(found, tuple) else (found, None)
         if weights is not None:
             record.append(weights)

@@ -70,7 +70,7 @@ class HookedStep:
 
 
 def branch(context: GraphContext) -> GraphContext:
-    """Return a copy of a context for one checkpointed step, without work and weights so far."""
+    """Return a copy of a context for a checkpointed step, with empty `work` and `weights`."""
     own = copy(context)
     own.work, own.weights, own.cross_weights = FlopCount(), [], []
     own.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)

@@ -124,11 +124,11 @@ class LoopState:
         shown: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
-        """Return which rows halt in step `t`, `(A,)` bool, and record the rows if asked for.
+        """Return which rows halt in step `t`, `(A,)` bool; add the rows to `rows`, if it is a list.
 
         `before` and `after` are input and output of the step, `(A, d)`; `nodes` is the node of each
-        row, `None` for all nodes. `shown`, needed only for the record, are the states before the
-        step without signals. `active` is a mask of rows that have not halted; all by default.
+        row, `None` for all nodes. `shown` are the states before the step without signals; they are
+        needed for the list only. `active` is a mask of rows that have not halted; all by default.
         """
         probability = None
         if self.halting is not None and (self.rule.uses_probability or self.rows is not None):

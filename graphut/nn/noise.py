@@ -92,7 +92,7 @@ def draw_noise(layer: Any) -> Noise:
 
 
 def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[InputNoise]:
-    """Return the argument `noise` of a recurrence as a sequence."""
+    """Return the argument `noise` of a recurrence as a sequence, which is empty for None."""
     if noise is None:
         return ()
     return (noise,) if isinstance(noise, InputNoise) else noise
@@ -101,7 +101,7 @@ def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[
 def with_noise(
     noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Add the noise of a place, such as "first", to rows `(A, d)`, if there is some."""
+    """Add the noise with `on=place`, such as "first", to rows `(A, d)`, if there is some."""
     return noise[place].add(rows, nodes, step) if place in noise else rows
 
 
@@ -109,7 +109,7 @@ def with_noise(
 @torch.inference_mode(False)
 @torch.no_grad()
 def _quantiles(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 2^16 quantiles of the normal distribution, to look up by 16 random bits."""
+    """Return 2^16 quantiles of the normal distribution, a table indexed by 16 random bits."""
     chances = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
     numbers: Tensor = torch.special.ndtri(chances)
     return numbers.to(device, dtype)

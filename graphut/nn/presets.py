@@ -1,4 +1,4 @@
-"""Settings of published implementations."""
+"""Settings of attention, steps and halting in the paper, tensor2tensor and DGL's tutorial."""
 
 from __future__ import annotations
 

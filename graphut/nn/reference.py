@@ -238,7 +238,7 @@ def _step(
     runs: Tensor,
     cross: tuple[Graph, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the new states of all nodes, and the inputs of a convolution, new where `runs`."""
+    """Return the new states, given `now`, and the transition's inputs, new where `runs`."""
     pre = step.norm == "pre"
 
     def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
@@ -299,7 +299,7 @@ def _attend(layer: nn.Module, edges: _Edges, rows: Tensor, shown: Tensor) -> Ten
 
 
 def _messages(layer: MessageAggregation, copies: Tensor, source: Tensor) -> Tensor:
-    """Return the output of `MessageAggregation` without its attention."""
+    """Return the output of `MessageAggregation` without its attention; see `_Edges.copies`."""
     count, reduced = copies[0].to(source.dtype), []
     parts = layer.message(source).relu().split(layer.out_feats, 1)
     for name, sent in zip(layer.aggregators, parts, strict=True):
@@ -311,7 +311,7 @@ def _messages(layer: MessageAggregation, copies: Tensor, source: Tensor) -> Tens
 
 
 def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:
-    """Return the weights of geometric attention, `(H, N, N)`, from near to far sources."""
+    """Return the weights of geometric attention, `(H, N, N)`; `products` are `q_i . k_j`."""
     assert layer.direction is not None and layer.score_terms is not None
     alpha, beta, gamma = layer.score_terms
     toward = layer.direction(rows).unflatten(1, (layer.num_heads, 2))

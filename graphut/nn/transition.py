@@ -216,7 +216,7 @@ class CopyGate(_Transition):
 
 
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
-    """Return the number of the sentence of each destination in the batch, `(N_dst,)`."""
+    """Return the index, in the batch, of the sentence of each destination, `(N_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
 
 

@@ -58,7 +58,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
 
 
 def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges by source; return the end and number of each source's edges, and targets."""
+    """Sort edges by source; return end and number of each source's edges, and destinations."""
     rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     return starts[1:].clone(), starts.diff(), targets

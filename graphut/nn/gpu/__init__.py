@@ -16,7 +16,7 @@ from graphut.nn.rules.base import HaltingRule
 def gpu_frontier(state: LoopState) -> HaltingFrontier:
     """Return a frontier whose host does not wait for the number of active nodes.
 
-    The checks of the run must be `AsyncFiniteChecks`, and attention must take counts.
+    The checks of the run must be `AsyncFiniteChecks`, and `takes_counts` of the attention true.
     """
     layer, checks = state.layer, state.checks
     assert isinstance(checks, AsyncFiniteChecks)

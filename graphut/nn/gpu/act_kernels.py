@@ -27,7 +27,7 @@ from graphut.attention.triton.kernels.primitives import total
 def places(
     row: tl.tensor, start: tl.tensor, mask: tl.tensor, width: tl.constexpr, block_w: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the offsets of `block_w` columns of some rows of a table, and which of them exist."""
+    """Return the offsets of `block_w` columns from `start` on in each row, and which exist."""
     column = start + tl.arange(0, block_w)
     inside = mask[:, None] & (column < width)[None, :]
     return row.to(tl.int64)[:, None] * width + column[None, :], inside
@@ -122,7 +122,7 @@ def act_compact(
     block_w: tl.constexpr,
     lanes: tl.constexpr,
 ) -> None:
-    """Move rows that stay active to the front, and the others behind them."""
+    """Move rows that stay active to the front of the next frontier, and the others behind them."""
     block = tl.program_id(0)
     ahead = tl.full([lanes], 0, tl.int32)
     everyone = tl.full([lanes], 0, tl.int32)

@@ -36,7 +36,7 @@ RETURNED = (
 class FusedRows(DeviceRows):
     """Packed rows whose steps end in Triton kernels, for `ACT` with `weighting="sum"`.
 
-    The class does the work of `DeviceRows` and `RuleState`, which need about fifty launches a step.
+    They replace `DeviceRows` and `RuleState`, which need about fifty kernel launches in each step.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ RULES: dict[str, type[HaltingRule]] = {}
 
 
 class BatchIndex(NamedTuple):
-    """The graph of each node of a batch, and the place of each node in its graph."""
+    """The graph of each node of a batch, and its place: the index of the node in its graph."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
     place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
@@ -135,13 +135,13 @@ class HaltingRule(ABC):
         return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the value `(A,)` that `decide` compares; `Global` averages it over a graph."""
+        """Return the value of each row that `decide` compares, `(A,)`: the halting probability."""
         assert rows.probability is not None
         return rows.probability
 
     @abstractmethod
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return the decision and the new memory; `measure` is the result of the method."""
+        """Return the decision and the new memory; `measure` is the result of `self.measure`."""
 
     def for_evaluation(self) -> HaltingRule:
         """Return the rule to use in evaluation after training with this rule."""

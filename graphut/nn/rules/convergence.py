@@ -50,7 +50,7 @@ class Convergence(HaltingRule):
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory: the states, and the number of small changes in a row, which is 0."""
+        """Return the memory: the states, and the number of successive small changes, which is 0."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
     @torch.no_grad()
