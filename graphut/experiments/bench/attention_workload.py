@@ -33,7 +33,7 @@ class AttentionWorkload:
     fraction: float = 1.0  # share of the nodes that are active, in `(0, 1]`
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if the sizes are impossible."""
+        """Raise `ValueError` if the heads do not divide the features, or a size is out of range."""
         check_heads(self.dim, self.heads)
         if not 0.0 < self.fraction <= 1.0:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")

@@ -241,7 +241,7 @@ def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str
 
 
 def _sections_in(path: Path, machine: Mapping[str, Any]) -> set[str]:
-    """Return the sections in a CSV file that did not fail on the same kind of GPU."""
+    """Return the sections that a CSV file has for the GPU of `machine`, except failed ones."""
     if not path.exists():
         return set()
     with path.open(newline="", encoding="utf-8") as file:

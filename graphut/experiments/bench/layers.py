@@ -75,7 +75,7 @@ def random_blocks(
 
 
 def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callable[[], Tensor]]:
-    """Return a function for each kind of layer: it runs one layer per block, with gradients."""
+    """Return, by kind of layer, a function that runs one layer per block and its gradients."""
     from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
     pyg_layer: type[nn.Module] = TransformerConv.__base__

@@ -104,7 +104,7 @@ def prepare_sentences(workload: AttentionWorkload) -> Prepared:
 
 
 def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
-    """Return the arguments `attn_mask` and `is_causal` for a mask; `None` if none is needed."""
+    """Return the arguments `attn_mask` (`None` if not needed) and `is_causal` for a mask."""
     if bool(mask.all()):
         return None, False
     if mask.shape[0] == mask.shape[1] and torch.equal(mask, torch.ones_like(mask).tril()):

@@ -1,4 +1,4 @@
-"""`graphut bench`."""
+"""`graphut bench`: run a benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphut eval`."""
+"""`graphut eval`: evaluate the model of a run."""
 
 from __future__ import annotations
 

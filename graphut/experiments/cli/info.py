@@ -1,4 +1,4 @@
-"""`graphut info`."""
+"""`graphut info`: describe the run in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphut plot`."""
+"""`graphut plot`: draw the training curves of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphut report`."""
+"""`graphut report`: write the report of a run."""
 
 from __future__ import annotations
 

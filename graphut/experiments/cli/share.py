@@ -1,4 +1,4 @@
-"""`graphut share`."""
+"""`graphut share`: write a model card, and upload a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphut topology show` and `graphut topology compare`."""
+"""`graphut topology`: describe one topology (`show`), or train with several (`compare`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`graphut train`."""
+"""`graphut train`: train a model on a task."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tupl
 
 
 def _follow(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Wait for the first process; return the task, and a function that returns its run."""
+    """Wait until process 0 has prepared the run; return the task, and a function for the run."""
     barrier()
     run = Run.open(folder)
     return run.task(), lambda lock: run

@@ -149,7 +149,7 @@ class Agreement(TextTask):
 
     @property
     def _groups(self) -> dict[str, str]:
-        """The group of results that each test file belongs to, by the name of the file."""
+        """Map the name of each test file to the group under which its results are reported."""
         least = 0 if self.split == "published" else 1
         return {f"numpred.test.{n}": f"{n} attractors" for n in range(least, 6)}
 

@@ -76,7 +76,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
         return {"test": self.test, **long}
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw pairs of "train", "validation", "test", or of the long "up-to" and "exactly"."""
+        """Draw pairs of a `part`: one of `PARTS`, or "up-to" and "exactly" for long test pairs."""
         random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
         longest = self.test_length if part in _LONG else self.train_length
         sources = [self._source(random, longest, part == "exactly") for _ in range(count)]

@@ -60,7 +60,7 @@ class LetterTask(DrawnTask, PairTask):
         """Return the target of a source."""
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw `count` pairs of "train", "validation" or "test"."""
+        """Draw `count` pairs of a part, such as "test"; `stream` holds further random seeds."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         short = round(self.short_share * count) if part == "train" else 0
         lengths = random.normal(self.mean_length, self.length_deviation, count).round()

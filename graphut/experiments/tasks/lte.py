@@ -76,14 +76,14 @@ class Draft:
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
     def operands(self, count: int) -> list[str]:
-        """Draw `count` operands; the expression, if there is one, replaces one of them."""
+        """Draw `count` operands; the expression so far, if there is one, replaces one of them."""
         chosen = [str(self.random.randint(1, 10**self.length)) for _ in range(count)]
         if self.expression is not None:
             chosen[self.random.randrange(count)] = self.expression
         return chosen
 
     def small(self) -> int:
-        """Draw a factor or a number of iterations."""
+        """Draw a number from 1 to `4 * length`, for a factor or a number of iterations."""
         return self.random.randint(1, 4 * self.length)
 
     def sign(self, signs: str = "+-") -> str:
@@ -207,7 +207,7 @@ class LearningToExecute(DrawnTask, PairTask):
         return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
 
     def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
-        """Draw `count` pairs of "train", "validation" or "test"."""
+        """Draw `count` pairs of a part, such as "test"; `stream` holds further random seeds."""
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.source(random, hardest=hardest) for _ in range(_TRIES * count))

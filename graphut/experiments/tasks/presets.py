@@ -1,4 +1,4 @@
-"""The kinds of presets, and the values that the presets of several tasks share."""
+"""Named sets of options for tasks, and the values that several tasks share."""
 
 from __future__ import annotations
 

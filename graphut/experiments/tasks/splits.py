@@ -1,4 +1,4 @@
-"""Splits into parts, and windows of a long text."""
+"""Hold out examples by a hash, and cut a long text into windows."""
 
 from __future__ import annotations
 

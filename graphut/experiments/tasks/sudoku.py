@@ -50,7 +50,7 @@ def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
 
 
 def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
-    """Return the possible cells of each digit, and the empty cells, as sets of bits."""
+    """Return `places`, the possible cells of each digit, and the empty cells, as sets of bits."""
     places, empty = [_ALL] * 9, _ALL
     for cell, digit in enumerate(puzzle):
         if digit:
@@ -100,9 +100,10 @@ def _search(places: list[int], empty: int) -> Iterator[list[int]]:
 
 
 def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
-    """Find a digit with only one possible cell in a unit; return the cell and the digit.
+    """Find a digit with only one possible cell in a row, column or box; return cell and digit.
 
-    Return `(0, -1)` if there is no such digit, and None if a digit has no possible cell.
+    `places` and `empty` are as in `_start`. Return `(0, -1)` if there is no such digit, and None if
+    a digit has no possible cell.
     """
     for unit in _UNIT_BITS:
         for digit, place in enumerate(places):
@@ -177,7 +178,7 @@ class Sudoku(GraphTask):
     held_out: int = option(200, "puzzles in the validation set, and in each test set", least=1)
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
-        """Vary the training puzzles for an epoch."""
+        """Return random variants of the training puzzles, which differ in each epoch."""
         random = np.random.default_rng([PARTS.index("train"), seed, epoch])
         return [_vary(*pair, random) for pair in self._puzzles["train"]]
 

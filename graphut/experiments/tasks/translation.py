@@ -141,7 +141,7 @@ class TranslationTask(PairTask):
 
     @cached_property
     def _arrays(self) -> Arrays:
-        """The merges of the subwords, and all sentences as token ids, from the cache."""
+        """The merges of the subwords (see `Subwords`), and all sentences as token ids, cached."""
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
         for part in PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
@@ -186,8 +186,8 @@ class Wmt14(TranslationTask):
 
     The translation task of arXiv 1807.03819, section 3.6. The full corpora are plain text without
     known checksums. The small corpus is for trials: 10,000 training pairs, newstest2013 for
-    validation, and the 2737 sentences of newstest2014 in the first evaluation. It is tokenised, and
-    its XML escapes are decoded.
+    validation, and for the test the 2737 sentences of newstest2014 that were used at WMT14 itself.
+    It is tokenised, and its XML escapes are decoded.
 
     BLEU is computed on the raw text. The paper computes it on tokens with split compounds, which
     is not comparable (arXiv 1804.08771, section 2). Consecutive epochs are consecutive parts of the

@@ -75,7 +75,7 @@ def decoder_part(
     steps: Sequence[int],
     ponder: Ponder | None,
 ) -> PonderedPart:
-    """Describe a decoder that writes these tokens, with the steps of each token."""
+    """Describe the decoder that has generated these tokens, with the steps of each token."""
     written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
     return PonderedPart("decoder", label, written, fed, list(steps), ponder)
 

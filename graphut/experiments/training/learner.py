@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the numbers of terms that the losses average, and of the nodes of each part."""
+        """Return the number of terms averaged in each loss, and of the nodes of each part."""
         learned = self.labels if self.learned is None else self.learned
         added = {name: number for name, (_, number) in {**self.added, **self.late}.items()}
         nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
@@ -111,7 +111,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
-        """Return what `Outcome.counts` is for a batch, without running the model."""
+        """Return the `Outcome.counts` of a batch, without running the model."""
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:

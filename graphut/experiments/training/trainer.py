@@ -294,7 +294,7 @@ class Trainer:
         return self.config.ponder_weight * self.progress.ponder_factor(self.config)
 
     def _step(self, numbers: Tensor) -> list[float]:
-        """Update the weights; return the numbers as floats, for which the host waits for a GPU."""
+        """Update the weights; return the `update_numbers` as floats, which waits for a GPU."""
         norms = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).to(numbers)
         norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):

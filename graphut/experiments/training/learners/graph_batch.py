@@ -33,7 +33,7 @@ class GraphBatch:
 
     @classmethod
     def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
-        """Return the disjoint union of graphs."""
+        """Return the disjoint union of graphs; `answer_at` is "node", "edge" or "graph"."""
         sizes = np.array([len(graph.nodes) for graph in graphs])
         start = sizes.cumsum() - sizes
         shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
@@ -68,7 +68,7 @@ class GraphBatch:
         return model(self.layout, self.nodes, positions=self.positions, **options)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
-        """Return `(N,)`: the index in `asked` of each node, or of its graph; -1 if not there."""
+        """Return the index in `asked` of each node, or of its graph, `(N,)`; -1 if not there."""
         graph = torch.repeat_interleave(self.layout.dst_lengths)
         answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
         answers[self.asked] = torch.arange(len(self.asked))

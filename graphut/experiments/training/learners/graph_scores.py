@@ -115,7 +115,8 @@ class GraphScores:
     def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
         """Return the largest number of rounds, and the share of graphs that came to rest.
 
-        Return nothing if the model has no rounds. `graphs` is a mask.
+        The dictionary is empty if the model does not compute in rounds, as with `EventDriven`.
+        `graphs` is a mask of the graphs to include; all by default.
         """
         if self.rounds is None or self.quiescent is None:
             return {}

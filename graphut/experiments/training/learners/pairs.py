@@ -215,7 +215,7 @@ def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
 def by_number(
     answered: Sequence[Answered], number_of: Callable[[Pair], int]
 ) -> list[dict[str, Any]]:
-    """Return rows of metrics for the ranges of a number, such as the length of a pair.
+    """Return rows of metrics for ranges of `number_of(pair)`, such as the length of a pair.
 
     The width of the ranges is the smallest of 1, 2, 5, 10, 20, 50, ... with at most 20 ranges.
     A row contains the smallest and the largest number in its range. Empty ranges have no row.

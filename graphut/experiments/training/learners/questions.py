@@ -178,7 +178,7 @@ def question_metrics(answered: Sequence[Answered]) -> dict[str, Any]:
 def rows_by(
     answered: Sequence[Answered], name: str, key: Callable[[Question], K]
 ) -> list[dict[str, Any]]:
-    """Return a row with error and steps for each value of a key, which is in column `name`."""
+    """Return a row of error and steps for each value of `key(question)`, in column `name`."""
     groups = grouped(answered, (key(question) for question, _ in answered))
     return [
         {name: value, "questions": len(own), "error": _error(own), **_steps(own)}
