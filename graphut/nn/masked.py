@@ -43,7 +43,7 @@ class MaskedFrontier:
         return shown[: context.num_dst]
 
     def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
-        """Add encodings, and signal and noise of given steps, to states from node `first` on."""
+        """Add encodings and the signal and noise of these steps to states from node `first` on."""
         state, stop = self.state, first + states.shape[0]
         encodings = None if state.encodings is None else state.encodings[first:stop]
         rows, ids = add_encoding(states, encodings), None
