@@ -81,15 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _import(module: str) -> None:
     """Import a user's module; raise `ImportError`, which names it, after any error."""
-    sys.path.insert(0, os.getcwd())  # for the import alone, as `python -m` does
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
         import_module(module)
     except Exception as error:
         raise ImportError(
             f"--import {module}: {error!r}; a module is in the current folder, or installed"
         ) from error
-    finally:
-        sys.path.remove(os.getcwd())
 
 
 def _message(error: Exception) -> str:
