@@ -343,6 +343,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
     num_feats: int = option(0, "features of a node; 0 where nodes have kinds", least=0)
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
+    class_names: str = option("", "names of the classes, separated by spaces, for predictions")
     layer: Literal["attention", "gat", "gin", "none"] = option(
         "attention", "attention, GATConv or GINConv of DGL, or none: only messages"
     )
@@ -398,6 +399,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check("num_kinds", one, wanted)
         if self.answer_at != "edge":
             self._check("classes", self.classes >= 2, "at least 2")
+        named = len(self.class_names.split()) in (0, self.classes)
+        self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:
             added = self._parsed("topology", parse)
             fits = self.answer_at != "edge" and not added.has_extra_nodes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +17,14 @@ from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
-from graphut.models.outputs import GraphOutput
+from graphut.models.graph_inputs import (
+    GraphInput,
+    JoinedGraphs,
+    as_input,
+    in_groups,
+    until_quiescent,
+)
+from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.models.recurrence import make_attention, make_recurrence
 from graphut.nn import ConvAsAttention, InputNoise, MessageAggregation, Quantized
 from graphut.nn.checks import check_feat, check_same_nodes
@@ -146,6 +154,45 @@ class UniversalGraphTransformer(AdaptiveModel):
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
         return GraphOutput(self.read_out(layout, states), ponder, steps)
+
+    @torch.no_grad()
+    def predict(self, graphs: Any) -> list[GraphPrediction]:
+        """Predict the answers for one graph or a sequence of graphs, in evaluation mode.
+
+        A graph is a `DGLGraph` with its features in `ndata["feat"]`, or a `Data` of PyG with its
+        features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
+        with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit.
+        """
+        config = self.config
+        is_many = isinstance(graphs, Sequence) and not hasattr(graphs, "_fields")
+        given = graphs if is_many else [graphs]
+        inputs = [as_input(graph, config.num_feats, config.num_kinds) for graph in given]
+        found = []
+        largest = max((len(graph.nodes) for graph in inputs), default=1)
+        with self.evaluating(), until_quiescent(self, largest):
+            for group in in_groups(inputs):
+                joined = JoinedGraphs.join(group)
+                output = self(joined.layout, joined.nodes, **joined.options)
+                sizes = joined.layout.dst_lengths.tolist()
+                answers = {
+                    "node": sizes,
+                    "graph": [1] * len(sizes),
+                    "edge": [graph.edges.shape[1] for graph in group],
+                }[config.answer_at]
+                logits = output.logits.float().cpu().split(answers)
+                steps = output.ponder.steps.cpu().split(sizes)
+                found += map(self._prediction, group, logits, steps)
+        return found
+
+    def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
+        if self.config.answer_at == "edge":
+            source, target = graph.edges[:, logits.argsort().numpy()]
+            likeliest = np.empty(len(steps), np.int64)
+            likeliest[target] = source  # of several in-edges, the last and likeliest stays
+            return GraphPrediction(likeliest.tolist(), logits.exp(), steps)
+        names = self.config.class_names.split() or range(self.config.classes)
+        labels = [names[index] for index in logits.argmax(1).tolist()]
+        return GraphPrediction(labels, logits.softmax(1), steps)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
         """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -69,6 +69,17 @@ class GraphOutput(NamedTuple):
     logits: Tensor
     ponder: Ponder  #: record of the nodes
     steps: list[FrontierRows] | None = None  #: the active nodes of each step, on request
+
+
+@dataclass(frozen=True)
+class GraphPrediction:
+    """The predictions for the nodes, for the edges, or for the whole of one graph."""
+
+    #: The class of each node, or of the graph: its name, or its number if the model has no names.
+    #: Where edges answer: for each node, the source of the likeliest in-edge.
+    labels: list[Any]
+    probabilities: Tensor  #: `(answers, classes)`; where edges answer `(edges,)`
+    steps: Tensor  #: `(nodes,)` int64, the steps of each node; its updates if nodes wake
 
 
 @dataclass(frozen=True)

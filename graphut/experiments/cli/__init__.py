@@ -17,6 +17,7 @@ from graphut.experiments.cli.options import Parser
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",
     "eval": "evaluate the model in a folder on its test sets",
+    "predict": "write a model's predictions for your own graphs to a file",
     "generate": "answer texts with the model in a folder, and print its steps",
     "show": "draw the steps and the attention of a model for a text",
     "plot": "draw loss, accuracy and steps by epoch",

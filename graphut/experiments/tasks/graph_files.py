@@ -50,15 +50,23 @@ class GraphFile:
     labels: list[str | None] | None  # of each node
     label: str | None  # of the graph
     masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part
-    num_nodes: int
+    ids: list[Hashable]  # of each node, as in the file
+    name: str  # the name of the file, or the id of the graph in it
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes."""
+        return len(self.ids)
 
     @property
     def num_feats(self) -> int:
         """The number of features of the first node; 0 if nodes have kinds."""
         return 0 if self.kinds else len(self.features[0])
 
-    def labelled(self, kinds: Vocabulary, answers: Vocabulary, num_feats: int = 0) -> LabelledGraph:
-        """Encode kinds and labels with the vocabularies of a model.
+    def labelled(
+        self, kinds: Vocabulary, answers: Vocabulary | None, num_feats: int = 0
+    ) -> LabelledGraph:
+        """Encode kinds and labels with the vocabularies of a model; without `answers`, no labels.
 
         Raise `ValueError` if a kind or a label is unknown, or the features do not fit the model.
         """
@@ -69,8 +77,13 @@ class GraphFile:
             return LabelledGraph(
                 edges=self.edges,
                 nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
-                labels=_indices([self.label] if self.labels is None else self.labels, answers),
+                labels=self._encoded_labels(answers),
             )
+
+    def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[np.int64]:
+        if answers is None:
+            return np.full(self.num_nodes, -1)
+        return _indices([self.label] if self.labels is None else self.labels, answers)
 
     def asked_in(self, part: str) -> NDArray[np.bool_]:
         """Return the mask of the nodes in "train", "validation" or "test".
@@ -96,14 +109,14 @@ def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
     return graph._replace(labels=np.where(asked, graph.labels, -1))
 
 
-def read_graphs(path: str | Path) -> list[GraphFile]:
+def read_graphs(path: str | Path, *, need_labels: bool = True) -> list[GraphFile]:
     """Read the graph in a file, or the graphs in all files of a folder.
 
     A node has the attributes `feat` (numbers, or the name of its kind) and `label` (a class). If
     no node has a label, the graph has the attribute `label` instead. An empty label or -1 means
     unlabelled. White space in names becomes "_". The attributes `train_mask`, `val_mask` and
     `test_mask` may define the split. Undirected edges count in both directions. Nodes without a
-    self-loop get one.
+    self-loop get one. Without `need_labels`, graphs may have no label.
 
     Raises
     ------
@@ -124,7 +137,7 @@ def read_graphs(path: str | Path) -> list[GraphFile]:
                     f"{', '.join(_MASKS.values())}, or remove the masks of all graphs"
                 )
         return [replace(g, labels=g.labels or [None] * g.num_nodes) for g in graphs]
-    for graph in graphs:
+    for graph in graphs if need_labels else ():
         if graph.label is None:
             raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")
     return graphs
@@ -163,7 +176,9 @@ def _read_networkx(path: Path) -> GraphFile:
     edges = [*graph.edges(data=True)]
     if not graph.is_directed():
         edges += [(target, source, data) for source, target, data in edges if source != target]
-    return _make(str(path), dict(graph.nodes(data=True)), edges, graph.graph.get("label"))
+    return _make(
+        str(path), path.name, dict(graph.nodes(data=True)), edges, graph.graph.get("label")
+    )
 
 
 def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
@@ -218,7 +233,7 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
                 [{"source": source, "target": target} for source, target, _ in ends],
             )
         label = of_graph[0].get("label") if of_graph else None
-        graphs.append(_make(own, {row["node_id"]: row for row in rows}, ends, label))
+        graphs.append(_make(own, key, {row["node_id"]: row for row in rows}, ends, label))
     return graphs
 
 
@@ -239,6 +254,7 @@ def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
 
 def _make(
     place: str,
+    name: str,
     nodes: Mapping[Hashable, Attributes],
     edges: Sequence[tuple[Hashable, Hashable, Attributes]],
     label: Any,
@@ -253,16 +269,16 @@ def _make(
         looped = {source for source, target in ends if source == target}
         ends += [(node, node) for node in range(len(nodes)) if node not in looped]
 
-        def column(name: str) -> list[Any]:
-            return [data.get(name) for data in nodes.values()]
+        def column(key: str) -> list[Any]:
+            return [data.get(key) for data in nodes.values()]
 
         features = _features([None if value in ("", []) else value for value in column("feat")])
         has_kinds = isinstance(features[0], str)
         labels = [_class(value) for value in column("label")]
         masks = {
-            part: np.array([_truth(name, value) for value in column(name)])
-            for part, name in _MASKS.items()
-            if _some(column(name))
+            part: np.array([_truth(key, value) for value in column(key)])
+            for part, key in _MASKS.items()
+            if _some(column(key))
         }
         for (one, first), (other, second) in combinations(masks.items(), 2):
             if (both := first & second).any():
@@ -276,7 +292,8 @@ def _make(
             labels=labels if _some(labels) else None,
             label=_class(label),
             masks=masks,
-            num_nodes=len(nodes),
+            ids=[*nodes],
+            name=name,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -12,21 +12,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from graphut.attention import EdgeLayout
-from graphut.attention.layout import layout_from_edges
 from graphut.experiments.tasks import LabelledGraph
 from graphut.models import UniversalGraphTransformer
+from graphut.models.graph_inputs import JoinedGraphs
 from graphut.models.outputs import GraphOutput
 from graphut.nn.loop_state import FrontierRows
 
 
 @dataclass(frozen=True)
-class GraphBatch:
+class GraphBatch(JoinedGraphs):
     """The disjoint union of labelled graphs, as a batch."""
 
-    layout: EdgeLayout
-    nodes: Tensor  # (N,) kinds, or (N, F) features
-    positions: Tensor | None  # (N, k)
     labels: Tensor  # by node, by graph or by edge
     asked: Tensor  # (A,) nodes, or graphs, that have a label
     depth: Tensor  # (N,) steps that each node needs, or -1 if unknown
@@ -34,29 +30,18 @@ class GraphBatch:
     @classmethod
     def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
         """Return the disjoint union of graphs; `answer_at` is "node", "edge" or "graph"."""
-        sizes = np.array([len(graph.nodes) for graph in graphs])
-        start = sizes.cumsum() - sizes
-        shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
-        source, target = torch.from_numpy(np.concatenate(shifted, 1))
-        nodes, lengths = int(sizes.sum()), torch.from_numpy(sizes)
-        layout = layout_from_edges(
-            source, target, num_src=nodes, num_dst=nodes, src_lengths=lengths, dst_lengths=lengths
-        )
         labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
-        positions = [graph.positions for graph in graphs if graph.positions is not None]
         depths = [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
-        if answer_at == "edge":
-            asked = target[labels == 1].unique()
-        else:
-            asked = (labels >= 0).argwhere()[:, 0]
-        return cls(
-            layout=layout,
-            nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
-            positions=torch.from_numpy(np.concatenate(positions)) if positions else None,
+        batch = cls.join(
+            graphs,
             labels=labels,
-            asked=asked,
+            asked=(labels >= 0).argwhere()[:, 0],
             depth=torch.from_numpy(np.concatenate(depths)),
         )
+        if answer_at != "edge":
+            return batch
+        target, _, edge = batch.layout.in_edges()
+        return replace(batch, asked=target[labels[edge] == 1].unique())
 
     @property
     def num_known(self) -> int:
@@ -65,7 +50,7 @@ class GraphBatch:
 
     def run(self, model: UniversalGraphTransformer, **options: bool) -> GraphOutput:
         """Return the output of a model; `options` are options of its `forward`."""
-        return model(self.layout, self.nodes, positions=self.positions, **options)
+        return model(self.layout, self.nodes, **self.options, **options)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
         """Return the index in `asked` of each node, or of its graph, `(N,)`; -1 if not there."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from math import isnan, nan
@@ -19,7 +18,8 @@ from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.evaluation import score_batches
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.models import UniversalGraphTransformer
-from graphut.nn import EventDriven, Ponder
+from graphut.models.graph_inputs import until_quiescent
+from graphut.nn import Ponder
 
 _BATCH_NODES = 20_000
 # Ranges of depths, without their ends: 0 and 1, 2 and 3, 4 to 6, ...
@@ -147,24 +147,6 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
     if np.isnan(scores.right).all():
         raise ValueError("no node of the graphs has an answer to evaluate on")
     return scores
-
-
-@contextmanager
-def until_quiescent(model: UniversalGraphTransformer, nodes: int) -> Iterator[None]:
-    """Allow `4 * nodes + 100` rounds to a model with the rule `EventDriven`, in a `with` block.
-
-    Large graphs need more rounds than the small graphs of the training. A rule with a given number
-    of rounds, and any other rule, does not change.
-    """
-    rule = model.evaluation_rule
-    if not isinstance(rule, EventDriven) or rule.max_rounds:
-        yield
-        return
-    model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
-    try:
-        yield
-    finally:
-        model.evaluation_rule = rule
 
 
 @torch.no_grad()

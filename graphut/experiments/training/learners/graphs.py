@@ -16,9 +16,10 @@ from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome
 from graphut.experiments.training.learners.graph_batch import GraphBatch, StepLosses, step_losses
-from graphut.experiments.training.learners.graph_scores import score_graphs, until_quiescent
+from graphut.experiments.training.learners.graph_scores import score_graphs
 from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
+from graphut.models.graph_inputs import until_quiescent
 
 
 class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
@@ -26,7 +27,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     task_kind = GraphTask
     model_kind = UniversalGraphTransformer
-    from_task = ("num_kinds", "num_feats", "classes", "answer_at")
+    from_task = ("num_kinds", "num_feats", "classes", "class_names", "answer_at")
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of correct answers",
@@ -59,6 +60,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
             "classes": len(task.answers.symbols),
+            "class_names": " ".join(task.answers.symbols),
             "answer_at": task.answer_at,
         }
 
@@ -182,7 +184,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             return own
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
         if not answers.symbols:
-            raise ValueError(f"{path}: where edges answer, graphs cannot be read from a file")
+            raise ValueError(
+                f"{path}: where edges answer, labels cannot be read from a file; graphut predict "
+                "needs none"
+            )
         files = read_graphs(path)
         at = config.answer_at
         if (files[0].labels is None) != (at == "graph"):

@@ -11,8 +11,8 @@ from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import (
     needed_flops,
     score_graphs,
-    until_quiescent,
 )
+from graphut.models.graph_inputs import until_quiescent
 from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,

@@ -36,7 +36,8 @@ SMALL = "--epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12 --test-nodes 2
 
 def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASKS["node"]) == {
-        "num_kinds": 2, "num_feats": 0, "classes": 2, "answer_at": "node",
+        "num_kinds": 2, "num_feats": 0, "classes": 2, "class_names": "no yes",
+        "answer_at": "node",
     }  # fmt: skip
     assert LEARNER.sizes(TASKS["edge"])["classes"] == 0
     assert set(LEARNER.sizes(TASKS["node"])) == set(LEARNER.from_task)
@@ -157,7 +158,7 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     task, config = TASKS["node"], SimpleNamespace(answer_at="node", num_feats=0)
     [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="where edges answer, graphs cannot be read"):
+    with pytest.raises(ValueError, match="where edges answer, labels cannot be read"):
         LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):

@@ -1,0 +1,85 @@
+"""`graphut predict`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from graphut._files import encode_json, write_atomically
+from graphut.experiments.cli.options import Parser
+from graphut.experiments.cli.run_options import pick_device, run_parser
+from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.training import Run
+from graphut.experiments.training.learners.graph_predictions import prediction_rows
+from graphut.experiments.wording import pluralize
+from graphut.models import UniversalGraphTransformer
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the predictions of a model for the graphs in a file or folder."""
+    options = _parser().parse_args(argv)
+    encode = _encoder(options.out)
+    device = pick_device(options.device)
+    run = Run.open(options.folder)
+    model = run.trained_model(device)
+    if not isinstance(model, UniversalGraphTransformer):
+        raise ValueError(f"{run.task_name} is not a task on graphs: graphut generate answers texts")
+    files = read_graphs(options.data, need_labels=False)
+    rows = [*prediction_rows(model, files, run.vocabularies)]
+    write_atomically(options.out, encode(rows))
+    counts = pluralize(len(rows), "prediction"), pluralize(len(files), "graph")
+    print(f"{counts[0]} for {counts[1]} in {options.out}")
+    return 0
+
+
+def _encoder(path: str) -> Callable[[Rows], bytes]:
+    """Return the function that writes rows in the format of a path's suffix."""
+    encoders = {
+        ".csv": _as_csv,
+        ".json": lambda rows: encode_json([*rows]),
+        ".parquet": _as_parquet,
+    }
+    suffix = Path(path).suffix
+    if suffix not in encoders:
+        raise ValueError(f"--out must end with {', '.join(encoders)}; got {path!r}")
+    if suffix == ".parquet":
+        try:
+            _as_parquet([{"class": "a"}])
+        except ImportError:
+            raise ImportError(
+                f"{path} needs pandas and pyarrow: pip install pandas pyarrow, or write .csv"
+            ) from None
+    return encoders[suffix]
+
+
+def _as_csv(rows: Rows) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _as_parquet(rows: Rows) -> bytes:
+    import pandas
+
+    found: bytes = pandas.DataFrame(rows).to_parquet(index=False)
+    return found
+
+
+def _parser() -> Parser:
+    parser = run_parser(
+        "predict",
+        "Write the predictions of a model for your own graphs, one row for each node, graph or "
+        "edge. Labels are not needed.",
+    )
+    help = "file or folder of graphs, in the formats of graphut train graphs"
+    parser.add_argument("--data", required=True, metavar="PATH", help=help)
+    help = "file to write: .csv, .json, or .parquet (with pandas and pyarrow)"
+    parser.add_argument("--out", required=True, metavar="FILE", help=help)
+    return parser

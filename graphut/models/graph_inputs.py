@@ -1,0 +1,165 @@
+"""Graphs of DGL, of PyG or of arrays, as the input of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.attention.layout import layout_from_edges
+from graphut.nn import EventDriven
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from graphut.models.base import AdaptiveModel
+
+# The names of an array in a graph of DGL or PyG, by the name of its `.npy` file. The edges of PyG
+# are read from `edge_index`, and those of DGL from `edges()`.
+_NAMES = {
+    "features": ("feat", "x", "attr"),
+    "labels": ("label", "labels", "y"),
+    "train_mask": ("train_mask",),
+    "val_mask": ("val_mask",),
+    "test_mask": ("test_mask",),
+}
+
+
+class GraphInput(NamedTuple):
+    """A graph in the form that a model reads. A `LabelledGraph` of the experiments fits too."""
+
+    edges: NDArray[np.int64]  # (2, E), sources and destinations
+    nodes: NDArray[Any]  # (N,) kinds, or (N, F) features
+    positions: NDArray[Any] | None = None  # (N, k)
+
+
+@dataclass(frozen=True)
+class JoinedGraphs:
+    """The disjoint union of graphs."""
+
+    layout: EdgeLayout
+    nodes: Tensor  # (N,) kinds, or (N, F) features
+    positions: Tensor | None  # (N, k)
+
+    @classmethod
+    def join(cls, graphs: Sequence[Any], **others: Any) -> Self:
+        """Join graphs with the fields of `GraphInput`; `others` are the fields of a subclass."""
+        sizes = np.array([len(graph.nodes) for graph in graphs])
+        start = sizes.cumsum() - sizes
+        shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
+        source, target = torch.from_numpy(np.concatenate(shifted, 1))
+        nodes, lengths = int(sizes.sum()), torch.from_numpy(sizes)
+        layout = layout_from_edges(
+            source, target, num_src=nodes, num_dst=nodes, src_lengths=lengths, dst_lengths=lengths
+        )
+        return cls(
+            layout=layout,
+            nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
+            positions=_joined(graphs, "positions"),
+            **others,
+        )
+
+    @property
+    def options(self) -> dict[str, Tensor | None]:
+        """The arguments of the model beside graph and nodes."""
+        return {"positions": self.positions}
+
+
+def _joined(graphs: Sequence[Any], name: str) -> Tensor | None:
+    found = [rows for graph in graphs if (rows := getattr(graph, name)) is not None]
+    return torch.from_numpy(np.concatenate(found)) if found else None
+
+
+def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a graph of DGL, or of a `Data` of PyG, by the names of `.npy` files.
+
+    Raise `TypeError` for other objects, and for graphs with several types of nodes.
+    """
+    if hasattr(graph, "edge_index"):
+        of_node: Mapping[str, Any] = graph.to_dict()
+        edges = graph.edge_index
+        count = graph.num_nodes
+    elif hasattr(graph, "ndata") and graph.is_homogeneous:
+        of_node = graph.ndata
+        edges, count = torch.stack(graph.edges(order="eid")), graph.num_nodes()
+    else:
+        raise TypeError(
+            f"expected a homogeneous DGL graph or a Data of PyG, got {type(graph).__name__}"
+        )
+    found = {"edges": edges}
+    for name, known in _NAMES.items():
+        given = [of_node[own] for own in known if of_node.get(own) is not None]
+        if given:
+            found[name] = given[0]
+    arrays = {name: np.asarray(value.detach().cpu()) for name, value in found.items()}
+    return {"graphs": np.zeros(count, np.int64), **arrays}
+
+
+def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return `(2, E)` edges and, after them, self-loops of the nodes without one."""
+    looped = edges[0, edges[0] == edges[1]]
+    missing = np.setdiff1d(np.arange(count), looped)
+    return np.concatenate([edges, np.stack([missing, missing])], 1)
+
+
+def as_input(graph: Any, num_feats: int, num_kinds: int) -> GraphInput:
+    """Return a graph in the form that a model with these features or kinds of nodes reads.
+
+    Nodes without a self-loop get one, as in training. Raise `ValueError` if the features do not
+    fit.
+    """
+    if isinstance(getattr(graph, "nodes", None), np.ndarray):
+        return GraphInput(graph.edges, graph.nodes, graph.positions)
+    arrays = raw_arrays(graph)
+    count = len(arrays["graphs"])
+    nodes = arrays.get("features")
+    if num_feats:
+        nodes = np.zeros((count, 0)) if nodes is None else nodes.reshape(count, -1)
+        if nodes.shape[1] != num_feats:
+            raise ValueError(
+                f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
+                "ndata['feat'] of DGL, or x of PyG"
+            )
+        nodes = nodes.astype(np.float32)
+    elif nodes is None and num_kinds == 1:
+        nodes = np.zeros(count, np.int64)
+    elif nodes is None or nodes.dtype != np.int64 or nodes.shape != (count,):
+        raise ValueError(f"the model has {num_kinds} kinds of nodes: give (N,) int64 kinds")
+    return GraphInput(with_loops(arrays["edges"], count), nodes)
+
+
+def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:
+    """Yield the graphs in order, in groups with at most this many nodes, or of one graph."""
+    group: list[GraphInput] = []
+    for graph in graphs:
+        if group and sum(len(each.nodes) for each in [*group, graph]) > nodes:
+            yield group
+            group = []
+        group.append(graph)
+    if group:
+        yield group
+
+
+@contextmanager
+def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
+    """Allow `4 * nodes + 100` rounds to a model with the rule `EventDriven`, in a `with` block.
+
+    Large graphs need more rounds than the small graphs of the training. A rule with a given number
+    of rounds, and any other rule, does not change.
+    """
+    rule = model.evaluation_rule
+    if not isinstance(rule, EventDriven) or rule.max_rounds:
+        yield
+        return
+    model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
+    try:
+        yield
+    finally:
+        model.evaluation_rule = rule

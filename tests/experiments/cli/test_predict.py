@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx
+import pytest
+import torch
+
+import graphut
+from graphut.experiments.cli import predict
+from tests.experiments.cli.tiny import MODEL
+
+Command = Callable[..., str]
+
+
+def write_letters(path: Path) -> Path:
+    """A graph of nodes with letters as ids; the last has no label."""
+    graph = networkx.relabel_nodes(networkx.path_graph(12), dict(enumerate("abcdefghijkl")))
+    for number, (_, data) in enumerate(graph.nodes(data=True)):
+        data.update(feat=f"{number},1", label=["low", "high"][number > 5] if number < 11 else "")
+    networkx.write_graphml(graph, path)
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return [*csv.DictReader(file)]
+
+
+def test_predict_writes_a_row_for_each_node(tmp_path: Path, output: Command) -> None:
+    data, run = write_letters(tmp_path / "letters.graphml"), tmp_path / "run"
+    output("train", "graphs", "--data", data, "--out", run, *MODEL)
+    said = output("predict", run, "--data", data, "--out", tmp_path / "found.csv")
+    assert said == f"12 predictions for 1 graph in {tmp_path / 'found.csv'}\n"
+    rows = rows_of(tmp_path / "found.csv")
+    assert [row["node"] for row in rows] == [*"abcdefghijkl"]
+    assert {row["graph"] for row in rows} == {"letters.graphml"}
+    assert [*rows[0]] == ["graph", "node", "class", "probability_high", "probability_low", "steps"]
+    for row in rows:
+        high, low = float(row["probability_high"]), float(row["probability_low"])
+        assert high + low == pytest.approx(1)
+        assert row["class"] == ("high" if high > low else "low")
+    output("predict", run, "--data", data, "--out", tmp_path / "found.json")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert [{key: str(value) for key, value in row.items()} for row in found] == rows
+
+
+def test_predict_needs_no_labels_and_equals_python(tmp_path: Path, output: Command) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.mkdir()
+    for index in range(20):
+        graph = (networkx.cycle_graph if index % 2 else networkx.path_graph)(3 + index)
+        graph.graph["label"] = "ring" if index % 2 else "path"
+        networkx.write_graphml(graph, data / f"{index:02}.graphml")
+    output("train", "graphs", "--data", data, "--out", run, *MODEL)
+    networkx.write_graphml(networkx.cycle_graph(7), tmp_path / "new.graphml")
+    output("predict", run, "--data", tmp_path / "new.graphml", "--out", tmp_path / "found.csv")
+    [row] = rows_of(tmp_path / "found.csv")
+    assert [*row] == ["graph", "class", "probability_path", "probability_ring", "steps"]
+    ring = graphut._dgl.dgl.to_bidirected(graphut._dgl.dgl.graph(([*range(7)], [*range(1, 7), 0])))
+    model: Any = graphut.load(run)
+    [found] = model.predict([ring])
+    assert found.labels == [row["class"]]
+    shares = [float(row["probability_path"]), float(row["probability_ring"])]
+    torch.testing.assert_close(found.probabilities[0], torch.tensor(shares))
+    assert found.steps.double().mean().item() == pytest.approx(float(row["steps"]))
+
+
+def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Command) -> None:
+    sizes = "--epoch-size 8 --held-out 2 --sizes 3-6 --test-sizes 12 --test-families path"
+    run = tmp_path / "run"
+    options = ["--preset", "waking", *sizes.split(), *MODEL]
+    output("train", "graph-bfs", "--out", run, *options)
+    graph = networkx.path_graph(4)
+    networkx.set_node_attributes(graph, {n: "plain" if n else "marked" for n in graph}, "feat")
+    networkx.write_graphml(graph, tmp_path / "path.graphml")
+    output("predict", run, "--data", tmp_path / "path.graphml", "--out", tmp_path / "found.csv")
+    rows = rows_of(tmp_path / "found.csv")
+    assert [*rows[0]] == ["graph", "source", "target", "is_chosen", "probability", "updates"]
+    assert len(rows) == 10  # six directions and four self-loops
+    for node in "0123":
+        own = [row for row in rows if row["target"] == node]
+        assert sum(float(row["probability"]) for row in own) == pytest.approx(1)
+        best = max(own, key=lambda row: float(row["probability"]))
+        assert [row for row in own if row["is_chosen"] == "True"] == [best]
+
+
+def test_predict_refuses_before_it_reads(
+    finished_run: Path, tmp_path: Path, refusal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["predict", finished_run, "--data", tmp_path / "none", "--out"]
+    assert "must end with .csv, .json, .parquet; got 'a.txt'" in refusal(*words, "a.txt")
+    assert "sort is not a task on graphs: graphut generate" in refusal(*words, "a.csv")
+
+    def missing(rows: Any) -> bytes:
+        raise ImportError("no pyarrow")
+
+    monkeypatch.setattr(predict, "_as_parquet", missing)
+    assert "a.parquet needs pandas and pyarrow: pip install" in refusal(*words, "a.parquet")
+
+
+def test_predict_writes_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas: Any = pytest.importorskip("pandas")
+    rows = [{"graph": "g", "class": "a", "steps": 2}]
+    found = []
+
+    def to_parquet(table: Any, *, index: bool) -> bytes:
+        found.append(table.to_dict("records"))
+        return b"parquet"
+
+    monkeypatch.setattr(pandas.DataFrame, "to_parquet", to_parquet)
+    assert predict._encoder("a.parquet")(rows) == b"parquet" and found[-1] == rows
