@@ -343,7 +343,14 @@ class UniversalGraphTransformerConfig(ModelConfig):
     num_feats: int = option(0, "features of a node; 0 where nodes have kinds", least=0)
     classes: int = option(0, "classes to choose from; 0 where edges answer")
     answer_at: Literal["node", "edge", "graph"] = option("node", "where the answers are")
+    answer_kind: Literal["class", "labels", "values"] = option(
+        "class", "kind of an answer: one class; several labels that apply or not; or values"
+    )
+    edge_feats: int = option(0, "features of an edge, including one for each type", least=0)
+    edge_types: str = option("", "names of the types of edges, separated by spaces")
     class_names: str = option("", "names of the classes, separated by spaces, for predictions")
+    input_norm: bool = option(False, "put a LayerNorm after the linear map of the features")
+    input_dropout: float = option(0.0, "dropout probability of the features of nodes")
     layer: Literal["attention", "gat", "gin", "none"] = option(
         "attention", "attention, GATConv or GINConv of DGL, or none: only messages"
     )
@@ -397,8 +404,14 @@ class UniversalGraphTransformerConfig(ModelConfig):
         one = (self.num_kinds >= 1) != (self.num_feats >= 1)
         wanted = f"{0 if self.num_feats else 'positive'}, since num_feats is {self.num_feats}"
         self._check("num_kinds", one, wanted)
+        fewest = 2 if self.answer_kind == "class" else 1
         if self.answer_at != "edge":
-            self._check("classes", self.classes >= 2, "at least 2")
+            self._check("classes", self.classes >= fewest, f"at least {fewest}")
+        self._check(
+            "answer_kind", fewest == 2 or self.answer_at != "edge", "'class' where edges answer"
+        )
+        attends = self.layer == "attention" or not self.edge_feats
+        self._check("layer", attends, "'attention' where edges have features")
         named = len(self.class_names.split()) in (0, self.classes)
         self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:
@@ -419,6 +432,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
         for name, value in unused.items() if self.layer != "attention" else ():
             wanted = f"{value} where layer is {self.layer!r}"
             self._check(name, getattr(self, name) == value, wanted)
+        self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
+        has_feats = self.num_feats > 0 or not (self.input_norm or self.input_dropout)
+        self._check("input_norm", has_feats, "False, and input_dropout 0, where nodes have kinds")
         self._check_messages()
         self._check_training()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from graphut.models.base import AdaptiveModel
+    from graphut.models.config import UniversalGraphTransformerConfig
 
 # The names of an array in a graph of DGL or PyG, by the name of its `.npy` file. The edges of PyG
 # are read from `edge_index`, and those of DGL from `edges()`.
@@ -30,6 +31,11 @@ _NAMES = {
     "val_mask": ("val_mask",),
     "test_mask": ("test_mask",),
 }
+_EDGE_NAMES = {
+    "edge_weights": ("weight", "edge_weight", "w"),
+    "edge_features": ("feat", "edge_attr"),
+    "edge_types": ("type", "edge_type", "etype"),
+}
 
 
 class GraphInput(NamedTuple):
@@ -38,6 +44,8 @@ class GraphInput(NamedTuple):
     edges: NDArray[np.int64]  # (2, E), sources and destinations
     nodes: NDArray[Any]  # (N,) kinds, or (N, F) features
     positions: NDArray[Any] | None = None  # (N, k)
+    edge_weights: NDArray[np.float32] | None = None  # (E,) positive
+    edge_feats: NDArray[np.float32] | None = None  # (E, F)
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class JoinedGraphs:
     layout: EdgeLayout
     nodes: Tensor  # (N,) kinds, or (N, F) features
     positions: Tensor | None  # (N, k)
+    edge_weights: Tensor | None  # (E,)
+    edge_feats: Tensor | None  # (E, F)
 
     @classmethod
     def join(cls, graphs: Sequence[Any], **others: Any) -> Self:
@@ -56,24 +66,34 @@ class JoinedGraphs:
         shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
         source, target = torch.from_numpy(np.concatenate(shifted, 1))
         nodes, lengths = int(sizes.sum()), torch.from_numpy(sizes)
+        weights = [graph.edge_weights for graph in graphs]
+        if any(each is not None for each in weights):
+            weights = [
+                np.ones(graph.edges.shape[1], np.float32) if each is None else each
+                for graph, each in zip(graphs, weights, strict=True)
+            ]
         layout = layout_from_edges(
             source, target, num_src=nodes, num_dst=nodes, src_lengths=lengths, dst_lengths=lengths
         )
         return cls(
             layout=layout,
             nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
-            positions=_joined(graphs, "positions"),
+            positions=join_arrays(graph.positions for graph in graphs),
+            edge_weights=join_arrays(weights),
+            edge_feats=join_arrays(graph.edge_feats for graph in graphs),
             **others,
         )
 
     @property
     def options(self) -> dict[str, Tensor | None]:
         """The arguments of the model beside graph and nodes."""
-        return {"positions": self.positions}
+        edges = {"edge_weights": self.edge_weights, "edge_feats": self.edge_feats}
+        return {"positions": self.positions, **edges}
 
 
-def _joined(graphs: Sequence[Any], name: str) -> Tensor | None:
-    found = [rows for graph in graphs if (rows := getattr(graph, name)) is not None]
+def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
+    """Concatenate the arrays that are not None; return None if there is none."""
+    found = [rows for rows in arrays if rows is not None]
     return torch.from_numpy(np.concatenate(found)) if found else None
 
 
@@ -84,20 +104,22 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
     """
     if hasattr(graph, "edge_index"):
         of_node: Mapping[str, Any] = graph.to_dict()
+        of_edge = {name: x for name, x in of_node.items() if name.startswith("edge_")}
         edges = graph.edge_index
         count = graph.num_nodes
     elif hasattr(graph, "ndata") and graph.is_homogeneous:
-        of_node = graph.ndata
+        of_node, of_edge = graph.ndata, graph.edata
         edges, count = torch.stack(graph.edges(order="eid")), graph.num_nodes()
     else:
         raise TypeError(
             f"expected a homogeneous DGL graph or a Data of PyG, got {type(graph).__name__}"
         )
     found = {"edges": edges}
-    for name, known in _NAMES.items():
-        given = [of_node[own] for own in known if of_node.get(own) is not None]
-        if given:
-            found[name] = given[0]
+    for names, source in ((_NAMES, of_node), (_EDGE_NAMES, of_edge)):
+        for name, known in names.items():
+            given = [source[own] for own in known if source.get(own) is not None]
+            if given:
+                found[name] = given[0]
     arrays = {name: np.asarray(value.detach().cpu()) for name, value in found.items()}
     return {"graphs": np.zeros(count, np.int64), **arrays}
 
@@ -109,15 +131,15 @@ def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return np.concatenate([edges, np.stack([missing, missing])], 1)
 
 
-def as_input(graph: Any, num_feats: int, num_kinds: int) -> GraphInput:
-    """Return a graph in the form that a model with these features or kinds of nodes reads.
+def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
+    """Return a graph in the form that a model with this configuration reads.
 
     Nodes without a self-loop get one, as in training. Raise `ValueError` if the features do not
     fit.
     """
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
-        return GraphInput(graph.edges, graph.nodes, graph.positions)
-    arrays = raw_arrays(graph)
+        return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
+    arrays, num_feats, num_kinds = raw_arrays(graph), config.num_feats, config.num_kinds
     count = len(arrays["graphs"])
     nodes = arrays.get("features")
     if num_feats:
@@ -132,7 +154,25 @@ def as_input(graph: Any, num_feats: int, num_kinds: int) -> GraphInput:
         nodes = np.zeros(count, np.int64)
     elif nodes is None or nodes.dtype != np.int64 or nodes.shape != (count,):
         raise ValueError(f"the model has {num_kinds} kinds of nodes: give (N,) int64 kinds")
-    return GraphInput(with_loops(arrays["edges"], count), nodes)
+    edges = with_loops(arrays["edges"], count)
+    loops = edges.shape[1] - arrays["edges"].shape[1]
+    feats, weights = arrays.get("edge_features"), arrays.get("edge_weights")
+    if weights is not None:
+        weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
+    names, columns = config.edge_types.split(), []
+    if config.edge_feats > len(names) and feats is not None:
+        columns.append(feats.reshape(len(feats), -1))
+    if names and "edge_types" in arrays:
+        columns.append(arrays["edge_types"].astype(str)[:, None] == np.array(names))
+    rows = np.concatenate(columns, 1) if columns else np.zeros((edges.shape[1] - loops, 0))
+    if rows.shape[1] != config.edge_feats:
+        raise ValueError(
+            f"an edge has {rows.shape[1]} features, with its types; the model needs "
+            f"{config.edge_feats}: set edata['feat'] and edata['type'] of DGL, or edge_attr and "
+            "edge_type of PyG"
+        )
+    rows = np.pad(rows, ((0, loops), (0, 0))).astype(np.float32)
+    return GraphInput(edges, nodes, None, weights, rows if config.edge_feats else None)
 
 
 def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
@@ -26,7 +27,13 @@ from graphut.models.graph_inputs import (
 )
 from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.models.recurrence import make_attention, make_recurrence
-from graphut.nn import ConvAsAttention, InputNoise, MessageAggregation, Quantized
+from graphut.nn import (
+    ConvAsAttention,
+    InputNoise,
+    MessageAggregation,
+    MultiHeadAttention,
+    Quantized,
+)
 from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.conv_adapters import from_edge_index
 from graphut.topology import Topology, parse
@@ -53,6 +60,8 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     config_class = UniversalGraphTransformerConfig
     config: UniversalGraphTransformerConfig
+    value_mean: Tensor  # `(classes,)`, with the target "values"
+    value_scale: Tensor
 
     def __init__(self, config: UniversalGraphTransformerConfig) -> None:
         super().__init__(config)
@@ -60,7 +69,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
             self.embedding = nn.Embedding(config.num_kinds, config.d_model)
-        plain = config.layer == "attention" and config.messages == "none"
+        self.input_norm = nn.LayerNorm(config.d_model) if config.input_norm else nn.Identity()
+        plain = config.layer == "attention" and config.messages == "none" and not config.edge_feats
         other = None if plain else partial(_neighbour_layer, config)
         self.encoder = make_recurrence(config, attention_layer=other, **_state_options(config))
         self.auxiliary = (
@@ -71,6 +81,9 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.key = nn.Linear(config.d_model, config.d_model)
         else:
             self.output = nn.Linear(config.d_model, config.classes)
+        if config.answer_kind == "values":  # the mean and the standard deviation of training labels
+            self.register_buffer("value_mean", torch.zeros(config.classes))
+            self.register_buffer("value_scale", torch.ones(config.classes))
         self.reset_parameters()
 
     def forward(
@@ -79,6 +92,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         nodes: Tensor,
         *,
         positions: Tensor | None = None,
+        edge_weights: Tensor | None = None,
+        edge_feats: Tensor | None = None,
         get_attention: bool = False,
         get_steps: bool = False,
     ) -> GraphOutput:
@@ -93,6 +108,10 @@ class UniversalGraphTransformer(AdaptiveModel):
             `(N,)` int64, the kind of each node; or `(N, num_feats)`, its features.
         positions : Tensor, optional
             `(N,)` or `(N, k)`, coordinates of each node.
+        edge_weights : Tensor, optional
+            `(E,)`, positive; attention counts an edge of weight 2 twice. For the layer "attention".
+        edge_feats : Tensor, optional
+            `(E, edge_feats)`, for a model whose configuration has `edge_feats`.
         get_attention : bool
             Also keep the attention weights, as `output.ponder.attention`.
         get_steps : bool
@@ -100,7 +119,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             logits.
 
         """
-        options = {"get_attention": get_attention, "get_steps": get_steps}
+        options: dict[str, Any] = {"get_attention": get_attention, "get_steps": get_steps}
+        options |= {"edge_weights": edge_weights, "edge_feats": edge_feats}
         return self._run(self.encoder, graph, nodes, positions=positions, **options)
 
     def resume(
@@ -143,6 +163,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         recurrence: Callable[..., tuple[Any, ...]],
         graph: DGLGraph | EdgeLayout | Tensor,
         nodes: Tensor,
+        edge_weights: Tensor | None = None,
+        edge_feats: Tensor | None = None,
         **options: Any,
     ) -> GraphOutput:
         if isinstance(graph, Tensor):
@@ -150,7 +172,13 @@ class UniversalGraphTransformer(AdaptiveModel):
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
         if self.config.topology:
+            if edge_weights is not None or edge_feats is not None:
+                raise ValueError("a topology adds edges, which have no weights and features")
             layout = _with_edges(layout, parse(self.config.topology))
+        if edge_weights is not None:
+            options["edge_bias"] = edge_weights.to(self.device).log()
+        if edge_feats is not None:
+            options["edge_feat"] = edge_feats.to(self.device)
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
         return GraphOutput(self.read_out(layout, states), ponder, steps)
@@ -166,7 +194,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         config = self.config
         is_many = isinstance(graphs, Sequence) and not hasattr(graphs, "_fields")
         given = graphs if is_many else [graphs]
-        inputs = [as_input(graph, config.num_feats, config.num_kinds) for graph in given]
+        inputs = [as_input(graph, config) for graph in given]
         found = []
         largest = max((len(graph.nodes) for graph in inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
@@ -189,10 +217,15 @@ class UniversalGraphTransformer(AdaptiveModel):
             source, target = graph.edges[:, logits.argsort().numpy()]
             likeliest = np.empty(len(steps), np.int64)
             likeliest[target] = source  # of several in-edges, the last and likeliest stays
-            return GraphPrediction(likeliest.tolist(), logits.exp(), steps)
+            return GraphPrediction(likeliest.tolist(), logits.exp(), None, steps)
+        if self.config.answer_kind == "values":
+            return GraphPrediction([], None, logits, steps)
         names = self.config.class_names.split() or range(self.config.classes)
+        if self.config.answer_kind == "labels":
+            given = [[names[k] for k, x in enumerate(row) if x > 0] for row in logits.tolist()]
+            return GraphPrediction(given, logits.sigmoid(), None, steps)
         labels = [names[index] for index in logits.argmax(1).tolist()]
-        return GraphPrediction(labels, logits.softmax(1), steps)
+        return GraphPrediction(labels, logits.softmax(1), None, steps)
 
     def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
         """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges."""
@@ -206,6 +239,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             wide = torch.promote_types(states.dtype, torch.float32)
             mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
             states = mean.to(states.dtype)
+        if self.config.answer_kind == "values":
+            return self.output(states) * self.value_scale + self.value_mean
         if self.config.answer_at != "edge":
             return self.output(states)
         if layout.num_src != layout.num_dst:
@@ -236,7 +271,8 @@ class UniversalGraphTransformer(AdaptiveModel):
                 f"got shape {tuple(nodes.shape)}"
             )
         check_feat(nodes, "source", len(nodes), self.config.num_feats, self.embedding)
-        return self.dropout(self.embedding(nodes))
+        nodes = dropout(nodes, self.config.input_dropout, self.training)
+        return self.dropout(self.input_norm(self.embedding(nodes)))
 
 
 def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
@@ -256,15 +292,19 @@ def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
 
 def _neighbour_layer(
     config: UniversalGraphTransformerConfig,
-) -> ConvAsAttention | MessageAggregation:
-    """Make the layer that replaces plain attention: a layer of DGL, or `MessageAggregation`."""
+) -> ConvAsAttention | MessageAggregation | MultiHeadAttention:
+    """Make the layer that nodes read their neighbours with."""
     feats, heads = config.d_model, config.num_heads
     if config.layer == "gat":
         dropped = config.attention_dropout
         return ConvAsAttention(dgl.nn.GATConv(feats, feats // heads, heads, 0.0, dropped), feats)
     if config.layer == "gin":
         return ConvAsAttention(dgl.nn.GINConv(nn.Linear(feats, feats)), feats)
-    attention = make_attention(config) if config.layer == "attention" else None
+    attention = None
+    if config.layer == "attention":
+        attention = make_attention(config, edge_dim=config.edge_feats or None)
+        if config.messages == "none":
+            return attention
     return MessageAggregation(feats, config.messages.split("+"), attention=attention)
 
 

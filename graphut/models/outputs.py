@@ -76,9 +76,12 @@ class GraphPrediction:
     """The predictions for the nodes, for the edges, or for the whole of one graph."""
 
     #: The class of each node, or of the graph: its name, or its number if the model has no names.
-    #: Where edges answer: for each node, the source of the likeliest in-edge.
+    #: Where edges answer: for each node, the source of the likeliest in-edge. With the target
+    #: "labels": the list of the labels that apply. Empty with the target "values".
     labels: list[Any]
-    probabilities: Tensor  #: `(answers, classes)`; where edges answer `(edges,)`
+    #: `(answers, classes)`, of classes or labels; where edges answer `(edges,)`; None for values
+    probabilities: Tensor | None
+    values: Tensor | None  #: `(answers, values)` with the target "values", else None
     steps: Tensor  #: `(nodes,)` int64, the steps of each node; its updates if nodes wake
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -70,14 +72,62 @@ def test_predict_without_names_or_graphs() -> None:
     assert model.training
 
 
-def test_predict_refuses_features_that_do_not_fit() -> None:
+def config_of(**options: Any) -> UniversalGraphTransformerConfig:
+    return UniversalGraphTransformerConfig(**SIZES, **options)
+
+
+def test_as_input_refuses_features_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="a node has 2 features; the model needs 3"):
-        as_input(triangle(), 3, 0)
+        as_input(triangle(), config_of(num_feats=3))
     with pytest.raises(ValueError, match=r"4 kinds of nodes: give \(N,\) int64 kinds"):
-        as_input(triangle(), 0, 4)
+        as_input(triangle(), config_of(num_kinds=4))
+    with pytest.raises(ValueError, match="an edge has 0 features, with its types; the model needs"):
+        as_input(triangle(), config_of(num_feats=2, edge_feats=3))
     graph = triangle()
     graph.ndata["feat"] = torch.tensor([0, 3, 1])
-    assert as_input(graph, 0, 4).nodes.tolist() == [0, 3, 1]
+    assert as_input(graph, config_of(num_kinds=4)).nodes.tolist() == [0, 3, 1]
+
+
+@pytest.mark.parametrize("messages", ["none", "max"])
+def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
+    config = config_of(num_feats=2, edge_feats=4, edge_types="a 7", messages=messages)
+    model = UniversalGraphTransformer(config).eval()
+    graph = triangle()
+    graph.edata["feat"] = torch.rand(4, 2)
+    graph.edata["type"] = torch.tensor([7, 7, 3, 7])
+    graph.edata["weight"] = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    found = as_input(graph, config)
+    assert found.edge_feats is not None and found.edge_weights is not None
+    assert found.edge_feats[:, 2:].tolist() == [[0, 1], [0, 1], [0, 0], [0, 1], [0, 0], [0, 0]]
+    assert found.edge_weights.tolist() == [1, 2, 3, 4, 1, 1]
+    feats = torch.from_numpy(found.edge_feats)
+    counted = torch.cat([torch.arange(6), torch.tensor([1, 2, 2, 3, 3, 3])])  # edges by weight
+    edges = torch.from_numpy(found.edges)[:, counted]
+    output = model(edges, graph.ndata["feat"], edge_feats=feats[counted])
+    if messages == "none":  # as many parallel edges as the weight
+        [prediction] = model.predict(graph)
+        torch.testing.assert_close(prediction.probabilities, output.logits.softmax(1).detach())
+    without = model(torch.from_numpy(found.edges), graph.ndata["feat"], edge_feats=0 * feats)
+    assert (without.logits - output.logits).abs().max() > 1e-4
+
+
+def test_predict_labels_and_values() -> None:
+    graph = triangle()
+    model = UniversalGraphTransformer(
+        config_of(num_feats=2, answer_kind="labels", class_names="x y z")
+    )
+    [found] = model.predict(graph)
+    assert found.labels == [
+        [name for name, share in zip("xyz", row, strict=True) if share > 0.5]
+        for row in found.probabilities.tolist()
+    ]
+    model = UniversalGraphTransformer(config_of(num_feats=2, answer_kind="values"))
+    before = model.predict(graph)[0].values
+    model.value_mean.fill_(5.0)
+    model.value_scale.fill_(2.0)
+    [found] = model.predict(graph)
+    assert found.labels == [] and found.probabilities is None
+    torch.testing.assert_close(found.values, 2 * before + 5)
 
 
 def test_in_groups_keeps_order_and_size() -> None:
@@ -87,7 +137,7 @@ def test_in_groups_keeps_order_and_size() -> None:
 
 
 def test_until_quiescent_leaves_other_rules() -> None:
-    model = UniversalGraphTransformer(UniversalGraphTransformerConfig(**SIZES, num_kinds=1))
+    model = UniversalGraphTransformer(config_of(num_kinds=1))
     rule = model.evaluation_rule
     with graph_inputs.until_quiescent(model, 9):
         assert model.evaluation_rule == rule

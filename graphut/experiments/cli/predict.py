@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     model = run.trained_model(device)
     if not isinstance(model, UniversalGraphTransformer):
         raise ValueError(f"{run.task_name} is not a task on graphs: graphut generate answers texts")
-    files = read_graphs(options.data, need_labels=False)
+    files = read_graphs(options.data, model.config.answer_kind, need_labels=False)
     rows = [*prediction_rows(model, files, run.vocabularies)]
     write_atomically(options.out, encode(rows))
     counts = pluralize(len(rows), "prediction"), pluralize(len(files), "graph")

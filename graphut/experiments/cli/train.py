@@ -9,6 +9,7 @@ from argparse import SUPPRESS, HelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import torch
@@ -155,6 +156,8 @@ def _fit(
         trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate, log)
         if resume:
             trainer.resume()
+        if task.description:
+            print(fill(task.description, 80))
         weights = sum(parameter.numel() for parameter in model.parameters())
         print(
             f"{weights:,} weights on {model.device}; {pluralize(trainer.updates, 'update')} per "

@@ -58,13 +58,23 @@ class LabelledGraph(NamedTuple):
     nodes: NDArray[Any]
     # Of nodes: (N,) classes, indices into the symbols of `GraphTask.answers`; -1 if unlabelled.
     # Of the graph: (1,) class. Of edges: (E,), 1 if the edge is a correct answer of its
-    # destination, else 0.
-    labels: NDArray[np.int64]
+    # destination, else 0. With the targets "labels" and "values": (N, K) or (1, K) float32 numbers;
+    # NaN if unlabelled.
+    labels: NDArray[Any]
     # (N,) distance, in edges, from which a node needs information to know its answer (in a sudoku:
     # the round of deduction in which the answer follows); -1 if unknown
     depth: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None  # (N, k) coordinates
     group: str = ""  # results are also reported for each group, such as "near"
+    edge_weights: NDArray[np.float32] | None = None  # (E,) positive
+    edge_feats: NDArray[np.float32] | None = None  # (E, F)
+    label_weights: NDArray[np.float32] | None = None  # factors of the loss, for each of `labels`
+
+    @property
+    def has_label(self) -> NDArray[np.bool_]:
+        """Whether each node, or the graph, has a label."""
+        missing = self.labels < 0 if self.labels.ndim == 1 else np.isnan(self.labels).any(1)
+        return ~missing
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,11 @@ class Task(ABC):
     def test_sets(self) -> Mapping[str, list[Any]]:
         """The test sets by name: `test`, and for some tasks harder ones."""
         return {"test": self.test}
+
+    @property
+    def description(self) -> str:
+        """One line about the data that was read from a user's files; empty by default."""
+        return ""
 
     def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
         """Raise `ValueError` if a line in a user's file is too long for a model.
@@ -270,6 +285,21 @@ class GraphTask(Task):
     def num_feats(self) -> int:
         """The number of features of a node; 0 if nodes have kinds."""
         return 0
+
+    @property
+    def target(self) -> Literal["class", "labels", "values"]:
+        """Whether an answer is one class, a number of labels that apply or not, or values."""
+        return "class"
+
+    @property
+    def edge_feats(self) -> int:
+        """The number of features of an edge, with one for each type."""
+        return 0
+
+    @property
+    def edge_types(self) -> Vocabulary:
+        """The types of edges, whose features come last."""
+        return Vocabulary([])
 
     @property
     @abstractmethod

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import isfinite, isnan
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -20,7 +19,9 @@ from numpy.typing import NDArray
 
 from graphut._files import read_json, reraise_for_file
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
+from graphut.experiments.tasks.edge_attributes import FEATURES, TYPES, WEIGHTS, EdgeAttributes
 from graphut.experiments.tasks.files import read_text
+from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
 from graphut.experiments.tasks.vocabulary import RESERVED, Vocabulary
 from graphut.experiments.wording import pluralize
 
@@ -28,8 +29,8 @@ Attributes = Mapping[str, Any]
 KIND = "node"
 """The kind of all nodes of a graph without features."""
 _MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
-# Names under which networkx, DGL and PyG store weights and features of edges.
-_EDGE_ATTRIBUTES = ("weight", "edge_weight", "feat", "edge_attr")
+_NODE_FIELDS = {"feat", "label", *_MASKS.values(), "node_id", "graph_id"}
+_EDGE_FIELDS = {*WEIGHTS, *FEATURES, *TYPES, "id", "src_id", "dst_id", "graph_id"}
 _SUFFIXES = (".graphml", ".json")
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
 """The columns that identify each type of CSV file."""
@@ -47,9 +48,11 @@ class GraphFile:
     edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
     kinds: list[str] | None  # of each node, unless nodes have features
     features: list[list[float]]  # of each node
-    labels: list[str | None] | None  # of each node
-    label: str | None  # of the graph
-    masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part
+    labels: Labels | None  # of each node
+    label: Labels | None  # of the graph: one label
+    masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part, or whether it is in it
+    of_edges: EdgeAttributes
+    unused: frozenset[str]  # the names of attributes that are not read
     ids: list[Hashable]  # of each node, as in the file
     name: str  # the name of the file, or the id of the graph in it
 
@@ -59,16 +62,30 @@ class GraphFile:
         return len(self.ids)
 
     @property
+    def has_labels(self) -> bool:
+        """Whether a node, or the graph, has a label."""
+        labels = self.label if self.labels is None else self.labels
+        if isinstance(labels, np.ndarray):
+            return not bool(np.isnan(labels).all())
+        return _some(labels or ())
+
+    @property
     def num_feats(self) -> int:
         """The number of features of the first node; 0 if nodes have kinds."""
         return 0 if self.kinds else len(self.features[0])
 
     def labelled(
-        self, kinds: Vocabulary, answers: Vocabulary | None, num_feats: int = 0
+        self,
+        kinds: Vocabulary,
+        answers: Vocabulary | None,
+        num_feats: int = 0,
+        edge_types: Vocabulary = Vocabulary([]),  # noqa: B008
+        edge_feats: int = 0,
     ) -> LabelledGraph:
-        """Encode kinds and labels with the vocabularies of a model; without `answers`, no labels.
+        """Encode kinds, types and labels with the vocabularies of a model.
 
-        Raise `ValueError` if a kind or a label is unknown, or the features do not fit the model.
+        Without `answers`, the labels are left out. `edge_feats` counts types too. Raise
+        `ValueError` if a kind or a label is unknown, or the features do not fit.
         """
         with reraise_for_file(self.place, ""):
             if bool(self.kinds) != bool(kinds.symbols):
@@ -78,19 +95,32 @@ class GraphFile:
                 edges=self.edges,
                 nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
                 labels=self._encoded_labels(answers),
+                edge_weights=self.of_edges.weights,
+                edge_feats=self.of_edges.encoded(
+                    edge_types, edge_feats - len(edge_types.symbols), self.edges.shape[1]
+                ),
             )
 
-    def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[np.int64]:
-        if answers is None:
+    def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
+        labels = self.label if self.labels is None else self.labels
+        if answers is None or labels is None:
             return np.full(self.num_nodes, -1)
-        return _indices([self.label] if self.labels is None else self.labels, answers)
+        if isinstance(labels, list):
+            return _indices(labels, answers)
+        if labels.shape[1] != len(answers.symbols):
+            raise ValueError(
+                f"a label has {pluralize(labels.shape[1], 'number')}; expected "
+                f"{len(answers.symbols)}"
+            )
+        return labels
 
     def asked_in(self, part: str) -> NDArray[np.bool_]:
         """Return the mask of the nodes in "train", "validation" or "test".
 
         The mask has all nodes if the file has no masks.
         """
-        return self.masks.get(part, np.full(self.num_nodes, not self.masks))
+        count = 1 if self.labels is None else self.num_nodes
+        return self.masks.get(part, np.full(count, not self.masks))
 
     def _feature_rows(self, num_feats: int) -> NDArray[np.float32]:
         for node, row in enumerate(self.features):
@@ -105,42 +135,60 @@ class GraphFile:
 
 
 def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Return the graph without the labels of the nodes outside of a mask."""
-    return graph._replace(labels=np.where(asked, graph.labels, -1))
+    """Return the graph without the labels outside of a mask."""
+    if graph.labels.ndim == 1:
+        return graph._replace(labels=np.where(asked, graph.labels, -1))
+    return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
 
 
-def read_graphs(path: str | Path, *, need_labels: bool = True) -> list[GraphFile]:
+def read_graphs(
+    path: str | Path, target: str = "class", *, need_labels: bool = True
+) -> list[GraphFile]:
     """Read the graph in a file, or the graphs in all files of a folder.
 
-    A node has the attributes `feat` (numbers, or the name of its kind) and `label` (a class). If
-    no node has a label, the graph has the attribute `label` instead. An empty label or -1 means
-    unlabelled. White space in names becomes "_". The attributes `train_mask`, `val_mask` and
-    `test_mask` may define the split. Undirected edges count in both directions. Nodes without a
-    self-loop get one. Without `need_labels`, graphs may have no label.
+    A node has the attributes `feat` (numbers, or the name of its kind) and `label`: a class, or
+    numbers with the other targets. If no node has a label, the graph has the attribute `label`
+    instead. An empty label means unlabelled, and so does the class -1. White space in names becomes
+    "_". The attributes `train_mask`, `val_mask` and `test_mask` of what has labels may define the
+    split. Edges may have `weight`, `feat` and `type`. Undirected edges count in both directions.
+    Nodes without a self-loop get one. Without `need_labels`, graphs may have no label.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If there is no graph, or a file cannot be read. Also for real-valued labels (regression),
-        edge weights and edge features, which are not supported. The message names the file.
+        If there is no graph, or a file cannot be read. The message names the file.
     """
     files = graph_files(path)
-    graphs = _read_csv(files) if files[0].suffix == ".csv" else [*map(_read_networkx, files)]
+    graphs = (
+        _read_csv(files, target)
+        if files[0].suffix == ".csv"
+        else [_read_networkx(file, target) for file in files]
+    )
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     has_masks = any(graph.masks for graph in graphs)
     if any(graph.labels is not None for graph in graphs):
-        for graph in graphs:
-            if has_masks and graph.labels and not graph.masks:
-                raise ValueError(
-                    f"{graph.place} has labels and no mask, but other graphs have masks: give it "
-                    f"{', '.join(_MASKS.values())}, or remove the masks of all graphs"
-                )
-        return [replace(g, labels=g.labels or [None] * g.num_nodes) for g in graphs]
-    for graph in graphs if need_labels else ():
-        if graph.label is None:
+        graphs = [_with_labels(graph, graphs) for graph in graphs]
+    for graph in graphs:
+        if need_labels and graph.labels is None and graph.label is None:
             raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")
+        if has_masks and not graph.masks and graph.has_labels:
+            raise ValueError(
+                f"{graph.place} has labels and no mask, but other graphs have masks: give it "
+                f"{', '.join(_MASKS.values())}, or remove the masks of all graphs"
+            )
     return graphs
+
+
+def _with_labels(graph: GraphFile, others: Iterable[GraphFile]) -> GraphFile:
+    """Return a graph with missing labels for its nodes, if it has none and the others have some."""
+    if graph.labels is not None:
+        return graph
+    given = next(other.labels for other in others if other.labels is not None)
+    labels: Labels = [None] * graph.num_nodes
+    if isinstance(given, np.ndarray):
+        labels = np.full((graph.num_nodes, given.shape[1]), np.nan, np.float32)
+    return replace(graph, labels=labels)
 
 
 def graph_files(path: str | Path) -> list[Path]:
@@ -157,7 +205,7 @@ def graph_files(path: str | Path) -> list[Path]:
     raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
-def _read_networkx(path: Path) -> GraphFile:
+def _read_networkx(path: Path, target: str) -> GraphFile:
     if path.suffix == ".graphml":
         with reraise_for_file(path, "is not a GraphML file"):
             text = read_text(path)
@@ -176,9 +224,7 @@ def _read_networkx(path: Path) -> GraphFile:
     edges = [*graph.edges(data=True)]
     if not graph.is_directed():
         edges += [(target, source, data) for source, target, data in edges if source != target]
-    return _make(
-        str(path), path.name, dict(graph.nodes(data=True)), edges, graph.graph.get("label")
-    )
+    return _make(str(path), path.name, dict(graph.nodes(data=True)), edges, graph.graph, target)
 
 
 def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
@@ -198,7 +244,7 @@ def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
                 raise ValueError(f"an edge refers to {end}, which is not among the nodes")
 
 
-def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
+def _read_csv(files: Sequence[Path], target: str) -> list[GraphFile]:
     tables: dict[str, tuple[Path, dict[str, list[dict[str, str]]]]] = {}
     for file in files:
         kind, rows = _read_table(file)
@@ -232,8 +278,8 @@ def _read_csv(files: Sequence[Path]) -> list[GraphFile]:
                 [{"id": row["node_id"]} for row in rows],
                 [{"source": source, "target": target} for source, target, _ in ends],
             )
-        label = of_graph[0].get("label") if of_graph else None
-        graphs.append(_make(own, key, {row["node_id"]: row for row in rows}, ends, label))
+        of_nodes = {row["node_id"]: row for row in rows}
+        graphs.append(_make(own, key, of_nodes, ends, of_graph[0] if of_graph else {}, target))
     return graphs
 
 
@@ -257,57 +303,60 @@ def _make(
     name: str,
     nodes: Mapping[Hashable, Attributes],
     edges: Sequence[tuple[Hashable, Hashable, Attributes]],
-    label: Any,
+    of_graph: Attributes,
+    target: str,
 ) -> GraphFile:
-    """Return a graph from the attributes of its nodes, and the ends and attributes of its edges."""
+    """Return a graph from the attributes of its nodes, its edges (with their ends) and its own."""
     if not nodes:
         raise ValueError(f"{place} holds a graph without nodes")
     with reraise_for_file(place, ""):
-        _check_edges(edges)
         number = {node: index for index, node in enumerate(nodes)}
         ends = [(number[source], number[target]) for source, target, _ in edges]
         looped = {source for source, target in ends if source == target}
-        ends += [(node, node) for node in range(len(nodes)) if node not in looped]
+        loops = [(node, node) for node in range(len(nodes)) if node not in looped]
 
         def column(key: str) -> list[Any]:
             return [data.get(key) for data in nodes.values()]
 
         features = _features([None if value in ("", []) else value for value in column("feat")])
         has_kinds = isinstance(features[0], str)
-        labels = [_class(value) for value in column("label")]
-        masks = {
-            part: np.array([_truth(key, value) for value in column(key)])
-            for part, key in _MASKS.items()
-            if _some(column(key))
-        }
-        for (one, first), (other, second) in combinations(masks.items(), 2):
-            if (both := first & second).any():
-                node = int(both.argmax())
-                raise ValueError(f"node number {node} is in {_MASKS[one]} and in {_MASKS[other]}")
+        labels = read_labels(column("label"), target)
+        masks = _masks(nodes.values()) if labels is not None else _masks([of_graph])
         return GraphFile(
             place=place,
-            edges=np.array(ends, np.int64).T,
+            edges=np.array(ends + loops, np.int64).T,
             kinds=features if has_kinds else None,
             features=[] if has_kinds else features,
-            labels=labels if _some(labels) else None,
-            label=_class(label),
+            labels=labels,
+            label=read_labels([of_graph.get("label")], target),
             masks=masks,
+            of_edges=EdgeAttributes.read([data for *_, data in edges], len(loops)),
+            unused=frozenset(
+                {str(name) for data in nodes.values() for name in data if name not in _NODE_FIELDS}
+                | {f"{name} of edges" for *_, d in edges for name in d if name not in _EDGE_FIELDS}
+            ),
             ids=[*nodes],
             name=name,
         )
 
 
-def _check_edges(edges: Iterable[tuple[Hashable, Hashable, Attributes]]) -> None:
-    """Raise `ValueError` if an edge has features, or a weight other than 1."""
-    for *_, attributes in edges:
-        for name in _EDGE_ATTRIBUTES:
-            value = attributes.get(name)
-            is_one = "weight" in name and str(value) in ("1", "1.0")
-            if value not in (None, "") and not is_one:
-                raise ValueError(
-                    f"an edge has {name!r}: {value!r}, but the task graphs does not support edge "
-                    "weights and edge features; remove this attribute from the edges"
-                )
+def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
+    """Return the masks of the parts that nodes, or a graph, have; check that none is in two."""
+    masks = {
+        part: np.array([_truth(key, row.get(key)) for row in rows])
+        for part, key in _MASKS.items()
+        if _some([row.get(key) for row in rows])
+    }
+    check_masks(masks)
+    return masks
+
+
+def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Raise `ValueError` if a node, or a graph, is in two parts."""
+    for (one, first), (other, second) in combinations(masks.items(), 2):
+        if (both := first & second).any():
+            node = int(both.argmax())
+            raise ValueError(f"node number {node} is in {_MASKS[one]} and in {_MASKS[other]}")
 
 
 def _some(values: Sequence[Any]) -> bool:
@@ -320,7 +369,7 @@ def _features(values: Sequence[Any]) -> list[Any]:
         return [KIND] * len(values)
     if None in values:
         raise ValueError(f"node number {values.index(None)} has no `feat`, but other nodes have")
-    rows = [_row_of_numbers(value) for value in values]
+    rows = [row_of_numbers(value) for value in values]
     if None not in rows:
         return rows
     node = rows.index(None)
@@ -332,44 +381,9 @@ def _features(values: Sequence[Any]) -> list[Any]:
     return ["_".join(value.split()) for value in values]
 
 
-def _row_of_numbers(value: Any) -> list[float] | None:
-    """Return the numbers in a list, or in a text such as "[0.5, 1]"; None if there are others."""
-    if isinstance(value, str):
-        value = re.split(r"[,;\s]+", value.strip(" \t\n,;[]()"))
-    row = value if isinstance(value, list) else [value]
-    if any(isinstance(x, str) and "_" in x for x in row):
-        return None  # Python would read "1_0" as 10
-    try:
-        return [float(x) for x in row]
-    except (TypeError, ValueError):
-        return None
-
-
-def _class(value: Any) -> str | None:
-    """Return the name of a class, or None; raise `ValueError` if the label is a real number."""
-    name, numbers = _name(value), _row_of_numbers(value)
-    if name and any(isfinite(x) and not x.is_integer() for x in numbers or ()):
-        raise ValueError(
-            f"a label is {value}, a real number, but the task graphs learns classes and does not "
-            "support regression; give each node or graph the name or number of a class"
-        )
-    return name
-
-
-def _name(value: Any) -> str | None:
-    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN."""
-    if isinstance(value, list | dict):
-        raise ValueError(f"{value!r} is not a class: give one name or number")
-    missing = value is None or (isinstance(value, float) and isnan(value))
-    text = "" if missing else "_".join(str(value).split())
-    # pandas writes integers as real numbers if some are missing.
-    text = re.sub(r"^(-?\d+)\.0$", r"\1", text)
-    return None if text in ("", "-1") else text
-
-
 def _truth(name: str, value: Any) -> bool:
     """Return the value of a mask, as Python, spreadsheets or pandas write it."""
-    word = (_name(value) or "0").lower()
+    word = (name_of(value) or "0").lower()
     if word not in ("0", "1", "false", "true"):
         raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")
     return word in ("1", "true")

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_files import GraphFile, asking, graph_files, read_graphs
+from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.experiments.wording import pluralize
 from graphut.models.checked_config import option
+from graphut.models.config import ModelConfig
 
 _FEWEST = 10  # with fewer graphs, nodes are split instead
 
 
 @dataclass(frozen=True)
 class Graphs(GraphTask):
-    """Classification of nodes or graphs, from files of the user.
+    """Classes, several labels at once or values of nodes or graphs, from files of the user.
 
     `read_graphs` describes the files. Without masks, a random tenth of the graphs is held out for
     validation and another tenth for the test. With fewer than ten graphs, the labelled nodes are
@@ -41,7 +44,7 @@ class Graphs(GraphTask):
     >>> with TemporaryDirectory() as folder:
     ...     networkx.write_graphml(graph, Path(folder, "karate.graphml"))
     ...     task = Graphs(folder)
-    ...     print(task.answers.symbols, [int((task.load(p)[0].labels >= 0).sum()) for p in PARTS])
+    ...     print(task.answers.symbols, [int(task.load(p)[0].has_label.sum()) for p in PARTS])
     ('Mr._Hi', 'Officer') [28, 3, 3]
     """
 
@@ -50,6 +53,12 @@ class Graphs(GraphTask):
     presets = with_baselines(OWN_GRAPHS, NARROW_OWN_GRAPH_LAYERS)
 
     data: str | Path = option(MISSING, "file or folder of graphs: GraphML, node-link JSON, CSV")
+    target: Literal["class", "labels", "values"] = option(
+        "class", "what a label is: a class; zeros and ones, for several labels; or real numbers"
+    )
+    class_weights: str = option(
+        "", "weights of the classes in the loss, such as 1,5, or balanced; '' for equal weights"
+    )
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
@@ -71,9 +80,22 @@ class Graphs(GraphTask):
     @cached_property
     def answers(self) -> Vocabulary:
         """The vocabulary of the classes."""
-        labels = chain.from_iterable(graph.labels or [graph.label] for graph in self._files)
+        if self.target != "class":
+            return Vocabulary(map(str, range(self._labels[0].shape[1])))
+        labels = chain.from_iterable(self._labels)
         with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
             return Vocabulary(sorted({label for label in labels if label is not None}))
+
+    @property
+    def edge_feats(self) -> int:
+        """The number of features of an edge, with one for each type."""
+        return self._files[0].of_edges.num_feats + len(self.edge_types.symbols)
+
+    @cached_property
+    def edge_types(self) -> Vocabulary:
+        """The types of edges, whose features come last."""
+        found = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
+        return Vocabulary(sorted({name for name in found if name is not None}))
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
@@ -82,29 +104,87 @@ class Graphs(GraphTask):
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs with a label in "train", "validation" or "test"."""
-        return [graph for graph in self._parts[part] if (graph.labels >= 0).any()]
+        found = [graph for graph in self._parts[part] if graph.has_label.any()]
+        if not self.class_weights or part != "train":
+            return found
+        known = np.concatenate([graph.labels[graph.has_label] for graph in found])
+        weights = class_weights(known, self.class_weights, self.answers.symbols)
+        ends = np.cumsum([graph.has_label.sum() for graph in found])[:-1]
+        return [*map(_with_weights, found, np.split(weights, ends))]
+
+    @property
+    def description(self) -> str:
+        """One line about the graphs, their labels, and what was not read."""
+        files, parts = self._files, [self.load(part) for part in PARTS]
+        labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
+        feats = pluralize(self.num_feats, "feature")
+        said = [
+            pluralize(len(files), "graph"),
+            pluralize(sum(file.num_nodes for file in files), "node"),
+            pluralize(sum(file.edges.shape[1] for file in files), "edge") + " with self-loops",
+            feats
+            if self.num_feats
+            else pluralize(len(self.node_kinds.symbols), "kind of nodes", "kinds of nodes"),
+            *[pluralize(self.edge_feats, "edge feature")] * (self.edge_feats > 0),
+            *["edge weights"] * any(file.of_edges.weights is not None for file in files),
+            self._answers_in_words(),
+            f"{'/'.join(map(str, labelled))} {self.answer_at}s for training/validation/test",
+        ]
+        unused = sorted(set().union(*(file.unused for file in files)))
+        return f"read {', '.join(said)}" + f"; not used: {', '.join(unused)}" * bool(unused)
+
+    def _answers_in_words(self) -> str:
+        count = len(self.answers.symbols)
+        if self.target == "class":
+            return pluralize(count, "class", "classes")
+        if self.target == "labels":
+            return pluralize(count, "label")
+        values = np.concatenate([*self._labels])
+        return f"{pluralize(count, 'value')} from {np.nanmin(values):g} to {np.nanmax(values):g}"
+
+    @property
+    def _labels(self) -> list[Any]:
+        """The labels in each file."""
+        return [file.label if file.labels is None else file.labels for file in self._files]
+
+    def check_lengths(self, config: ModelConfig) -> None:
+        """Raise `ValueError` if the edges have weights that the layer of the model cannot take."""
+        layer = getattr(config, "layer", "attention")
+        weighted = [file.place for file in self._files if file.of_edges.weights is not None]
+        if weighted and layer != "attention":
+            raise ValueError(
+                f"{weighted[0]} has edge weights, which need --layer attention, not {layer}"
+            )
 
     @cached_property
     def _files(self) -> list[GraphFile]:
-        return read_graphs(self.data)
+        return read_graphs(self.data, self.target)
 
     @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:
         files, known = self._files, (self.node_kinds, self.answers, self.num_feats)
+        known = (*known, self.edge_types, self.edge_feats)
         graphs = [file.labelled(*known) for file in files]
-        if self.answer_at == "node" and any(file.masks for file in files):
+        if any(file.masks for file in files):
             asked = {part: [file.asked_in(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:
             sizes = [len(graph.labels) for graph in graphs]
-            labels = np.concatenate([graph.labels for graph in graphs])
+            has_label = np.concatenate([graph.has_label for graph in graphs])
             asked = {
-                part: np.split(np.isin(np.arange(len(labels)), chosen), np.cumsum(sizes)[:-1])
-                for part, chosen in _tenths(np.flatnonzero(labels >= 0), self.data).items()
+                part: np.split(np.isin(np.arange(len(has_label)), chosen), np.cumsum(sizes)[:-1])
+                for part, chosen in _tenths(np.flatnonzero(has_label), self.data).items()
             }
         else:
             chosen = _tenths(np.arange(len(graphs)), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
         return {part: [*map(asking, graphs, asked[part])] for part in PARTS}
+
+
+def _with_weights(graph: LabelledGraph, weights: NDArray[np.float32]) -> LabelledGraph:
+    """Return a graph with the weights of its labels that are known."""
+    every = np.zeros(graph.labels.shape, np.float32)
+    every[graph.has_label] = weights
+    return graph._replace(label_weights=every)
 
 
 def _tenths(items: NDArray[np.int64], data: str | Path) -> dict[str, NDArray[np.int64]]:

@@ -65,11 +65,13 @@ class TrainingConfig(CheckedConfig):
         "stop, after the warm-up, when this many epochs in a row were worse than the best epoch",
         least=1,
     )
-    choose_by: Literal["task", "log_probability", "last"] = option(
+    choose_by: Literal[
+        "task", "log_probability", "last", "accuracy", "macro_f1", "auc", "mae", "r2"
+    ] = option(
         "task",
-        "epoch whose model is kept: the best on the validation set by the metric of the task or by "
-        "the mean log-probability of the correct answers; or the last, and then neither "
-        "target_accuracy nor patience ends the run",
+        "epoch whose model is kept: the best on the validation set by the metric of the task, by "
+        "the mean log-probability of the correct answers, or by another metric that the task has; "
+        "or the last, and then neither target_accuracy nor patience ends the run",
     )
     precision: Literal["auto", "float32", "bfloat16"] = option(
         "auto",

@@ -29,7 +29,12 @@ class Evaluation:
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
         """Return a tuple, greater for a better evaluation; `choice` is as in `TrainingConfig`."""
-        return (self["log_probability"],) if choice == "log_probability" else self.rank
+        if choice in ("task", "last"):
+            return self.rank
+        if (value := self.metrics.get(choice)) is None:
+            known = ", ".join(name for name, x in self.metrics.items() if x is not None)
+            raise ValueError(f"choose_by is {choice!r}, but the metrics here are {known}")
+        return (-value if choice == "mae" else value,)
 
     def __getitem__(self, name: str) -> Any:
         """Return the metric with this name."""

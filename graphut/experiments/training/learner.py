@@ -105,6 +105,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def sizes(self, task: TaskT) -> dict[str, Any]:
         """Return the values of the model configuration that depend on the task, by field."""
 
+    def prepare(self, model: ModelT, task: TaskT) -> None:
+        """Fit what a model takes from the training examples and does not learn, such as scales."""
+
     @abstractmethod
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
         """Run the model on a batch of training examples, and return the losses."""
@@ -112,6 +115,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
         """Return the `Outcome.counts` of a batch, without running the model."""
+
+    def metrics_for(self, model: ModelT) -> Sequence[str]:
+        """Return the names of the metrics that a model can be chosen by."""
+        return [*self.metric_meanings]
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:

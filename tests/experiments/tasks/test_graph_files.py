@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_files import GraphFile, graph_files, read_graphs
 
 KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
@@ -74,7 +75,7 @@ def test_read_graphs_with_one_label_for_each_and_no_features(tmp_path: Path) -> 
         graph.graph["label"] = label
         write(graph, tmp_path / f"{index}.json")
     one, other = read_graphs(tmp_path)
-    assert (one.label, other.label, one.labels) == ("yes", "1", None)
+    assert (one.label, other.label, one.labels) == (["yes"], ["1"], None)
     found = one.labelled(Vocabulary(["node"]), CLASSES)
     assert found.labels.tolist() == [2] and found.nodes.tolist() == [0, 0, 0]
 
@@ -148,14 +149,14 @@ def test_read_graphs_takes_spaces_in_csv_files(tmp_path: Path) -> None:
         "edges": "src_id, dst_id\nx, y\n",
     }
     [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,yes\n"))
-    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)} and graph.label == "yes"
+    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)} and graph.label == ["yes"]
     assert (graph.features, graph.labels) == ([[2.5, 1.0], [3.0, 2.0]], ["1", "0"])
 
 
 def test_read_graphs_takes_the_pairs_of_old_networkx(tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     path.write_text('{"nodes": [{"id": 1}], "links": [], "graph": [["label", "yes"]]}')
-    assert read_graphs(path)[0].label == "yes"
+    assert read_graphs(path)[0].label == ["yes"]
 
 
 def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
@@ -186,7 +187,7 @@ def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_th
 def test_read_graphs_reads_loops_masks_and_unit_weights(tmp_path: Path) -> None:
     given = triangle(label=[0, 1, 0], train_mask=[True, False, False], test_mask=[0, 1, 1])
     given.add_edge(1, 1)
-    networkx.set_edge_attributes(given, 1.0, "weight")  # the only supported weight
+    networkx.set_edge_attributes(given, 1.0, "weight")  # the same as no weight
     for name in ("graph.graphml", "graph.json"):
         [graph] = read_graphs(write(given, tmp_path / name))
         assert len(pairs(graph)) == 9
@@ -245,8 +246,8 @@ def test_read_graphs_names_a_bad_file(message: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", [0.5, "-1.25e1", "0.5, 2"])
-def test_read_graphs_refuses_regression(label: Any, tmp_path: Path) -> None:
-    message = rf"graph\.graphml: a label is {str(label)[:3]}.*, but .* does not support regression"
+def test_read_graphs_refuses_real_numbers_as_classes(label: Any, tmp_path: Path) -> None:
+    message = rf"graph\.graphml: a label is {str(label)[:3]}.*: pass --target values"
     of_nodes = write(triangle(label=[label, label, label]), tmp_path / "graph.graphml")
     with pytest.raises(ValueError, match=message):
         read_graphs(of_nodes)
@@ -256,22 +257,45 @@ def test_read_graphs_refuses_regression(label: Any, tmp_path: Path) -> None:
         read_graphs(write(whole, tmp_path / "graph.graphml"))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("weight", 0.5), ("edge_weight", 2), ("feat", "1, 2"), ("edge_attr", 1)]
-)
-def test_read_graphs_refuses_edge_weights_and_edge_features(
-    name: str, value: Any, tmp_path: Path
-) -> None:
-    given = triangle(label=[0, 1, 1])
-    given.edges[0, 1][name] = value
-    message = rf"an edge has '{name}': .*, but the task graphs does not support edge weights"
-    for file in ("graph.json", "graph.graphml"):
-        with pytest.raises(ValueError, match=rf"{file}: {message}"):
-            read_graphs(write(given, tmp_path / file))
-    edges = f"graph_id,src_id,dst_id,{name}\n0,x,y,'{value}'\n"
-    (tmp_path / "csv").mkdir()
-    with pytest.raises(ValueError, match=rf"csv, graph '0',: {message}"):
-        read_graphs(csv_folder(tmp_path / "csv", edges=edges))
+@pytest.mark.parametrize("name", ["graph.graphml", "graph.json"])
+def test_read_graphs_reads_values_weights_and_types(name: str, tmp_path: Path) -> None:
+    given = triangle(label=[-1.5, "", "2"], colour=["red", "blue", "red"])
+    networkx.set_node_attributes(given, {0: "-1.5", 1: "", 2: "2"}, "label")
+    networkx.set_edge_attributes(given, {(0, 1): 2.0, (1, 2): 0.5, (0, 2): 1.0}, "weight")
+    networkx.set_edge_attributes(given, {(0, 1): "a", (1, 2): "b", (0, 2): "a"}, "type")
+    networkx.set_edge_attributes(given, {(0, 1): "1,0", (1, 2): "2,0", (0, 2): "3,5"}, "feat")
+    networkx.set_edge_attributes(given, 1, "year")
+    [graph] = read_graphs(write(given, tmp_path / name), "values")
+    found = graph.labelled(Vocabulary(["node"]), Vocabulary("0"), 0, Vocabulary("ab"), 4)
+    np.testing.assert_array_equal(found.labels, np.array([[-1.5], [np.nan], [2]], np.float32))
+    assert found.has_label.tolist() == [True, False, True]
+    assert found.edge_weights is not None and found.edge_feats is not None
+    of_edge = {
+        tuple(ends): (float(weight), feats.tolist())
+        for ends, weight, feats in zip(
+            found.edges.T.tolist(), found.edge_weights, found.edge_feats, strict=True
+        )
+    }
+    assert len(of_edge) == 9
+    assert of_edge[0, 1] == of_edge[1, 0] == (2, [1, 0, 1, 0])
+    assert of_edge[1, 2] == (0.5, [2, 0, 0, 1]) and of_edge[2, 0] == (1, [3, 5, 1, 0])
+    assert of_edge[1, 1] == (1, [0, 0, 0, 0])  # a self-loop that was added
+    assert graph.unused == {"colour", "year of edges"}
+
+
+def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
+    for index, mask in enumerate(["train_mask", "val_mask", "test_mask"]):
+        graph = triangle()
+        graph.graph.update({"label": [1, 0, 1], mask: True})
+        write(graph, tmp_path / f"{index}.json")
+    graphs = read_graphs(tmp_path, "labels")
+    asked = [[bool(graph.asked_in(part)[0]) for graph in graphs] for part in PARTS]
+    assert asked == np.eye(3, dtype=bool).tolist()
+    assert graphs[0].labelled(Vocabulary(["node"]), Vocabulary("012")).labels.tolist() == [
+        [1, 0, 1]
+    ]
+    with pytest.raises(ValueError, match=r"0\.json: a label has 3 numbers; expected 2"):
+        graphs[0].labelled(Vocabulary(["node"]), Vocabulary("01"))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
+from graphut.experiments.training.learners.own_graphs import OwnGraphLearner
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
@@ -26,6 +27,7 @@ LEARNERS: dict[type[Task], AnyLearner] = {
         PassageLearner(),
         TranslationLearner(),
         GraphLearner(),
+        OwnGraphLearner(),
     )
 }
 """The learner for each base class of tasks."""

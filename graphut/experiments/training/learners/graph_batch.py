@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from graphut.experiments.tasks import LabelledGraph
 from graphut.models import UniversalGraphTransformer
-from graphut.models.graph_inputs import JoinedGraphs
+from graphut.models.graph_inputs import JoinedGraphs, join_arrays
 from graphut.models.outputs import GraphOutput
 from graphut.nn.loop_state import FrontierRows
 
@@ -23,7 +23,8 @@ from graphut.nn.loop_state import FrontierRows
 class GraphBatch(JoinedGraphs):
     """The disjoint union of labelled graphs, as a batch."""
 
-    labels: Tensor  # by node, by graph or by edge
+    labels: Tensor  # by node, by graph or by edge: see `LabelledGraph`
+    label_weights: Tensor | None  # factors of the loss, for each of `labels`
     asked: Tensor  # (A,) nodes, or graphs, that have a label
     depth: Tensor  # (N,) steps that each node needs, or -1 if unknown
 
@@ -35,7 +36,10 @@ class GraphBatch(JoinedGraphs):
         batch = cls.join(
             graphs,
             labels=labels,
-            asked=(labels >= 0).argwhere()[:, 0],
+            asked=torch.from_numpy(
+                np.concatenate([graph.has_label for graph in graphs])
+            ).argwhere()[:, 0],
+            label_weights=join_arrays(graph.label_weights for graph in graphs),
             depth=torch.from_numpy(np.concatenate(depths)),
         )
         if answer_at != "edge":
@@ -62,16 +66,19 @@ class GraphBatch(JoinedGraphs):
     def judge(
         self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Return for each answer the cross-entropy `(A,)` in nats, and whether it is correct."""
+        """Return for each answer the loss `(A,)`, and whether it is correct.
+
+        The loss is the cross-entropy in nats, the mean over the labels of an answer. With the
+        target "values" it is the mean squared error in standard deviations of the training labels,
+        and an answer is correct within half a standard deviation.
+        """
         labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
         if model.config.answer_at != "edge":
-            labels, logits = labels[asked], logits[asked]
-            loss = cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="none")
-            return loss, logits.argmax(-1) == labels
-        if label_smoothing:
-            raise ValueError(
-                f"label_smoothing is for classes: where edges answer it is 0, not {label_smoothing}"
-            )
+            loss, right = _judge_answers(model, logits[asked], labels[asked], label_smoothing)
+            if self.label_weights is not None:
+                loss = loss * self.label_weights.to(loss.device)[asked]
+            return (loss if loss.dim() == 1 else loss.mean(1)), right
+        _check_smoothing(label_smoothing, "where edges answer")
         layout = self.layout.to(logits.device)
         _, _, edge = layout.in_edges()
         wrong = labels[edge] == 0
@@ -95,6 +102,28 @@ class GraphBatch(JoinedGraphs):
         is_known = depth >= 0
         target = depth[is_known] % model.config.depth_modulus
         return cross_entropy(model.auxiliary(states[is_known]), target, reduction="sum")
+
+
+def _judge_answers(
+    model: UniversalGraphTransformer, logits: Tensor, labels: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """Return the losses `(A,)`, or `(A, K)` of several labels or values, and what is correct."""
+    target = model.config.answer_kind
+    if target == "class":
+        loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
+        return loss, logits.argmax(-1) == labels
+    _check_smoothing(smoothing, f"with the target {target!r}")
+    if target == "labels":
+        wanted = labels.to(logits.dtype)
+        loss = binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        return loss, ((logits > 0) == (labels > 0)).all(1)
+    error = (logits - labels) / model.value_scale
+    return error.square(), (error.abs() < 0.5).all(1)
+
+
+def _check_smoothing(smoothing: float, where: str) -> None:
+    if smoothing:
+        raise ValueError(f"label_smoothing is for classes: {where} it is 0, not {smoothing}")
 
 
 class StepLosses(NamedTuple):

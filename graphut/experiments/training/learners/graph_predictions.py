@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graphut.experiments.tasks import Vocabularies
+from graphut.experiments.tasks import Vocabularies, Vocabulary
 from graphut.experiments.tasks.graph_files import GraphFile
-from graphut.models import UniversalGraphTransformer
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphPrediction
 from graphut.nn import EventDriven
 
@@ -21,18 +21,19 @@ def prediction_rows(
     the probabilities, and the steps. Nodes that wake have `updates` instead of `steps`. A graph has
     the mean of its nodes.
     """
-    kinds, num_feats = vocabularies["node"], model.config.num_feats
-    graphs = [file.labelled(kinds, None, num_feats) for file in files]
+    encoding = edge_options(model.config)
+    graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
     names = vocabularies["answer"].symbols
     steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
     for file, graph, found in zip(files, graphs, model.predict(graphs), strict=True):
-        answers = _answers(found, names)
+        answers = _answers(found, names, model.config.answer_kind)
         if model.config.answer_at == "graph":
             yield {"graph": file.name, **answers[0], steps: found.steps.double().mean().item()}
         elif model.config.answer_at == "node":
             for node, answer, count in zip(file.ids, answers, found.steps.tolist(), strict=True):
                 yield {"graph": file.name, "node": node, **answer, steps: count}
         else:
+            assert found.probabilities is not None
             taken = found.steps.tolist()
             for (source, target), share in zip(
                 graph.edges.T.tolist(), found.probabilities.tolist(), strict=True
@@ -42,11 +43,26 @@ def prediction_rows(
                 yield {"graph": file.name, **ends, **share, steps: taken[target]}
 
 
-def _answers(found: GraphPrediction, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the columns for each answer: its class, and the probability of each class."""
-    columns = [f"probability_{name}" for name in names]
-    rows = found.probabilities.tolist() if names else []
-    return [
-        {"class": names[row.index(max(row))], **dict(zip(columns, row, strict=True))}
-        for row in rows
+def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, Vocabulary, int]:
+    """Return the arguments of `GraphFile.labelled` after the vocabularies, for a model."""
+    return config.num_feats, Vocabulary(config.edge_types.split()), config.edge_feats
+
+
+def _answers(found: GraphPrediction, names: Sequence[str], target: str) -> list[dict[str, Any]]:
+    """Return the columns for each answer: its class or labels with probabilities, or values."""
+    if found.values is not None:
+        columns = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+        return [dict(zip(columns, row, strict=True)) for row in found.values.tolist()]
+    if found.probabilities is None or not names:
+        return []
+    columns, rows = [f"probability_{name}" for name in names], found.probabilities.tolist()
+    shares = [dict(zip(columns, row, strict=True)) for row in rows]
+    if target == "class":
+        return [
+            {"class": names[row.index(max(row))], **share}
+            for row, share in zip(rows, shares, strict=True)
+        ]
+    applies = [
+        {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)} for row in rows
     ]
+    return [{**own, **share} for own, share in zip(applies, shares, strict=True)]

@@ -49,6 +49,9 @@ class GraphScores:
     # With the rule `EventDriven`: (G,) rounds of each graph, and whether it became quiescent.
     rounds: NDArray[np.int64] | None = None
     quiescent: NDArray[np.bool_] | None = None
+    # Unless edges answer: the logits or values of the nodes or graphs with a label, and the labels.
+    given: NDArray[Any] | None = None
+    wanted: NDArray[Any] | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
@@ -56,6 +59,7 @@ class GraphScores:
         first = np.cumsum([0, *(len(part.groups) for part in parts)])
         columns = ["right", "log_probability", "steps", "depth"]
         columns += [] if parts[0].rounds is None else ["rounds", "quiescent"]
+        columns += [] if parts[0].given is None else ["given", "wanted"]
         flops = ("flops", "all_flops", "needed_flops")
         values: dict[str, Any] = {
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
@@ -155,6 +159,10 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     with model.evaluating():
         output = batch.run(model)
     loss, right = (each.cpu().numpy() for each in batch.judge(model, output.logits))
+    given = wanted = None
+    if model.config.answer_at != "edge":
+        given = output.logits.float().cpu()[batch.asked].numpy()
+        wanted = batch.labels[batch.asked].numpy()
     lengths, ponder = batch.layout.dst_lengths, output.ponder
     first_nodes = lengths.cumsum(0) - lengths
     at = first_nodes[batch.asked] if model.config.answer_at == "graph" else batch.asked
@@ -173,6 +181,8 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
         rounds=None if ponder.rounds is None else ponder.rounds.cpu().numpy(),
         quiescent=None if ponder.quiescent is None else ponder.quiescent.cpu().numpy(),
+        given=given,
+        wanted=wanted,
     )
 
 

@@ -16,7 +16,8 @@ from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome
 from graphut.experiments.training.learners.graph_batch import GraphBatch, StepLosses, step_losses
-from graphut.experiments.training.learners.graph_scores import score_graphs
+from graphut.experiments.training.learners.graph_predictions import edge_options
+from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
 from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import until_quiescent
@@ -27,7 +28,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     task_kind = GraphTask
     model_kind = UniversalGraphTransformer
-    from_task = ("num_kinds", "num_feats", "classes", "class_names", "answer_at")
+    from_task = (
+        "num_kinds", "num_feats", "classes", "class_names", "answer_at", "answer_kind",
+        "edge_feats", "edge_types",
+    )  # fmt: skip
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of correct answers",
@@ -62,6 +66,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "classes": len(task.answers.symbols),
             "class_names": " ".join(task.answers.symbols),
             "answer_at": task.answer_at,
+            "answer_kind": task.target,
+            "edge_feats": task.edge_feats,
+            "edge_types": " ".join(task.edge_types.symbols),
         }
 
     def outcome(
@@ -121,20 +128,30 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics; the details are metrics by depth and by group, and the operations."""
-        scores = score_graphs(model, examples)
+        return self.evaluated(model, score_graphs(model, examples), len(examples))
+
+    def evaluated(
+        self, model: UniversalGraphTransformer, scores: GraphScores, graphs: int
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Return the metrics and the details of the scores on a number of graphs."""
         details = {
-            "flops_per_example": scores.flops / len(examples),
+            "flops_per_example": scores.flops / graphs,
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
             "by_group": scores.by_group(),
             **scores.activity(),
         }
-        evaluation = self.evaluation(**scores.metrics())
+        evaluation = self.evaluation(**self.metrics(model, scores))
         if scores.rounds is not None:
             said = f"{pluralize(details['rounds'], 'round')} at most"
             said += f", {details['quiescent']:.2%} of graphs at rest"
             evaluation = replace(evaluation, summary=f"{evaluation.summary}, {said}")
         return evaluation, details
+
+    @staticmethod
+    def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
+        """Return the metrics of `metric_meanings`."""
+        return scores.metrics()
 
     def count_flops(
         self, model: UniversalGraphTransformer, examples: Sequence[LabelledGraph], batch_size: int
@@ -188,16 +205,15 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 f"{path}: where edges answer, labels cannot be read from a file; graphut predict "
                 "needs none"
             )
-        files = read_graphs(path)
+        files = read_graphs(path, config.answer_kind)
         at = config.answer_at
         if (files[0].labels is None) != (at == "graph"):
             found = "graphs" if files[0].labels is None else "nodes"
             raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
-        graphs = [file.labelled(kinds, answers, config.num_feats) for file in files]
-        if at == "node":
-            pairs = zip(graphs, files, strict=True)
-            graphs = [asking(graph, file.asked_in("test")) for graph, file in pairs]
-        asked = [graph for graph in graphs if (graph.labels >= 0).any()]
+        graphs = [file.labelled(kinds, answers, *edge_options(config)) for file in files]
+        pairs = zip(graphs, files, strict=True)
+        graphs = [asking(graph, file.asked_in("test")) for graph, file in pairs]
+        asked = [graph for graph in graphs if graph.has_label.any()]
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return asked

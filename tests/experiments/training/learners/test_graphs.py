@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import networkx
 import numpy as np
@@ -37,7 +37,7 @@ SMALL = "--epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12 --test-nodes 2
 def test_sizes_are_those_of_the_task() -> None:
     assert LEARNER.sizes(TASKS["node"]) == {
         "num_kinds": 2, "num_feats": 0, "classes": 2, "class_names": "no yes",
-        "answer_at": "node",
+        "answer_at": "node", "answer_kind": "class", "edge_feats": 0, "edge_types": "",
     }  # fmt: skip
     assert LEARNER.sizes(TASKS["edge"])["classes"] == 0
     assert set(LEARNER.sizes(TASKS["node"])) == set(LEARNER.from_task)
@@ -155,7 +155,8 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     for node, data in graph.nodes(data=True):
         data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
-    task, config = TASKS["node"], SimpleNamespace(answer_at="node", num_feats=0)
+    task = TASKS["node"]
+    config = make_model(task).config
     [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
     assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
     with pytest.raises(ValueError, match="where edges answer, labels cannot be read"):
@@ -164,7 +165,7 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
         LEARNER.read(str(tmp_path), others, config, task)
     with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
-        LEARNER.read(str(tmp_path), task.vocabularies, SimpleNamespace(answer_at="graph"), task)
+        LEARNER.read(str(tmp_path), task.vocabularies, replace(config, answer_at="graph"), task)
     networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
     (tmp_path / "masked").mkdir()
     networkx.write_graphml(graph, tmp_path / "masked" / "path.graphml")

@@ -1,0 +1,125 @@
+"""Labels as users write them: classes, several labels at once, or values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import isfinite, isnan
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Target = Literal["class", "labels", "values"]
+Labels = list[str | None] | NDArray[np.float32]
+"""The names of classes, or `(N, K)` numbers; None or a row of NaN where there is no label."""
+
+
+def read_labels(values: Sequence[Any], target: str) -> Labels | None:
+    """Return the labels of nodes or graphs, or None if none has a label.
+
+    Raise `ValueError` if a label does not fit the target.
+    """
+    if target == "class":
+        names = [_class(value) for value in values]
+        return names if any(name is not None for name in names) else None
+    given = {index: _numbers(value, target) for index, value in enumerate(values) if _has(value)}
+    if not given:
+        return None
+    widths = {len(row): index for index, row in given.items()}
+    if len(widths) > 1:
+        raise ValueError(
+            f"labels have {' and '.join(map(str, sorted(widths)))} numbers (label number "
+            f"{max(widths.values())} has {len(given[max(widths.values())])}): give all the same"
+        )
+    rows = np.full((len(values), *widths), np.nan, np.float32)
+    rows[[*given]] = [*given.values()]
+    return rows
+
+
+def _has(value: Any) -> bool:
+    is_nan = isinstance(value, float) and isnan(value)
+    return not (value is None or is_nan or (isinstance(value, str | list) and not value))
+
+
+def _numbers(value: Any, target: str) -> list[float]:
+    row = row_of_numbers(value)
+    known = (0.0, 1.0) if target == "labels" else row or ()
+    if row is None or not all(isfinite(x) and x in known for x in row):
+        wanted = "0 or 1 for each label" if target == "labels" else "finite numbers"
+        raise ValueError(f"a label is {value!r}; with target {target!r} it is {wanted}")
+    return row
+
+
+def _class(value: Any) -> str | None:
+    """Return the name of a class, or None; raise `ValueError` if the label is a real number."""
+    name, numbers = name_of(value), row_of_numbers(value)
+    if name and any(isfinite(x) and not x.is_integer() for x in numbers or ()):
+        raise ValueError(
+            f"a label is {value}, a real number, but the target is a class: pass --target values "
+            "to predict numbers, or give each node or graph the name or number of a class"
+        )
+    return name
+
+
+def name_of(value: Any) -> str | None:
+    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN."""
+    if isinstance(value, list | dict):
+        raise ValueError(
+            f"{value!r} is not a class: give one name or number, or pass --target labels or values"
+        )
+    missing = value is None or (isinstance(value, float) and isnan(value))
+    text = "" if missing else "_".join(str(value).split())
+    # pandas writes integers as real numbers if some are missing.
+    text = re.sub(r"^(-?\d+)\.0$", r"\1", text)
+    return None if text in ("", "-1") else text
+
+
+def row_of_numbers(value: Any) -> list[float] | None:
+    """Return the numbers in a list, or in a text such as "[0.5, 1]"; None if there are others."""
+    if isinstance(value, str):
+        value = re.split(r"[,;\s]+", value.strip(" \t\n,;[]()"))
+    row = value if isinstance(value, list) else [value]
+    if any(isinstance(x, str) and "_" in x for x in row):
+        return None  # Python would read "1_0" as 10
+    try:
+        return [float(x) for x in row]
+    except (TypeError, ValueError):
+        return None
+
+
+def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDArray[np.float32]:
+    """Return the weight of each training label in the loss, with a mean of 1 over the labels.
+
+    Parameters
+    ----------
+    labels : array
+        `(N,)` classes, or `(N, K)` zeros and ones, all known.
+    text : str
+        "balanced" gives all classes the same total weight; or the weights of the classes.
+    names : sequence of str
+        The names of the classes, for errors.
+
+    Examples
+    --------
+    >>> class_weights(np.array([0, 0, 0, 1]), "balanced", ["no", "yes"])
+    array([0.6666667, 0.6666667, 0.6666667, 2.       ], dtype=float32)
+    """
+    if text != "balanced":
+        given = row_of_numbers(text)
+        if labels.ndim > 1:
+            raise ValueError(f"class_weights must be 'balanced' for several labels; got {text!r}")
+        if given is None or len(given) != len(names) or not all(0 < x < np.inf for x in given):
+            raise ValueError(
+                f"class_weights must be 'balanced', or a positive number for each of "
+                f"{', '.join(names)}; got {text!r}"
+            )
+        weights = np.array(given)[labels]
+    elif labels.ndim == 1:
+        weights = 1 / np.bincount(labels, minlength=len(names))[labels]
+    else:
+        ones = labels.sum(0)
+        weights = np.where(
+            labels == 1, 1 / np.maximum(ones, 1), 1 / np.maximum(len(labels) - ones, 1)
+        )
+    return (weights / weights.mean(0)).astype(np.float32)

@@ -1,0 +1,89 @@
+"""The learner of the users' own graphs, with classes, several labels at once or values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from graphut.experiments.tasks.base import GraphTask
+from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.learners.graph_metrics import answer_metrics
+from graphut.experiments.training.learners.graph_scores import GraphScores
+from graphut.experiments.training.learners.graphs import GraphLearner
+from graphut.models import UniversalGraphTransformer
+
+
+class OwnGraphLearner(GraphLearner):
+    """The learner of `graphut train graphs`, with the metrics of each target."""
+
+    task_kind = Graphs
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        **GraphLearner.metric_meanings,
+        "accuracy": "share of correct answers: classes, or rows of labels without a mistake, or "
+        "values within half a standard deviation of the training labels",
+        "log_probability": "mean, in nats, of the correct answers; for values minus the mean "
+        "squared error, in standard deviations",
+        "macro_f1": "mean over the classes, or labels, of the F1 score",
+        "auc": "area under the ROC curve, the mean over the classes, each against the others, or "
+        "over the labels",
+        "label_accuracy": "share of correct labels",
+        "mae": "mean absolute error of the values",
+        "r2": "share of the variance of the values that is explained",
+    }
+    rank_by = ("rank",)
+    target_metric = "score"
+    summary = "{said}; mean steps {steps:.2f}{depth}"
+
+    @classmethod
+    def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
+        """Return an evaluation; metrics that older runs do not have are None."""
+        newer = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
+        return super().evaluation(*values, **{**dict.fromkeys(newer), **metrics})
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what compares evaluations, and their summary."""
+        likely = metrics["log_probability"]
+        found = GraphLearner.derived(metrics)
+        names = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC"}
+        rank, score = metrics["accuracy"], exp(likely)
+        if metrics["mae"] is not None:
+            names, rank = {"mae": "MAE", "r2": "R2"}, likely
+            score = metrics["r2"] or 0.0
+        elif metrics["label_accuracy"] is not None:
+            names, rank = {"label_accuracy": "accuracy of labels"} | names, likely
+        given = {said: metrics[name] for name, said in names.items() if metrics[name] is not None}
+        said = [
+            f"{name} {x:.2%}" if "accuracy" in name else f"{name} {x:.4g}"
+            for name, x in given.items()
+        ]
+        return {**found, "rank": rank, "score": score, "said": ", ".join(said)}
+
+    @staticmethod
+    def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
+        """Return the metrics of `metric_meanings`."""
+        assert scores.given is not None and scores.wanted is not None
+        return scores.metrics() | answer_metrics(
+            model.config.answer_kind, scores.given, scores.wanted
+        )
+
+    def metrics_for(self, model: UniversalGraphTransformer) -> list[str]:
+        """Return the names of the metrics of the model's target."""
+        if model.config.answer_kind == "values":
+            return ["mae", "r2"]
+        return ["accuracy", "macro_f1", "auc", "log_probability"]
+
+    def prepare(self, model: UniversalGraphTransformer, task: GraphTask) -> None:
+        """Store the mean and the standard deviation of the values in the training set."""
+        if model.config.answer_kind != "values":
+            return
+        labels = [graph.labels[graph.has_label] for graph in task.train(0, 0)]
+        values = torch.from_numpy(np.concatenate(labels).astype(np.float64))
+        scale = values.std(0, correction=0)
+        model.value_mean.copy_(values.mean(0))
+        model.value_scale.copy_(torch.where(scale > 0, scale, 1.0))

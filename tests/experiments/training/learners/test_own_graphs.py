@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+import torch
+
+from graphut.experiments.cli import main
+from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.training import Run, Trainer, TrainingConfig
+from graphut.experiments.training.learners import learner_of
+from graphut.experiments.training.learners.own_graphs import OwnGraphLearner
+from graphut.experiments.training.run_files import read_metrics
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from tests.experiments.cli.tiny import MODEL
+
+LABELS: dict[str, Callable[[int], Any]] = {
+    "class": lambda n: "odd" if n % 2 else "even",
+    "labels": lambda n: [n % 2, int(n % 3 == 0)],
+    "values": lambda n: [100 + 0.5 * n, -3.0 * n],
+}
+
+
+def write(folder: Path, target: str, at: str) -> Path:
+    """Graphs with edge weights, features and types; labels at nodes, or of the graphs."""
+    folder.mkdir()
+    for index in range(20 if at == "graph" else 2):
+        graph = networkx.cycle_graph(4 + index)
+        graph.graph |= {"label": LABELS[target](index)} if at == "graph" else {}
+        for node, data in graph.nodes(data=True):
+            data |= {"feat": [node, 1.0], "colour": "red"}
+            data |= {"label": LABELS[target](node) if node != 3 else ""} if at == "node" else {}
+        for number, (_, _, data) in enumerate(graph.edges(data=True)):
+            data |= {"weight": 0.5 + number, "feat": [number], "type": "ab"[number % 2]}
+        text = json.dumps(networkx.node_link_data(graph, edges="edges"))
+        (folder / f"{index:02}.json").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("at", ["node", "graph"])
+@pytest.mark.parametrize("target", ["class", "labels", "values"])
+def test_own_graphs_are_trained_evaluated_and_predicted(
+    target: str, at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, run, out = write(tmp_path / "data", target, at), str(tmp_path / "run"), "predictions.csv"
+    more = [] if target == "values" else ["--class-weights", "balanced"]
+    words = ["train", "graphs", "--data", str(data), "--target", target, "--out", run, *more]
+    assert main([*words, *MODEL]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    wanted = {
+        "class": "2 classes",
+        "labels": "2 labels",
+        "values": "2 values from " + ("-57 to 109.5" if at == "graph" else "-12 to 102"),
+    }[target]
+    assert f"3 edge features, edge weights, {wanted}, " in said
+    split = "16/2/2 graphs" if at == "graph" else "5/1/1 nodes"
+    assert f"{split} for training/validation/test; not used: colour " in said
+    assert ("MAE " in said) == (target == "values") and ("macro F1" in said) == (target != "values")
+    assert main(["eval", run]) == 0
+    assert main(["eval", run, "--data", str(data)]) == 0
+    assert main(["predict", run, "--data", str(data), "--out", str(tmp_path / out)]) == 0
+    with (tmp_path / out).open() as file:
+        rows = [*csv.DictReader(file)]
+    assert len(rows) == (20 if at == "graph" else 9)
+    columns = {
+        "class": ["class", "probability_even", "probability_odd"],
+        "labels": ["label_0", "label_1", "probability_0", "probability_1"],
+        "values": ["value_0", "value_1"],
+    }[target]
+    assert [*rows[0]] == ["graph", *["node"] * (at == "node"), *columns, "steps"]
+
+
+def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
+    task = Graphs(write(tmp_path / "data", "values", "graph"), target="values")
+    learner = learner_of(task)
+    assert isinstance(learner, OwnGraphLearner)
+    config = UniversalGraphTransformerConfig(**learner.sizes(task), d_model=8, d_hidden=8)
+    model = UniversalGraphTransformer(config)
+    Trainer(model, task, TrainingConfig(), tmp_path / "run")
+    labels = np.concatenate([graph.labels for graph in task.load("train")])
+    np.testing.assert_allclose(model.value_mean, labels.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(model.value_scale, labels.std(0), rtol=1e-6)
+    outcome = learner.outcome(model, task.load("train"), 0.0)
+    with torch.no_grad():
+        given = np.concatenate([found.values for found in model.predict(task.load("train"))])
+    error = (given - labels) / labels.std(0)
+    assert outcome.loss.item() == pytest.approx(np.square(error).mean(), rel=1e-4)
+    assert int(outcome.right) == (np.abs(error) < 0.5).all(1).sum()
+    with pytest.raises(ValueError, match=r"with the target 'values' it is 0, not 0\.1"):
+        learner.outcome(model, task.load("train"), 0.1)
+
+
+def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
+    data = write(tmp_path / "data", "class", "graph")
+    plain, weighted = Graphs(data), Graphs(data, class_weights="1,3")
+    learner = learner_of(plain)
+    config = UniversalGraphTransformerConfig(**learner.sizes(plain), d_model=8, d_hidden=8)
+    model = UniversalGraphTransformer(config)
+    graphs = plain.load("train")
+    each = np.array([learner.outcome(model, [graph], 0.0).loss.item() for graph in graphs])
+    factors = np.array([3.0 if graph.labels[0] else 1.0 for graph in plain.load("train")])
+    wanted = (each * factors / factors.mean()).mean()
+    found = learner.outcome(model, weighted.load("train"), 0.0).loss.item()
+    assert found == pytest.approx(wanted, rel=1e-5)
+    assert weighted.load("test")[0].label_weights is None
+
+
+def test_choose_by_a_metric_of_another_target_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, run = write(tmp_path / "data", "values", "graph"), str(tmp_path / "run")
+    words = ["train", "graphs", "--data", str(data), "--target", "values", "--out", run, *MODEL]
+    assert main([*words, "--choose-by", "macro_f1"]) == 2
+    assert "or one of its metrics mae, r2; got 'macro_f1'" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "run.json").exists()
+    assert main([*words, "--choose-by", "mae", "--epochs", "3"]) == 0
+    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    best = min(line["validation"]["mae"] for line in lines)
+    model = Run.open(run).model()
+    task: Any = Run.open(run).task()
+    evaluation = OwnGraphLearner().evaluate_in_detail(model, {}, task.validation)[0]  # type: ignore[arg-type]
+    assert evaluation["mae"] == pytest.approx(best)
+
+
+def test_evaluation_of_an_older_run_lacks_the_newer_metrics() -> None:
+    older = {"accuracy": 0.5, "graph_accuracy": 0.0, "log_probability": -1.0, "steps": 2.0}
+    older |= {"rank_correlation": None, "work_ratio": None}
+    found = OwnGraphLearner.evaluation(**older)
+    assert found.rank == (0.5,) and str(found) == "accuracy 50.00%; mean steps 2.00"
+    assert found["macro_f1"] is None
+
+
+def test_edge_weights_need_attention(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, run = write(tmp_path / "data", "class", "graph"), str(tmp_path / "run")
+    words = ["train", "graphs", "--data", str(data), "--out", run, *MODEL, "--layer", "gin"]
+    assert main(words) == 2
+    assert "layer must be 'attention' where edges have features" in capsys.readouterr().err
+    for file in data.glob("*.json"):
+        graph = json.loads(file.read_text())
+        for edge in graph["edges"]:
+            del edge["feat"], edge["type"]
+        file.write_text(json.dumps(graph))
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "00.json has edge weights, which need --layer attention, not gin" in said
