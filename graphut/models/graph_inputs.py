@@ -48,6 +48,68 @@ class GraphInput(NamedTuple):
     edge_feats: NDArray[np.float32] | None = None  # (E, F)
 
 
+class EdgeAttributes(NamedTuple):
+    """The attributes of the edges of a graph; None if the edges do not have them."""
+
+    weights: NDArray[np.float32] | None = None  # (E,)
+    feats: NDArray[np.float32] | None = None  # (E, F)
+    types: list[str | None] | None = None  # (E,)
+
+    @classmethod
+    def of(
+        cls,
+        weights: NDArray[Any] | None,
+        feats: NDArray[Any] | None,
+        types: Sequence[str | None],
+        loops: int,
+    ) -> Self:
+        """Check the attributes of edges; add self-loops with weight 1, zeros, and no type.
+
+        Weights that are all 1 count as none.
+        """
+        if weights is not None:
+            weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
+            fits = np.isfinite(weights) & (weights > 0)
+            if not fits.all():
+                raise ValueError(
+                    f"an edge has the weight {weights[~fits][0]}, but weights are positive: leave "
+                    "out edges of weight 0, and give other numbers as `feat` of the edges"
+                )
+            weights = None if (weights == 1).all() else weights
+        if feats is not None:
+            feats = np.pad(feats.reshape(len(feats), -1), ((0, loops), (0, 0))).astype(np.float32)
+            if not np.isfinite(feats).all():
+                raise ValueError("an edge has a feature that is not a finite number")
+        known = any(name is not None for name in types)
+        return cls(weights, feats, [*types, *[None] * loops] if known else None)
+
+    @property
+    def num_feats(self) -> int:
+        """The number of features of an edge, without its type."""
+        return 0 if self.feats is None else self.feats.shape[1]
+
+    def encoded(
+        self, types: Sequence[str], edge_feats: int, count: int
+    ) -> NDArray[np.float32] | None:
+        """Return the features of `count` edges, with a one-hot type, `(count, edge_feats)`.
+
+        Return None for a model without `edge_feats`. Raise `ValueError` if they do not fit.
+        """
+        own = edge_feats - len(types)
+        if self.num_feats != own:
+            raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {own}")
+        if unknown := {*(self.types or ())} - {None, *types}:
+            known = ", ".join(types) or "none"
+            raise ValueError(f"an edge has the type {unknown.pop()!r}; known types are {known}")
+        if not edge_feats:
+            return None
+        found = np.zeros((count, edge_feats), np.float32)
+        found[:, :own] = 0 if self.feats is None else self.feats
+        if self.types is not None:
+            found[:, own:] = np.array(self.types, object)[:, None] == np.array(types, object)
+        return found
+
+
 @dataclass(frozen=True)
 class JoinedGraphs:
     """The disjoint union of graphs."""
@@ -156,23 +218,11 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
         raise ValueError(f"the model has {num_kinds} kinds of nodes: give (N,) int64 kinds")
     edges = with_loops(arrays["edges"], count)
     loops = edges.shape[1] - arrays["edges"].shape[1]
-    feats, weights = arrays.get("edge_features"), arrays.get("edge_weights")
-    if weights is not None:
-        weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
-    names, columns = config.edge_types.split(), []
-    if config.edge_feats > len(names) and feats is not None:
-        columns.append(feats.reshape(len(feats), -1))
-    if names and "edge_types" in arrays:
-        columns.append(arrays["edge_types"].astype(str)[:, None] == np.array(names))
-    rows = np.concatenate(columns, 1) if columns else np.zeros((edges.shape[1] - loops, 0))
-    if rows.shape[1] != config.edge_feats:
-        raise ValueError(
-            f"an edge has {rows.shape[1]} features, with its types; the model needs "
-            f"{config.edge_feats}: set edata['feat'] and edata['type'] of DGL, or edge_attr and "
-            "edge_type of PyG"
-        )
-    rows = np.pad(rows, ((0, loops), (0, 0))).astype(np.float32)
-    return GraphInput(edges, nodes, None, weights, rows if config.edge_feats else None)
+    types = arrays["edge_types"].astype(str).tolist() if "edge_types" in arrays else []
+    weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
+    of_edges = EdgeAttributes.of(weights, feats, types, loops)
+    encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges.shape[1])
+    return GraphInput(edges, nodes, None, of_edges.weights, encoded)
 
 
 def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:

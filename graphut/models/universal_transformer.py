@@ -65,7 +65,7 @@ class UniversalTransformer(GenerativeModel):
         self.encoder_topology = parse(config.encoder_topology)
         self.decoder_topology = parse(config.decoder_topology)
         self.cross_topology = cross_topology(config.cross_topology)
-        self.target_embedding = nn.Embedding(config.answer_kind_vocab, config.d_model)
+        self.target_embedding = nn.Embedding(config.target_vocab, config.d_model)
         self.source_embedding = (
             self.target_embedding
             if config.share_embeddings
@@ -78,7 +78,7 @@ class UniversalTransformer(GenerativeModel):
             cross_attention=True,
             extra_nodes=self.decoder_topology.has_extra_nodes,
         )
-        self.output = nn.Linear(config.d_model, config.answer_kind_vocab)
+        self.output = nn.Linear(config.d_model, config.target_vocab)
         if config.tie_output:
             self.output.weight = self.target_embedding.weight
         self.reset_parameters()

@@ -8,7 +8,14 @@ import torch
 
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
-from graphut.models.graph_inputs import GraphInput, as_input, in_groups, raw_arrays, with_loops
+from graphut.models.graph_inputs import (
+    EdgeAttributes,
+    GraphInput,
+    as_input,
+    in_groups,
+    raw_arrays,
+    with_loops,
+)
 
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}
 
@@ -81,7 +88,7 @@ def test_as_input_refuses_features_that_do_not_fit() -> None:
         as_input(triangle(), config_of(num_feats=3))
     with pytest.raises(ValueError, match=r"4 kinds of nodes: give \(N,\) int64 kinds"):
         as_input(triangle(), config_of(num_kinds=4))
-    with pytest.raises(ValueError, match="an edge has 0 features, with its types; the model needs"):
+    with pytest.raises(ValueError, match=r"an edge has 0 numbers in `feat`; expected 3"):
         as_input(triangle(), config_of(num_feats=2, edge_feats=3))
     graph = triangle()
     graph.ndata["feat"] = torch.tensor([0, 3, 1])
@@ -94,11 +101,11 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
     model = UniversalGraphTransformer(config).eval()
     graph = triangle()
     graph.edata["feat"] = torch.rand(4, 2)
-    graph.edata["type"] = torch.tensor([7, 7, 3, 7])
+    graph.edata["type"] = torch.tensor([7, 7, 7, 7])
     graph.edata["weight"] = torch.tensor([1.0, 2.0, 3.0, 4.0])
     found = as_input(graph, config)
     assert found.edge_feats is not None and found.edge_weights is not None
-    assert found.edge_feats[:, 2:].tolist() == [[0, 1], [0, 1], [0, 0], [0, 1], [0, 0], [0, 0]]
+    assert found.edge_feats[:, 2:].tolist() == [*[[0, 1]] * 4, *[[0, 0]] * 2]
     assert found.edge_weights.tolist() == [1, 2, 3, 4, 1, 1]
     feats = torch.from_numpy(found.edge_feats)
     counted = torch.cat([torch.arange(6), torch.tensor([1, 2, 2, 3, 3, 3])])  # edges by weight
@@ -128,6 +135,16 @@ def test_predict_labels_and_values() -> None:
     [found] = model.predict(graph)
     assert found.labels == [] and found.probabilities is None
     torch.testing.assert_close(found.values, 2 * before + 5)
+
+
+def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
+    typed = EdgeAttributes.of(None, None, ["a"], 1)
+    with pytest.raises(ValueError, match="an edge has the type 'a'; known types are none"):
+        typed.encoded([], 0, 2)
+    with pytest.raises(ValueError, match="an edge has the type 'a'; known types are b, c"):
+        typed.encoded(["b", "c"], 2, 2)
+    with pytest.raises(ValueError, match="an edge has 0 numbers in `feat`; expected 2"):
+        typed.encoded(["a"], 3, 2)
 
 
 def test_in_groups_keeps_order_and_size() -> None:

@@ -297,9 +297,9 @@ class GraphTask(Task):
         return 0
 
     @property
-    def edge_types(self) -> Vocabulary:
-        """The types of edges, whose features come last."""
-        return Vocabulary([])
+    def edge_types(self) -> list[str]:
+        """The names of the types of edges, whose features come last."""
+        return []
 
     @property
     @abstractmethod

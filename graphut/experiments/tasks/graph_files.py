@@ -19,11 +19,17 @@ from numpy.typing import NDArray
 
 from graphut._files import read_json, reraise_for_file
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
-from graphut.experiments.tasks.edge_attributes import FEATURES, TYPES, WEIGHTS, EdgeAttributes
+from graphut.experiments.tasks.edge_attributes import (
+    FEATURES,
+    TYPES,
+    WEIGHTS,
+    read_edge_attributes,
+)
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
 from graphut.experiments.tasks.vocabulary import RESERVED, Vocabulary
 from graphut.experiments.wording import pluralize
+from graphut.models.graph_inputs import EdgeAttributes
 
 Attributes = Mapping[str, Any]
 KIND = "node"
@@ -79,7 +85,7 @@ class GraphFile:
         kinds: Vocabulary,
         answers: Vocabulary | None,
         num_feats: int = 0,
-        edge_types: Vocabulary = Vocabulary([]),  # noqa: B008
+        edge_types: Sequence[str] = (),
         edge_feats: int = 0,
     ) -> LabelledGraph:
         """Encode kinds, types and labels with the vocabularies of a model.
@@ -96,9 +102,7 @@ class GraphFile:
                 nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
-                edge_feats=self.of_edges.encoded(
-                    edge_types, edge_feats - len(edge_types.symbols), self.edges.shape[1]
-                ),
+                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges.shape[1]),
             )
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
@@ -330,7 +334,7 @@ def _make(
             labels=labels,
             label=read_labels([of_graph.get("label")], target),
             masks=masks,
-            of_edges=EdgeAttributes.read([data for *_, data in edges], len(loops)),
+            of_edges=read_edge_attributes([data for *_, data in edges], len(loops)),
             unused=frozenset(
                 {str(name) for data in nodes.values() for name in data if name not in _NODE_FIELDS}
                 | {f"{name} of edges" for *_, d in edges for name in d if name not in _EDGE_FIELDS}

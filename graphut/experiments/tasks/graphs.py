@@ -89,13 +89,13 @@ class Graphs(GraphTask):
     @property
     def edge_feats(self) -> int:
         """The number of features of an edge, with one for each type."""
-        return self._files[0].of_edges.num_feats + len(self.edge_types.symbols)
+        return self._files[0].of_edges.num_feats + len(self.edge_types)
 
     @cached_property
-    def edge_types(self) -> Vocabulary:
-        """The types of edges, whose features come last."""
+    def edge_types(self) -> list[str]:
+        """The names of the types of edges, whose features come last."""
         found = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
-        return Vocabulary(sorted({name for name in found if name is not None}))
+        return sorted({name for name in found if name is not None})
 
     @property
     def unchecked_files(self) -> dict[str, Path]:

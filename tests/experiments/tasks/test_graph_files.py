@@ -266,7 +266,7 @@ def test_read_graphs_reads_values_weights_and_types(name: str, tmp_path: Path) -
     networkx.set_edge_attributes(given, {(0, 1): "1,0", (1, 2): "2,0", (0, 2): "3,5"}, "feat")
     networkx.set_edge_attributes(given, 1, "year")
     [graph] = read_graphs(write(given, tmp_path / name), "values")
-    found = graph.labelled(Vocabulary(["node"]), Vocabulary("0"), 0, Vocabulary("ab"), 4)
+    found = graph.labelled(Vocabulary(["node"]), Vocabulary("0"), 0, ["a", "b"], 4)
     np.testing.assert_array_equal(found.labels, np.array([[-1.5], [np.nan], [2]], np.float32))
     assert found.has_label.tolist() == [True, False, True]
     assert found.edge_weights is not None and found.edge_feats is not None

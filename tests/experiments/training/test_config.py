@@ -35,7 +35,7 @@ from graphut.experiments.training import TrainingConfig
         ("target_accuracy", 1.5),
         ("optimizer", "sgd"),
         ("precision", "float64"),
-        ("choose_by", "accuracy"),
+        ("choose_by", "best"),
     ],
 )
 def test_training_config_quotes_a_value_out_of_range(name: str, value: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from graphut.experiments.tasks import Vocabularies, Vocabulary
+from graphut.experiments.tasks import Vocabularies
 from graphut.experiments.tasks.graph_files import GraphFile
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphPrediction
@@ -43,9 +43,9 @@ def prediction_rows(
                 yield {"graph": file.name, **ends, **share, steps: taken[target]}
 
 
-def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, Vocabulary, int]:
+def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str], int]:
     """Return the arguments of `GraphFile.labelled` after the vocabularies, for a model."""
-    return config.num_feats, Vocabulary(config.edge_types.split()), config.edge_feats
+    return config.num_feats, config.edge_types.split(), config.edge_feats
 
 
 def _answers(found: GraphPrediction, names: Sequence[str], target: str) -> list[dict[str, Any]]:

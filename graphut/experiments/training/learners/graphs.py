@@ -68,7 +68,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "answer_at": task.answer_at,
             "answer_kind": task.target,
             "edge_feats": task.edge_feats,
-            "edge_types": " ".join(task.edge_types.symbols),
+            "edge_types": " ".join(task.edge_types),
         }
 
     def outcome(
