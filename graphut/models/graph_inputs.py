@@ -159,6 +159,13 @@ def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
     return torch.from_numpy(np.concatenate(found)) if found else None
 
 
+def graph_list(graphs: Any) -> list[Any]:
+    """Return one graph, a sequence of them, or a data set of DGL or PyG, as a list."""
+    if any(hasattr(graphs, name) for name in ("edge_index", "ndata", "_fields")):
+        return [graphs]
+    return [graphs[index] for index in range(len(graphs))]
+
+
 def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
     """Return the arrays of a graph of DGL, or of a `Data` of PyG, by the names of `.npy` files.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from graphut.models.graph_inputs import (
     GraphInput,
     JoinedGraphs,
     as_input,
+    graph_list,
     in_groups,
     until_quiescent,
 )
@@ -185,16 +186,14 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     @torch.no_grad()
     def predict(self, graphs: Any) -> list[GraphPrediction]:
-        """Predict the answers for one graph or a sequence of graphs, in evaluation mode.
+        """Predict the answers for one graph, several or a data set, in evaluation mode.
 
         A graph is a `DGLGraph` with its features in `ndata["feat"]`, or a `Data` of PyG with its
         features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
         with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit.
         """
         config = self.config
-        is_many = isinstance(graphs, Sequence) and not hasattr(graphs, "_fields")
-        given = graphs if is_many else [graphs]
-        inputs = [as_input(graph, config) for graph in given]
+        inputs = [as_input(graph, config) for graph in graph_list(graphs)]
         found = []
         largest = max((len(graph.nodes) for graph in inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):

@@ -22,6 +22,7 @@ from graphut.experiments.tasks.base import (
     Vocabularies,
 )
 from graphut.experiments.tasks.char_lm import CharLM
+from graphut.experiments.tasks.graph_arrays import write_arrays
 from graphut.experiments.tasks.circuit_simulate import CircuitSimulate
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
@@ -121,4 +122,5 @@ __all__ = [
     "option",
     "preset_of",
     "register_task",
+    "write_arrays",
 ]

@@ -1,4 +1,4 @@
-"""Labelled graphs from files: GraphML, node-link JSON, and the CSV files of DGL's CSVDataset."""
+"""Labelled graphs from files: GraphML, node-link JSON, CSV of DGL's CSVDataset, and `.npy`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
-from math import isfinite
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import read_json, reraise_for_file
-from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.edge_attributes import (
     FEATURES,
     TYPES,
@@ -26,123 +23,20 @@ from graphut.experiments.tasks.edge_attributes import (
     read_edge_attributes,
 )
 from graphut.experiments.tasks.files import read_text
+from graphut.experiments.tasks.graph_arrays import read_arrays
+from graphut.experiments.tasks.graph_file import KIND, MASKS, GraphFile, check_masks, has_some
 from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
-from graphut.experiments.tasks.vocabulary import RESERVED, Vocabulary
-from graphut.experiments.wording import pluralize
-from graphut.models.graph_inputs import EdgeAttributes
 
 Attributes = Mapping[str, Any]
-KIND = "node"
-"""The kind of all nodes of a graph without features."""
-_MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
-_NODE_FIELDS = {"feat", "label", *_MASKS.values(), "node_id", "graph_id"}
+_NODE_FIELDS = {"feat", "label", *MASKS.values(), "node_id", "graph_id"}
 _EDGE_FIELDS = {*WEIGHTS, *FEATURES, *TYPES, "id", "src_id", "dst_id", "graph_id"}
 _SUFFIXES = (".graphml", ".json")
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
 """The columns that identify each type of CSV file."""
 _FORMATS = (
     "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
-    "of .csv files for DGL's CSVDataset"
+    "of .csv files for DGL's CSVDataset or of .npy files"
 )
-
-
-@dataclass(frozen=True)
-class GraphFile:
-    """A graph as read from a file, with the names of kinds and labels."""
-
-    place: str  # the file, for messages
-    edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
-    kinds: list[str] | None  # of each node, unless nodes have features
-    features: list[list[float]]  # of each node
-    labels: Labels | None  # of each node
-    label: Labels | None  # of the graph: one label
-    masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part, or whether it is in it
-    of_edges: EdgeAttributes
-    unused: frozenset[str]  # the names of attributes that are not read
-    ids: list[Hashable]  # of each node, as in the file
-    name: str  # the name of the file, or the id of the graph in it
-
-    @property
-    def num_nodes(self) -> int:
-        """The number of nodes."""
-        return len(self.ids)
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether a node, or the graph, has a label."""
-        labels = self.label if self.labels is None else self.labels
-        if isinstance(labels, np.ndarray):
-            return not bool(np.isnan(labels).all())
-        return _some(labels or ())
-
-    @property
-    def num_feats(self) -> int:
-        """The number of features of the first node; 0 if nodes have kinds."""
-        return 0 if self.kinds else len(self.features[0])
-
-    def labelled(
-        self,
-        kinds: Vocabulary,
-        answers: Vocabulary | None,
-        num_feats: int = 0,
-        edge_types: Sequence[str] = (),
-        edge_feats: int = 0,
-    ) -> LabelledGraph:
-        """Encode kinds, types and labels with the vocabularies of a model.
-
-        Without `answers`, the labels are left out. `edge_feats` counts types too. Raise
-        `ValueError` if a kind or a label is unknown, or the features do not fit.
-        """
-        with reraise_for_file(self.place, ""):
-            if bool(self.kinds) != bool(kinds.symbols):
-                has = "kinds" if self.kinds else "features"
-                raise ValueError(f"its nodes have {has} in `feat`, unlike the other graphs")
-            return LabelledGraph(
-                edges=self.edges,
-                nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
-                labels=self._encoded_labels(answers),
-                edge_weights=self.of_edges.weights,
-                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges.shape[1]),
-            )
-
-    def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
-        labels = self.label if self.labels is None else self.labels
-        if answers is None or labels is None:
-            return np.full(self.num_nodes, -1)
-        if isinstance(labels, list):
-            return _indices(labels, answers)
-        if labels.shape[1] != len(answers.symbols):
-            raise ValueError(
-                f"a label has {pluralize(labels.shape[1], 'number')}; expected "
-                f"{len(answers.symbols)}"
-            )
-        return labels
-
-    def asked_in(self, part: str) -> NDArray[np.bool_]:
-        """Return the mask of the nodes in "train", "validation" or "test".
-
-        The mask has all nodes if the file has no masks.
-        """
-        count = 1 if self.labels is None else self.num_nodes
-        return self.masks.get(part, np.full(count, not self.masks))
-
-    def _feature_rows(self, num_feats: int) -> NDArray[np.float32]:
-        for node, row in enumerate(self.features):
-            if len(row) != num_feats:
-                raise ValueError(
-                    f"node number {node} has {pluralize(len(row), 'number')} in `feat`; expected "
-                    f"{num_feats}"
-                )
-            if not all(map(isfinite, row)):
-                raise ValueError(f"node number {node} has {row} in `feat`; expected finite numbers")
-        return np.array(self.features, np.float32)
-
-
-def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Return the graph without the labels outside of a mask."""
-    if graph.labels.ndim == 1:
-        return graph._replace(labels=np.where(asked, graph.labels, -1))
-    return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
 
 
 def read_graphs(
@@ -163,11 +57,10 @@ def read_graphs(
         If there is no graph, or a file cannot be read. The message names the file.
     """
     files = graph_files(path)
-    graphs = (
-        _read_csv(files, target)
-        if files[0].suffix == ".csv"
-        else [_read_networkx(file, target) for file in files]
-    )
+    if files[0].suffix in _SUFFIXES:
+        graphs = [_read_networkx(file, target) for file in files]
+    else:
+        graphs = (_read_csv if files[0].suffix == ".csv" else read_arrays)(files, target)
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     has_masks = any(graph.masks for graph in graphs)
@@ -179,7 +72,7 @@ def read_graphs(
         if has_masks and not graph.masks and graph.has_labels:
             raise ValueError(
                 f"{graph.place} has labels and no mask, but other graphs have masks: give it "
-                f"{', '.join(_MASKS.values())}, or remove the masks of all graphs"
+                f"{', '.join(MASKS.values())}, or remove the masks of all graphs"
             )
     return graphs
 
@@ -199,7 +92,7 @@ def graph_files(path: str | Path) -> list[Path]:
     """Return the files of graphs in a folder, or the given file."""
     path = Path(path)
     if path.is_dir():
-        for suffixes in (_SUFFIXES, (".csv",)):
+        for suffixes in (_SUFFIXES, (".csv",), (".npy",)):
             if files := sorted(file for file in path.iterdir() if file.suffix in suffixes):
                 return files
     elif not path.exists():
@@ -348,28 +241,16 @@ def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
     """Return the masks of the parts that nodes, or a graph, have; check that none is in two."""
     masks = {
         part: np.array([_truth(key, row.get(key)) for row in rows])
-        for part, key in _MASKS.items()
-        if _some([row.get(key) for row in rows])
+        for part, key in MASKS.items()
+        if has_some([row.get(key) for row in rows])
     }
     check_masks(masks)
     return masks
 
 
-def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Raise `ValueError` if a node, or a graph, is in two parts."""
-    for (one, first), (other, second) in combinations(masks.items(), 2):
-        if (both := first & second).any():
-            node = int(both.argmax())
-            raise ValueError(f"node number {node} is in {_MASKS[one]} and in {_MASKS[other]}")
-
-
-def _some(values: Sequence[Any]) -> bool:
-    return any(value is not None for value in values)
-
-
 def _features(values: Sequence[Any]) -> list[Any]:
     """Return a list of numbers for each node, or the name of its kind."""
-    if not _some(values):
+    if not has_some(values):
         return [KIND] * len(values)
     if None in values:
         raise ValueError(f"node number {values.index(None)} has no `feat`, but other nodes have")
@@ -377,7 +258,7 @@ def _features(values: Sequence[Any]) -> list[Any]:
     if None not in rows:
         return rows
     node = rows.index(None)
-    if _some(rows) or not isinstance(values[node], str):
+    if has_some(rows) or not isinstance(values[node], str):
         raise ValueError(
             f"node number {node} has {values[node]!r} in `feat`, which is not a list of numbers: "
             "give all nodes numbers, or give all nodes the name of a kind"
@@ -391,9 +272,3 @@ def _truth(name: str, value: Any) -> bool:
     if word not in ("0", "1", "false", "true"):
         raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")
     return word in ("1", "true")
-
-
-def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """Return the index of each name among the symbols of a vocabulary, and -1 for None."""
-    indices = [-1 if n is None else vocabulary.encode([n])[0] - len(RESERVED) for n in names]
-    return np.array(indices, np.int64)

@@ -38,8 +38,9 @@ def read_labels(values: Sequence[Any], target: str) -> Labels | None:
 
 
 def _has(value: Any) -> bool:
-    is_nan = isinstance(value, float) and isnan(value)
-    return not (value is None or is_nan or (isinstance(value, str | list) and not value))
+    if isinstance(value, list):
+        return any(map(_has, value))
+    return not (value in (None, "") or (isinstance(value, float) and isnan(value)))
 
 
 def _numbers(value: Any, target: str) -> list[float]:

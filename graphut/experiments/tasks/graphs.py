@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_files import GraphFile, asking, graph_files, read_graphs
+from graphut.experiments.tasks.graph_file import GraphFile, asking
+from graphut.experiments.tasks.graph_files import graph_files, read_graphs
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -52,7 +53,9 @@ class Graphs(GraphTask):
     own_files = ("data",)
     presets = with_baselines(OWN_GRAPHS, NARROW_OWN_GRAPH_LAYERS)
 
-    data: str | Path = option(MISSING, "file or folder of graphs: GraphML, node-link JSON, CSV")
+    data: str | Path = option(
+        MISSING, "file or folder of graphs: GraphML, node-link JSON, CSV, npy"
+    )
     target: Literal["class", "labels", "values"] = option(
         "class", "what a label is: a class; zeros and ones, for several labels; or real numbers"
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from graphut.experiments.tasks import Vocabularies
-from graphut.experiments.tasks.graph_files import GraphFile
+from graphut.experiments.tasks.graph_file import GraphFile
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphPrediction
 from graphut.nn import EventDriven

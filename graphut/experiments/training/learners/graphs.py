@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
-from graphut.experiments.tasks.graph_files import asking, read_graphs
+from graphut.experiments.tasks.graph_file import asking
+from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome

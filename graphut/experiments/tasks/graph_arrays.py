@@ -1,0 +1,170 @@
+"""Graphs in a folder of `.npy` files, and the conversion of data sets of DGL and PyG into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphut._files import reraise_for_file
+from graphut.experiments.tasks.graph_file import KIND, MASKS, GraphFile, check_masks
+from graphut.experiments.tasks.graph_targets import name_of, read_labels
+from graphut.models.graph_inputs import EdgeAttributes, graph_list, raw_arrays, with_loops
+
+# The arrays with a row for each node, for each edge, and for each node or graph.
+_OF_NODES = ("features",)
+_OF_EDGES = ("edge_weights", "edge_features", "edge_types")
+_OF_ANSWERS = ("labels", *MASKS.values())
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_arrays(files: Sequence[Path], target: str) -> list[GraphFile]:
+    """Read the graphs in `.npy` files of a folder, without pickle.
+
+    - `edges`: `(2, E)` integers, the numbers of sources and destinations.
+    - `features`: `(N, F)` or `(N,)` numbers, or `(N,)` names.
+    - `labels`: `(N,)` or `(N, K)`, or a row for each graph.
+    - `train_mask`, `val_mask`, `test_mask`: true or false, for the rows of `labels`.
+    - `edge_weights`, `edge_types`: `(E,)`; `edge_features`: `(E, F)`.
+    - `graphs`: `(N,)`, the number of the graph of each node, in order; one graph without it.
+
+    Raise `ValueError`, with the folder, if an array is missing or does not fit.
+    """
+    place = str(files[0].parent)
+    arrays: Arrays = {}
+    for file in files:
+        with reraise_for_file(file, "is not a .npy file of numbers or text"):
+            arrays[file.stem] = np.load(file, allow_pickle=False)
+    with reraise_for_file(place, ""):
+        edges = arrays.get("edges", np.zeros(0))
+        if edges.dtype.kind not in "iu" or edges.ndim != 2 or len(edges) != 2:
+            raise ValueError("it needs edges.npy, (2, E) integers")
+        count = len(arrays.get("graphs", arrays.get("features", ())))
+        count = count or int(edges.max(initial=-1)) + 1
+        of_node = arrays.get("graphs", np.zeros(count, np.int64))
+        _check(arrays, edges, of_node)
+        graphs = int(of_node.max(initial=-1)) + 1
+        by_node = len(arrays.get("labels", of_node)) == count
+        ends = np.searchsorted(of_node, np.arange(1, graphs))
+        order = np.argsort(of_node[edges[0]], kind="stable")
+        edge_ends = np.searchsorted(of_node[edges[0, order]], np.arange(1, graphs))
+        parts: list[Arrays] = [{"nodes": own} for own in np.split(np.arange(count), ends)]
+        for name, rows in {**arrays, "edges": edges.T.astype(np.int64)}.items():
+            if name in _OF_EDGES or name == "edges":
+                split = np.split(rows[order], edge_ends)
+            elif name in _OF_NODES or (by_node and name in _OF_ANSWERS):
+                split = np.split(rows, ends)
+            elif name in _OF_ANSWERS:
+                split = np.split(rows, graphs)
+            else:
+                continue
+            for part, own in zip(parts, split, strict=True):
+                part[name] = own
+        known = {"edges", "graphs", *_OF_NODES, *_OF_EDGES, *_OF_ANSWERS}
+        unused = frozenset(f"{name}.npy" for name in arrays.keys() - known)
+        return [
+            _graph(place, str(k), part, target, by_node, unused) for k, part in enumerate(parts)
+        ]
+
+
+def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
+    """Raise `ValueError` if an array has a wrong number of rows, or an edge a wrong end."""
+    count = len(of_node)
+    if edges.size and not (edges.min() >= 0 and edges.max() < count):
+        raise ValueError(f"edges.npy has node {edges.max()}, but there are {count} nodes")
+    if of_node.dtype.kind not in "iu" or not set(np.diff(of_node, prepend=0)) <= {0, 1}:
+        raise ValueError("graphs.npy must hold the number of the graph of each node, in order")
+    if (wrong := np.flatnonzero(of_node[edges[0]] != of_node[edges[1]])).size:
+        raise ValueError(f"edge number {wrong[0]} joins two graphs")
+    answers = len(arrays.get("labels", of_node))
+    if answers not in (count, int(of_node.max(initial=-1)) + 1):
+        raise ValueError(f"labels.npy has {answers} rows, but there are {count} nodes")
+    sizes = dict.fromkeys(_OF_NODES, count) | dict.fromkeys(_OF_EDGES, edges.shape[1])
+    for name, rows in (sizes | dict.fromkeys(_OF_ANSWERS, answers)).items():
+        if name in arrays and len(arrays[name]) != rows:
+            raise ValueError(f"{name}.npy has {len(arrays[name])} rows; expected {rows}")
+
+
+def _graph(
+    place: str, name: str, arrays: Arrays, target: str, by_node: bool, unused: frozenset[str]
+) -> GraphFile:
+    nodes, edges = arrays["nodes"], arrays["edges"].T
+    features = arrays.get("features", np.full(len(nodes), KIND))
+    has_kinds = features.dtype.kind == "U"
+    every = with_loops(edges - nodes[0], len(nodes))
+    given = arrays.get("labels", np.zeros(0))
+    given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
+    labels = read_labels(given.tolist(), target)
+    masks = {part: arrays[key].astype(bool) for part, key in MASKS.items() if key in arrays}
+    check_masks(masks)
+    types = [name_of(value) for value in arrays.get("edge_types", np.zeros(0)).tolist()]
+    weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
+    return GraphFile(
+        place=place,
+        edges=every,
+        kinds=["_".join(kind.split()) for kind in features.tolist()] if has_kinds else None,
+        features=np.zeros(0) if has_kinds else features.reshape(len(nodes), -1),
+        labels=labels if by_node else None,
+        label=None if by_node else labels,
+        masks=masks,
+        of_edges=EdgeAttributes.of(weights, feats, types, every.shape[1] - edges.shape[1]),
+        unused=unused,
+        ids=nodes.tolist(),
+        name=name,
+    )
+
+
+def write_arrays(graphs: Any, folder: str | Path) -> Path:
+    """Write a data set of DGL or PyG as `.npy` files, for `graphut train graphs --data FOLDER`.
+
+    Parameters
+    ----------
+    graphs
+        A graph of DGL, a `Data` of PyG, a list of them or of pairs of a graph and its label, or a
+        data set of either library.
+    folder : str or Path
+        An empty or new folder.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from graphut._dgl import dgl
+    >>> graph = dgl.rand_graph(5, 9)
+    >>> with TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in write_arrays([(graph, 1), (graph, 0)], folder).iterdir())
+    ['edges.npy', 'graphs.npy', 'labels.npy']
+    """
+    folder, start = Path(folder), 0
+    joined: dict[str, list[NDArray[Any]]] = {}
+    items = graph_list(graphs)
+    for number, item in enumerate(items):
+        graph, *label = item if isinstance(item, tuple) else (item,)
+        arrays = raw_arrays(graph)
+        count = len(arrays["graphs"])
+        if label:
+            arrays["labels"] = np.asarray(label[0]).reshape(1, -1)
+        elif "labels" in arrays and (arrays["labels"].ndim == 0 or len(arrays["labels"]) != count):
+            arrays["labels"] = arrays["labels"].reshape(1, -1)
+        arrays["edges"] = (arrays["edges"] + start).T
+        arrays["graphs"] = arrays["graphs"] + number
+        for name, rows in arrays.items():
+            joined.setdefault(name, []).append(rows)
+        start += count
+    folder.mkdir(parents=True, exist_ok=True)
+    if found := next(folder.iterdir(), None):
+        raise FileExistsError(f"{folder} is not empty, it has {found.name}: name a new folder")
+    for name, each in joined.items():
+        if len(each) != len(items):
+            raise ValueError(f"only {len(each)} of {len(items)} graphs have {name}")
+        rows = np.concatenate(each)
+        np.save(folder / f"{name}.npy", rows.T if name == "edges" else rows, allow_pickle=False)
+    return folder

@@ -1,0 +1,145 @@
+"""A graph as read from a file of a user."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphut._files import reraise_for_file
+from graphut.experiments.tasks.base import PARTS, LabelledGraph
+from graphut.experiments.tasks.graph_targets import Labels
+from graphut.experiments.tasks.vocabulary import RESERVED, Vocabulary
+from graphut.experiments.wording import pluralize
+from graphut.models.graph_inputs import EdgeAttributes
+
+KIND = "node"
+"""The kind of all nodes of a graph without features."""
+MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """A graph as read from a file, with the names of kinds and labels."""
+
+    place: str  # the file, for messages
+    edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
+    kinds: list[str] | None  # of each node, unless nodes have features
+    features: list[list[float]] | NDArray[Any]  # of each node
+    labels: Labels | None  # of each node
+    label: Labels | None  # of the graph: one label
+    masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part, or whether it is in it
+    of_edges: EdgeAttributes
+    unused: frozenset[str]  # the names of attributes that are not read
+    ids: list[Hashable]  # of each node, as in the file
+    name: str  # the name of the file, or the id of the graph in it
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes."""
+        return len(self.ids)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether a node, or the graph, has a label."""
+        labels = self.label if self.labels is None else self.labels
+        if isinstance(labels, np.ndarray):
+            return not bool(np.isnan(labels).all())
+        return has_some(labels or ())
+
+    @property
+    def num_feats(self) -> int:
+        """The number of features of the first node; 0 if nodes have kinds."""
+        return 0 if self.kinds else len(self.features[0])
+
+    def labelled(
+        self,
+        kinds: Vocabulary,
+        answers: Vocabulary | None,
+        num_feats: int = 0,
+        edge_types: Sequence[str] = (),
+        edge_feats: int = 0,
+    ) -> LabelledGraph:
+        """Encode kinds, types and labels with the vocabularies of a model.
+
+        Without `answers`, the labels are left out. `edge_feats` counts types too. Raise
+        `ValueError` if a kind or a label is unknown, or the features do not fit.
+        """
+        with reraise_for_file(self.place, ""):
+            if bool(self.kinds) != bool(kinds.symbols):
+                has = "kinds" if self.kinds else "features"
+                raise ValueError(f"its nodes have {has} in `feat`, unlike the other graphs")
+            return LabelledGraph(
+                edges=self.edges,
+                nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
+                labels=self._encoded_labels(answers),
+                edge_weights=self.of_edges.weights,
+                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges.shape[1]),
+            )
+
+    def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
+        labels = self.label if self.labels is None else self.labels
+        if answers is None or labels is None:
+            return np.full(self.num_nodes, -1)
+        if isinstance(labels, list):
+            return _indices(labels, answers)
+        if labels.shape[1] != len(answers.symbols):
+            raise ValueError(
+                f"a label has {pluralize(labels.shape[1], 'number')}; expected "
+                f"{len(answers.symbols)}"
+            )
+        return labels
+
+    def asked_in(self, part: str) -> NDArray[np.bool_]:
+        """Return the mask of the nodes in "train", "validation" or "test".
+
+        The mask has all nodes if the file has no masks.
+        """
+        count = 1 if self.labels is None else self.num_nodes
+        return self.masks.get(part, np.full(count, not self.masks))
+
+    def _feature_rows(self, num_feats: int) -> NDArray[np.float32]:
+        if isinstance(self.features, np.ndarray) and self.features.shape[1] == num_feats:
+            found = self.features.astype(np.float32)
+            if np.isfinite(found).all():
+                return found
+        for node, row in enumerate(self.features):
+            if len(row) != num_feats:
+                raise ValueError(
+                    f"node number {node} has {pluralize(len(row), 'number')} in `feat`; expected "
+                    f"{num_feats}"
+                )
+            if not all(map(isfinite, row)):
+                raise ValueError(f"node number {node} has {row} in `feat`; expected finite numbers")
+        return np.array(self.features, np.float32)
+
+
+def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
+    """Return the graph without the labels outside of a mask."""
+    if graph.labels.ndim == 1:
+        return graph._replace(labels=np.where(asked, graph.labels, -1))
+    return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
+
+
+def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Raise `ValueError` if a node, or a graph, is in two parts."""
+    for (one, first), (other, second) in combinations(masks.items(), 2):
+        if (both := first & second).any():
+            node = int(both.argmax())
+            raise ValueError(f"node number {node} is in {MASKS[one]} and in {MASKS[other]}")
+
+
+def has_some(values: Iterable[Any]) -> bool:
+    """Return whether a value is not None."""
+    return any(value is not None for value in values)
+
+
+def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """Return the index of each name among the symbols of a vocabulary, and -1 for None."""
+    indices = [-1 if n is None else vocabulary.encode([n])[0] - len(RESERVED) for n in names]
+    return np.array(indices, np.int64)

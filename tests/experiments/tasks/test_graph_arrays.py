@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from graphut._dgl import dgl
+from graphut.experiments.tasks.base import PARTS
+from graphut.experiments.tasks.graph_arrays import write_arrays
+from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.tasks.graphs import Graphs
+from graphut.models.config import UniversalGraphTransformerConfig
+from graphut.models.graph_inputs import as_input
+
+ARRAYS: dict[str, Any] = {
+    "edges": [[0, 3, 1, 4], [1, 4, 2, 3]],
+    "graphs": [0, 0, 0, 1, 1],
+    "features": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0], [8.0, 9.0]],
+    "labels": ["a", "b", "", "b", "a"],
+    "train_mask": [1, 0, 0, 1, 0],
+    "val_mask": [0, 1, 0, 0, 0],
+    "test_mask": [False, False, False, False, True],
+    "edge_weights": [1.0, 2.0, 3.0, 4.0],
+    "edge_types": [7, 8, 7, 7],
+    "extra": [1],
+}
+
+
+def save(folder: Path, **changed: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, values in {**ARRAYS, **changed}.items():
+        if values is not None:
+            np.save(folder / f"{name}.npy", np.array(values))
+    return folder
+
+
+def test_read_arrays_of_two_graphs(tmp_path: Path) -> None:
+    task = Graphs(save(tmp_path / "data"))
+    assert task.answers.symbols == ("a", "b") and task.edge_types == ["7", "8"]
+    labels = [[graph.labels.tolist() for graph in task.load(part)] for part in PARTS]
+    assert labels == [[[0, -1, -1], [1, -1]], [[-1, 1, -1]], [[-1, 0]]]
+    one, other = task.load("train")
+    assert one.edges.tolist() == [[0, 1, 0, 1, 2], [1, 2, 0, 1, 2]]
+    assert other.edges.tolist() == [[0, 1, 0, 1], [1, 0, 0, 1]]
+    assert other.nodes.tolist() == [[6, 7], [8, 9]]
+    assert one.edge_weights is not None and one.edge_weights.tolist() == [1, 3, 1, 1, 1]
+    assert other.edge_feats is not None
+    assert other.edge_feats.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
+    assert "; not used: extra.npy" in task.description
+    assert [file.ids for file in read_graphs(tmp_path / "data")] == [[0, 1, 2], [3, 4]]
+
+
+def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
+    masks = dict.fromkeys(("train_mask", "val_mask", "test_mask"))
+    changed = {"labels": [[1.5, 2.0], [3.0, 4.0]], "features": ["C", "O", "C", "N", "C"]}
+    one, other = read_graphs(save(tmp_path / "data", **changed, **masks), "values")
+    assert one.labels is None and one.kinds == ["C", "O", "C"]
+    assert isinstance(one.label, np.ndarray) and one.label.tolist() == [[1.5, 2]]
+    assert other.has_labels and other.kinds == ["N", "C"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
+        ({"edges": [[0.5], [1.0]]}, r"it needs edges\.npy, \(2, E\) integers"),
+        ({"edges": [[0], [9]]}, "edges.npy has node 9, but there are 5 nodes"),
+        ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
+        ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
+        ({"labels": [1, 2, 3]}, "labels.npy has 3 rows, but there are 5 nodes"),
+        ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
+        ({"features": [1.0]}, r"features\.npy has 1 rows; expected 5"),
+        ({"features": [[np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
+        ({"test_mask": [1, 0, 0, 0, 0]}, "node number 0 is in train_mask and in test_mask"),
+    ],
+)
+def test_read_arrays_refuses(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"data.*{message}"):
+        Graphs(save(tmp_path / "data", **changed)).test  # noqa: B018
+
+
+def test_read_arrays_refuses_pickle(tmp_path: Path) -> None:
+    np.save(save(tmp_path / "data") / "labels.npy", np.array([{}]), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"labels\.npy is not a \.npy file of numbers or text"):
+        read_graphs(tmp_path / "data")
+
+
+def test_write_arrays_of_dgl_reads_back(tmp_path: Path) -> None:
+    graph = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    graph.ndata["feat"] = torch.rand(3, 2)
+    graph.ndata["label"] = torch.tensor([3, 3, 12])
+    graph.edata["weight"] = torch.tensor([1.0, 2.0, 5.0])
+    found = read_graphs(write_arrays([graph, graph], tmp_path / "data"))
+    assert [each.labels for each in found] == [["3", "3", "12"]] * 2
+    config = UniversalGraphTransformerConfig(num_feats=2, classes=2)
+    wanted = as_input(graph, config)
+    for each in found:
+        assert each.edges.tolist() == wanted.edges.tolist()
+        np.testing.assert_array_equal(each.of_edges.weights, wanted.edge_weights)
+        np.testing.assert_array_equal(np.asarray(each.features, np.float32), wanted.nodes)
+    with pytest.raises(FileExistsError, match="data is not empty"):
+        write_arrays(graph, tmp_path / "data")
+    other = dgl.rand_graph(2, 2)
+    with pytest.raises(ValueError, match="only 1 of 2 graphs have features"):
+        write_arrays([graph, other], tmp_path / "other")
+
+
+def test_write_arrays_of_pyg_with_labels_of_graphs(tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graphs = [
+        data.Data(x=torch.rand(2, 3), edge_index=edges, y=torch.tensor([[0.5 * k, 1.0]]))
+        for k in range(4)
+    ]
+    found = read_graphs(write_arrays(graphs, tmp_path / "data"), "values")
+    labels = [each.label.tolist() for each in found if isinstance(each.label, np.ndarray)]
+    assert labels == [[[0.5 * k, 1.0]] for k in range(4)]
+    pairs = [(dgl.rand_graph(2, 2), torch.tensor(k)) for k in range(3)]
+    found = read_graphs(write_arrays(pairs, tmp_path / "pairs"))
+    assert [each.label for each in found] == [["0"], ["1"], ["2"]]
