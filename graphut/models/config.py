@@ -349,7 +349,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
     edge_feats: int = option(0, "features of an edge, including one for each type", least=0)
     edge_types: str = option("", "names of the types of edges, separated by spaces")
     class_names: str = option("", "names of the classes, separated by spaces, for predictions")
-    input_norm: bool = option(False, "put a LayerNorm after the linear map of the features")
+    input_norm: bool = option(
+        False, "put a LayerNorm after the linear map of the features, if nodes have features"
+    )
     input_dropout: float = option(0.0, "dropout probability of the features of nodes")
     layer: Literal["attention", "gat", "gin", "none"] = option(
         "attention", "attention, GATConv or GINConv of DGL, or none: only messages"
@@ -364,6 +366,12 @@ class UniversalGraphTransformerConfig(ModelConfig):
         "none",
         "train the answers after every step: the mean of all steps or of the second half, or each "
         "step by its weight in the output (2107.05407); none: only the final answers",
+    )
+    consistency: float = option(
+        0.0,
+        "weight of a loss that compares two passes with different dropout, also where labels are "
+        "missing (2005.11079); for classes",
+        least=0,
     )
     change_penalty: float = option(
         0.0,
@@ -433,8 +441,12 @@ class UniversalGraphTransformerConfig(ModelConfig):
             wanted = f"{value} where layer is {self.layer!r}"
             self._check(name, getattr(self, name) == value, wanted)
         self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
-        has_feats = self.num_feats > 0 or not (self.input_norm or self.input_dropout)
-        self._check("input_norm", has_feats, "False, and input_dropout 0, where nodes have kinds")
+        has_feats = self.num_feats > 0 or not self.input_dropout
+        self._check("input_dropout", has_feats, "0 where nodes have kinds")
+        of_classes = self.answer_kind == "class" and self.answer_at != "edge"
+        self._check(
+            "consistency", of_classes or not self.consistency, "0 where classes are not asked"
+        )
         self._check_messages()
         self._check_training()
 

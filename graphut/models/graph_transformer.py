@@ -70,7 +70,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
             self.embedding = nn.Embedding(config.num_kinds, config.d_model)
-        self.input_norm = nn.LayerNorm(config.d_model) if config.input_norm else nn.Identity()
+        has_norm = config.input_norm and config.num_feats > 0
+        self.input_norm = nn.LayerNorm(config.d_model) if has_norm else nn.Identity()
         plain = config.layer == "attention" and config.messages == "none" and not config.edge_feats
         other = None if plain else partial(_neighbour_layer, config)
         self.encoder = make_recurrence(config, attention_layer=other, **_state_options(config))

@@ -250,3 +250,29 @@ def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.partition(":")[0] for line in lines[:6]] == seeded
     first = lines.index("papers by number of steps, last run of the adaptive model:")
     assert sum(int(line.split()[1]) for line in lines[first + 1 :]) == 2708
+
+
+@pytest.mark.parametrize("task", ["classes", "values"])
+def test_own_graphs_compares_and_predicts(
+    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrays = {
+        "src": [0, 1, 2, 3, 4, 5],
+        "dst": [1, 2, 3, 4, 5, 0],
+        "feat_indptr": [0, 1, 2, 3, 4, 5, 6],
+        "feat_indices": [0, 1, 0, 1, 0, 1],
+        "num_feats": 2,
+        "label": [0, 1, 0, 1, 0, 1],
+        "train": [0, 1],
+        "val": [2, 3],
+        "test": [4, 5],
+    }
+    np.savez(tmp_path / "tiny.npz", **arrays)
+    words = ["--data", str(tmp_path / "tiny.npz"), "--out", str(tmp_path / "out"), "--seeds", "1"]
+    more = ["--options", "--epochs 1 --d-model 8 --d-hidden 8 --num-heads 2"]
+    assert run("own_graphs", task, *words, *more) == 0
+    said = capsys.readouterr().out
+    assert "read 1 graph, " in said and "GATConv: mean " in said and "graphut: mean " in said
+    assert (tmp_path / "out" / f"{task}.csv").read_text().startswith("graph,node,")
+    assert run("own_graphs", task, *words) == 2
+    assert "is not empty" in capsys.readouterr().err

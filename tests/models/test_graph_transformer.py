@@ -270,3 +270,21 @@ def test_graph_transformer_resumes_as_its_recurrence_does(answer_at: str) -> Non
     again = model.resume(found.ponder.shown, graph(), nodes, edges_into=edges_into, get_steps=True)
     assert again.steps[0].nodes.tolist() == again.ponder.frontiers[0].tolist() == [2]
     assert again.ponder.quiescent.all() and torch.equal(again.logits, found.logits)
+
+
+def test_graph_transformer_normalises_and_drops_features() -> None:
+    model = build("features", input_norm=True, input_dropout=0.5).double()
+    model.eval()
+    model.embedding.bias.data.zero_()
+    torch.testing.assert_close(
+        model._first_states(100 * FEATURES), model._first_states(FEATURES), atol=1e-4, rtol=1e-3
+    )
+    drawn = model.train()._first_states(FEATURES), model._first_states(FEATURES)
+    assert not torch.equal(*drawn)
+    assert not list(build(input_norm=True).input_norm.parameters())  # kinds have no features
+    with pytest.raises(
+        ValueError, match=r"input_dropout must be 0 where nodes have kinds; got 0\.5"
+    ):
+        build(input_dropout=0.5)
+    with pytest.raises(ValueError, match="consistency must be 0 where classes are not asked"):
+        build("features", answer_at="edge", consistency=1.0)

@@ -22,8 +22,8 @@ from graphut.experiments.tasks.base import (
     Vocabularies,
 )
 from graphut.experiments.tasks.char_lm import CharLM
-from graphut.experiments.tasks.graph_arrays import write_arrays
 from graphut.experiments.tasks.circuit_simulate import CircuitSimulate
+from graphut.experiments.tasks.graph_arrays import write_arrays
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDistance,

@@ -52,6 +52,10 @@ class GraphBatch(JoinedGraphs):
         """The number of nodes with a known depth."""
         return int((self.depth >= 0).sum())
 
+    def num_answers(self, answer_at: str) -> int:
+        """Return the number of nodes or graphs, with or without a label."""
+        return len(self.layout.dst_lengths if answer_at == "graph" else self.nodes)
+
     def run(self, model: UniversalGraphTransformer, **options: bool) -> GraphOutput:
         """Return the output of a model; `options` are options of its `forward`."""
         return model(self.layout, self.nodes, **self.options, **options)
@@ -124,6 +128,18 @@ def _judge_answers(
 def _check_smoothing(smoothing: float, where: str) -> None:
     if smoothing:
         raise ValueError(f"label_smoothing is for classes: {where} it is 0, not {smoothing}")
+
+
+def consistency_loss(one: Tensor, other: Tensor) -> Tensor:
+    """Return the mean square distance of two predictions from their sharpened mean.
+
+    `one` and `other` are logits `(N, classes)` of the same nodes (arXiv 2005.11079, Eq. 3 and 4,
+    with a temperature of 1/2). No gradient flows through the mean.
+    """
+    one, other = one.softmax(1), other.softmax(1)
+    target = ((one + other) / 2).square().detach()
+    target = target / target.sum(1, keepdim=True)
+    return ((one - target).square() + (other - target).square()).sum(1).mean() / 2
 
 
 class StepLosses(NamedTuple):

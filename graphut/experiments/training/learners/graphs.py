@@ -16,7 +16,12 @@ from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome
-from graphut.experiments.training.learners.graph_batch import GraphBatch, StepLosses, step_losses
+from graphut.experiments.training.learners.graph_batch import (
+    GraphBatch,
+    StepLosses,
+    consistency_loss,
+    step_losses,
+)
 from graphut.experiments.training.learners.graph_predictions import edge_options
 from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
 from graphut.experiments.wording import pluralize
@@ -87,6 +92,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if output.steps is not None:
             by_step = step_losses(model, union, output.steps, label_smoothing)
         learned, nodes = self._learned(model, union)
+        again = zero
+        if config.consistency and model.training:
+            again = consistency_loss(output.logits, union.run(model).logits)
         return Outcome(
             loss=total if config.step_loss == "none" else by_step.answers,
             right=right.sum(),
@@ -95,6 +103,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             added={
                 "halting": (config.halting_loss * by_step.halting, nodes),
                 "depth": (by_step.depth, union.num_known),
+                "consistency": (config.consistency * again, union.num_answers(config.answer_at)),
             },
             late={"change": (config.change_penalty * by_step.change, len(union.nodes))},
             ponders={"encoder": output.ponder},
@@ -110,6 +119,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "loss": learned,
             "halting": nodes,
             "depth": union.num_known,
+            "consistency": union.num_answers(model.config.answer_at),
             "change": len(union.nodes),
             "encoder": len(union.nodes),
         }
