@@ -188,7 +188,9 @@ SALSA: Preset = {
     "test_graphs": 100,
 }
 WAKING_SALSA_BFS: Preset = WAKING_BFS | SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
-WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | SALSA | {"max_steps": 12, "messages": "max", "epochs": 5}
+WAKING_SALSA_MIS: Preset = (
+    WAKING_GRAPHS | SALSA | {"max_steps": 12, "messages": "max", "noise": 0.1, "epochs": 5}
+)
 WAKING_SALSA_ECCENTRICITY: Preset = WAKING_SALSA_BFS
 # The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
 WAKING_PREFIX: Preset = (
