@@ -24,12 +24,12 @@ from typing import Any
 import numpy as np
 import torch
 
-import graphut
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.result_table import append_rows
 from graphut.experiments.tasks.circuit_simulate import find_circuit
 from graphut.experiments.tasks.circuits import TRUTH, Circuit
+from graphut.experiments.training import Run
 from graphut.nn import FixedDepth
 
 TABLE = Path(__file__).with_name("circuits.csv")
@@ -117,7 +117,8 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=CHANGES, choices=CHANGES)
     parser.add_argument("--results", default=TABLE, help="CSV file (default: circuits.csv here)")
     options = parser.parse_args()
-    model = graphut.load(options.run).eval()
+    run = Run.open(options.run)
+    model = run.trained_model(torch.device("cpu")).eval()
     for name in options.circuits:
         circuit = find_circuit(name)
         size, bits = len(circuit.kinds), np.random.default_rng(0)
@@ -136,7 +137,7 @@ def main() -> None:
             row["every_gate_ms"] = time_every_gate(model, circuit, int(start["rounds"]))
             print(row, flush=True)
             machine = describe_machine(torch.device("cpu"))
-            append_rows(options.results, [{**row, "run": Path(options.run).name, **machine}])
+            append_rows(options.results, [{**row, "seed": run.training.seed, **machine}])
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ TREES = "graph-distance"
 
 # Options that name the data: they belong to the label of a row, not to its model.
 LABELS = {"--size", "--tasks", "--split", "--text"}
-NARROW = ["--learning-rate 0.003", "--num-heads 1", "--d-hidden 2", "--spread-positions"]
 
 PLACES = {"bits": 2, "bleu": 2, "bleu_interval": 2, "error": 2, "rounds": 0}  # not shares
 
@@ -80,6 +79,7 @@ def describe(task: str, preset: str, text: str) -> tuple[str, str]:
 
 
 CURVES, BENCH, RUNS = read("curves.csv"), read("bench.csv"), read("runs.csv")
+CIRCUITS = read("circuits.csv")
 PUBLISHED, MODELS = read("published.csv"), dict(read("models.csv").to_numpy())
 WAYS = {name: MODELS[name] for name in [*MODELS][:9]}  # ways to halt, and baselines
 SWEEPS = RUNS[RUNS.duplicated([*RUN, "set"])]  # later evaluations of a run, by other halting rules
@@ -219,42 +219,6 @@ def babi_table(columns: Sequence[tuple[str, str, str]]) -> str:
     return markdown_table(["task", *(name for name, *_ in found)], rows)
 
 
-def tried(measures: Mapping[str, str]) -> str:
-    """Return the table of models that no other table has, each beside its preset.
-
-    `measures` maps the beginning of labels to the `what` of their measure; bAbI has errors.
-    """
-    shown = [*PRESETS, *MODELS.values()]
-    others = RUNS[(RUNS["set"] == "test") & ~RUNS["model"].isin(shown)]
-    others = others[~others["model"].str.fullmatch(r"fixed --max-steps \d")]
-    rows = []
-    for label, model in others[["label", "model"]].drop_duplicates().itertuples(index=False):
-        for what in (what for begin, what in measures.items() if label.startswith(begin)):
-            cells = [cell(label, what, own) for own in (model, model.split()[0])]
-            rows.append([label, short(model), *cells])
-    babi = others[others["task"] == "babi"]
-    for model, group in babi.groupby("model", sort=False):
-        tasks = [label.split()[-1] for label in group["label"]]
-        if len(tasks) > 2:  # one or two tasks say little
-            size = group["label"].iloc[0].split()[1]
-            base = babi_errors(size, "alone", model.split()[0]).loc[tasks].mean(axis=1).mean()
-            star = "\\*" * any(failed(group))
-            names = " ".join(sorted(tasks, key=lambda name: int(name[2:])))
-            label = names if len(tasks) < 20 and size == "1k" else f"babi {size}"
-            rows.append([label, short(model), f"{group['error'].mean():.2f}{star}", f"{base:.2f}"])
-    return markdown_table(["task", "model", "result", "its preset"], rows)
-
-
-def short(model: str) -> str:
-    """Return a model without "small", and with the options of `NARROW` as one word."""
-    preset, _, options = model.partition(" ")
-    if all(f"{option} " in f"{options} " for option in NARROW):
-        for option in NARROW:
-            options = options.replace(option, "", 1)
-        options = f"narrow {' '.join(options.split())}".strip()
-    return options if preset == "small" else f"{preset} {options}"
-
-
 def at(label: str, what: str, model: str = "small", **where: Any) -> str:
     """Return the mean of a metric over rows of curves.csv with these values, or one of a list."""
     test_set, metric = what.split()
@@ -337,6 +301,40 @@ def gpu_figure(section: str, contender: str, column: str = "value") -> float:
     """Return one figure of the benchmark for GPUs."""
     rows = BENCH[(BENCH["bench"] == "gpu") & BENCH["workload"].str.startswith(section)]
     return float(rows.set_index("contender").loc[contender, column])
+
+
+def circuit_table() -> str:
+    """Return the table of new starts: accuracy and work for some circuits."""
+    rows = []
+    for name, group in CIRCUITS[CIRCUITS["change"] == "input"].groupby("circuit", sort=False):
+        first, model = group.iloc[0], "waking"
+        metrics = ("accuracy", "graph_accuracy", "steps", "rounds")
+        cells = [cell("circuit-simulate", f"DATA/{name} {metric}", model) for metric in metrics]
+        columns = ("start_evaluations", "start_events")
+        simulated = [f"{first[column] / first['nodes']:.2f}" for column in columns]
+        size = [f"{first[column]:,.0f}" for column in ("nodes", "levels")]
+        rows.append([name, *size, *cells, *simulated])
+    head = ["circuit", "nodes", "levels", "accuracy", "graphs", "updates", "rounds"]
+    return markdown_table([*head, "evaluations", "events"], rows)
+
+
+def change_table() -> str:
+    """Return the table of changes of circuits: correctness, work and CPU time."""
+    rows = []
+    for (name, what), group in CIRCUITS.groupby(["circuit", "change"], sort=False):
+        mean = group.mean(numeric_only=True)
+        right = f"{(group['right'] * group['changes']).sum():.0f} of {group['changes'].sum()}"
+        work = mean[["updates", "start_updates", "values", "evaluations"]]
+        times = mean[["ms", "start_ms", "every_gate_ms", "simulator_ms"]]
+        rows.append([name, what, right, *map(three_digits, [*work, *times])])
+    head = ["circuit", "change", "right", "updates", "new start", "values changed", "evaluations"]
+    return markdown_table([*head, "ms", "new start", "every gate", "simulator"], rows)
+
+
+def library() -> DataFrame:
+    """Return the results for the circuits of circuitgraph: the worst seed of each."""
+    rows = RUNS[(RUNS["task"] == "circuit-simulate") & ~RUNS["set"].str.contains("-|test")]
+    return rows.groupby("set").agg({"accuracy": "min", "quiescent": "min", "seed": "count"})
 
 
 def draw(name: str, panels: Iterable[tuple[str, str, str, Mapping[str, DataFrame]]]) -> None:
