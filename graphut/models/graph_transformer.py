@@ -195,7 +195,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         """
         config = self.config
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
-        found = []
+        found: list[GraphPrediction] = []
         largest = max((len(graph.nodes) for graph in inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             for group in in_groups(inputs):

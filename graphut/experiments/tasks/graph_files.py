@@ -175,7 +175,7 @@ def _read_csv(files: Sequence[Path], target: str) -> list[GraphFile]:
                 [{"id": row["node_id"]} for row in rows],
                 [{"source": source, "target": target} for source, target, _ in ends],
             )
-        of_nodes = {row["node_id"]: row for row in rows}
+        of_nodes: dict[Hashable, Attributes] = {row["node_id"]: row for row in rows}
         graphs.append(_make(own, key, of_nodes, ends, of_graph[0] if of_graph else {}, target))
     return graphs
 

@@ -165,8 +165,8 @@ class Graphs(GraphTask):
 
     @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:
-        files, known = self._files, (self.node_kinds, self.answers, self.num_feats)
-        known = (*known, self.edge_types, self.edge_feats)
+        files, numbers = self._files, (self.num_feats, self.edge_types, self.edge_feats)
+        known = (self.node_kinds, self.answers, *numbers)
         graphs = [file.labelled(*known) for file in files]
         if any(file.masks for file in files):
             asked = {part: [file.asked_in(part) for file in files] for part in PARTS}
