@@ -124,11 +124,14 @@ class LoopState:
         shown: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
-        """Return which rows halt in step `t`, `(A,)` bool; add the rows to `rows`, if it is a list.
+        """Return which rows halt in step `t`, `(A,)` bool.
+
+        If the call records its steps (`self.rows` is a list), their new states are added to it.
 
         `before` and `after` are input and output of the step, `(A, d)`; `nodes` is the node of each
-        row, `None` for all nodes. `shown` are the states before the step without signals; they are
-        needed for the list only. `active` is a mask of rows that have not halted; all by default.
+        row, `None` for all nodes. `shown`, needed only for the record, are the states before the
+        step, before signals were added. `active` is a mask of rows that have not halted; all by
+        default.
         """
         probability = None
         if self.halting is not None and (self.rule.uses_probability or self.rows is not None):

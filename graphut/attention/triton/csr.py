@@ -86,7 +86,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
 
 
 def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the query row of each destination, or None if there are no pieces of long rows."""
+    """Return the row in `query` of each destination id; None if no row was cut into pieces."""
     return inputs.active.slot if edges.pieces.rows.numel() else None
 
 

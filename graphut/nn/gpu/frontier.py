@@ -81,7 +81,9 @@ def _padded(rows: Tensor) -> Tensor:
 
 
 class DeviceContext(GraphContext):
-    """A `GraphContext` for the padding rows of `DeviceRows`, which have a row in each table.
+    """A `GraphContext` for a frontier that may end with padding rows, see `DeviceRows`.
+
+    Tables of keys and values have one more row at the end, for the padding rows.
 
     Layers with hooks, sampled blocks, edge biases and edge features are not supported.
     """
