@@ -159,7 +159,7 @@ def test_compare_topologies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     example, task = load("compare_topologies"), Reverse(mean_length=3, epoch_size=8, held_out=2)
     rows = example["main"](task, ONE_EPOCH, str(tmp_path))
     assert [row.topology for row in rows] == example["WINDOWS"] + example["SHORTCUTS"]
-    assert "\nencoder topology " in capsys.readouterr().out
+    assert "\ntopology " in capsys.readouterr().out
     assert (tmp_path / "edges.png").read_bytes().startswith(b"\x89PNG")
 
 
