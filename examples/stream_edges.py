@@ -54,6 +54,26 @@ def accuracy(output: GraphOutput, edges: Tensor) -> float:
     return (answers == reached(edges, len(answers))).double().mean().item()
 
 
+def proceed(
+    model: graphut.UniversalGraphTransformer,
+    before: GraphOutput,
+    kinds: Tensor,
+    edges: Tensor,
+    ends: Tensor,
+    change: str,
+) -> GraphOutput:
+    """Continue after the change of one edge, compare with a new start, and return the output."""
+    layout = layout_of(edges, len(kinds))
+    output = model.resume(before.ponder.shown, layout, kinds, edges_into=ends)
+    anew = model(layout, kinds)
+    print(
+        f"edge {ends[0]}-{ends[1]} {change}: {int(output.ponder.steps.sum())} updates "
+        f"({int(anew.ponder.steps.sum())} from a new start), "
+        f"accuracy {accuracy(output, edges):.2%} ({accuracy(anew, edges):.2%})"
+    )
+    return output
+
+
 @torch.no_grad()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -79,23 +99,10 @@ def main() -> None:
     for tree in range(1, options.trees):  # an edge from a node of each tree to one before it
         ends = torch.randint(options.size, (2,)) + options.size * torch.tensor([tree - 1, tree])
         edges = torch.cat([edges, ends[:, None]], dim=1)
-        layout = layout_of(edges, nodes)
-        output = model.resume(output.ponder.shown, layout, kinds, edges_into=ends)
-        anew = model(layout, kinds)
-        print(
-            f"edge {ends[0]}-{ends[1]}: {int(output.ponder.steps.sum())} updates "
-            f"({int(anew.ponder.steps.sum())} from a new start), "
-            f"accuracy {accuracy(output, edges):.2%} ({accuracy(anew, edges):.2%})"
-        )
+        output = proceed(model, output, kinds, edges, ends, "added")
 
     ends, edges = edges[:, -1], edges[:, :-1]
-    layout = layout_of(edges, nodes)
-    output = model.resume(output.ponder.shown, layout, kinds, edges_into=ends)
-    anew = model(layout, kinds)
-    print(
-        f"edge {ends[0]}-{ends[1]} removed: {int(output.ponder.steps.sum())} updates, accuracy "
-        f"{accuracy(output, edges):.2%} ({accuracy(anew, edges):.2%} from a new start)"
-    )
+    proceed(model, output, kinds, edges, ends, "removed")
 
 
 if __name__ == "__main__":

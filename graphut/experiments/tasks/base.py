@@ -72,7 +72,7 @@ class LabelledGraph(NamedTuple):
 
     @property
     def has_label(self) -> NDArray[np.bool_]:
-        """Whether each node, or the graph, has a label."""
+        """A mask, bool: True for each node with a label, or one element for the graph."""
         missing = self.labels < 0 if self.labels.ndim == 1 else np.isnan(self.labels).any(1)
         return ~missing
 
@@ -278,7 +278,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Whether nodes, edges or graphs have labels; with "edge", a node chooses an in-edge."""
+        """What has labels: "node", "graph", or "edge" if each node chooses an in-edge."""
         return "node"
 
     @property
@@ -288,7 +288,7 @@ class GraphTask(Task):
 
     @property
     def target(self) -> Literal["class", "labels", "values"]:
-        """Whether an answer is one class, a number of labels that apply or not, or values."""
+        """What an answer is: a "class", several "labels" that apply or not, or real "values"."""
         return "class"
 
     @property

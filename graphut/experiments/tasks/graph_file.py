@@ -46,7 +46,7 @@ class GraphFile:
 
     @property
     def has_labels(self) -> bool:
-        """Whether a node, or the graph, has a label."""
+        """True if some node, or the graph, has a label."""
         labels = self.label if self.labels is None else self.labels
         if isinstance(labels, np.ndarray):
             return not bool(np.isnan(labels).all())

@@ -65,7 +65,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Whether nodes or graphs have labels."""
+        """What has labels: "node" or "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property

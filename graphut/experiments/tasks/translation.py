@@ -102,7 +102,7 @@ class TranslationTask(PairTask):
 
     @property
     def _tokenized(self) -> bool:
-        """Whether the sentences are tokenised already."""
+        """True if the sentences in the files are tokenised already."""
         return False
 
     @abstractmethod
