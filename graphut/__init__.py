@@ -1,8 +1,8 @@
 """Universal Transformers on graphs: sparse topologies, adaptive computation time."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from graphut._lazy import lazy_names
 from graphut._version import __version__
 
 if TYPE_CHECKING:
@@ -47,20 +47,10 @@ __all__ = [
     "topology",
 ]
 
-_MODULES = ("attention", "models", "nn", "plotting", "topology")
-_NOT_IN_MODELS = dict.fromkeys(("EdgeLayout", "as_layout", "edge_attention"), "attention")
-_NOT_IN_MODELS["sentence_graph"] = "sentences"
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562), so that `import graphut` is fast."""
-    if name not in __all__:
-        raise AttributeError(f"module 'graphut' has no attribute {name!r}")
-    if name in _MODULES:
-        return import_module(f"graphut.{name}")
-    value = getattr(import_module(f"graphut.{_NOT_IN_MODELS.get(name, 'models')}"), name)
-    globals()[name] = value
-    return value
+_MODULES = {name: name for name in ("attention", "models", "nn", "plotting", "topology")}
+_MODULES |= dict.fromkeys(("EdgeLayout", "as_layout", "edge_attention"), "attention")
+_MODULES["sentence_graph"] = "sentences"
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "models") | _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -10,14 +10,13 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
+from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import starts
 from graphut.topology import Causal, Complete, Topology, node_positions, parse, token_nodes
 from graphut.topology.batch import graph_from_layouts
 from graphut.topology.causality import sees_future
 from graphut.topology.cross import cross_layout
-
-BOS, EOS = 0, 1  # token ids of <bos> and <eos>, the same in every vocabulary
 
 ENCODE = ("source", "encode", "source")
 DECODE = ("target", "decode", "target")

@@ -1,18 +1,23 @@
 """Universal Transformers for sequence pairs, texts, documents, passages and graphs."""
 
-from graphut.models.base import load
-from graphut.models.classifier import UniversalTransformerClassifier
-from graphut.models.config import (
-    UniversalGraphTransformerConfig,
-    UniversalTransformerClassifierConfig,
-    UniversalTransformerConfig,
-    UniversalTransformerLMConfig,
-    UniversalTransformerPointerConfig,
-)
-from graphut.models.graph_transformer import UniversalGraphTransformer
-from graphut.models.language_model import UniversalTransformerLM
-from graphut.models.pointer import UniversalTransformerPointer
-from graphut.models.universal_transformer import UniversalTransformer
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphut.models.classifier import UniversalTransformerClassifier
+    from graphut.models.config import (
+        UniversalGraphTransformerConfig,
+        UniversalTransformerClassifierConfig,
+        UniversalTransformerConfig,
+        UniversalTransformerLMConfig,
+        UniversalTransformerPointerConfig,
+    )
+    from graphut.models.graph_transformer import UniversalGraphTransformer
+    from graphut.models.language_model import UniversalTransformerLM
+    from graphut.models.pointer import UniversalTransformerPointer
+    from graphut.models.saved import load
+    from graphut.models.universal_transformer import UniversalTransformer
 
 __all__ = [
     "UniversalGraphTransformer",
@@ -27,3 +32,17 @@ __all__ = [
     "UniversalTransformerPointerConfig",
     "load",
 ]
+
+_CONFIGS = [name for name in __all__ if name.endswith("Config")]
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(_CONFIGS, "config"),
+        "UniversalGraphTransformer": "graph_transformer",
+        "UniversalTransformer": "universal_transformer",
+        "UniversalTransformerClassifier": "classifier",
+        "UniversalTransformerLM": "language_model",
+        "UniversalTransformerPointer": "pointer",
+        "load": "saved",
+    },
+)

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from graphut._files import reraise_for_file
-from graphut.models.checked_config import quote
-from graphut.models.config import NOT_FOR_DECODERS, ModelConfig
+from graphut.models.config import ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
 from graphut.models.nodes import draw_positions
 from graphut.models.pretrained import (
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-_KINDS: dict[str, type[AdaptiveModel]] = {}
+KINDS: dict[str, type[AdaptiveModel]] = {}
 
 
 class _SkipNormalInit(TorchFunctionMode):
@@ -68,7 +67,7 @@ class AdaptiveModel(nn.Module):
         """Register the class under its name, for `load`."""
         super().__init_subclass__()
         if "config_class" in vars(cls):
-            _KINDS[cls.__name__] = cls
+            KINDS[cls.__name__] = cls
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -198,7 +197,7 @@ class AdaptiveModel(nn.Module):
         return embedding(token) * self.config.d_model**0.5
 
     def _check_rule(self, rule: Any) -> None:
-        if self.config.decodes and isinstance(rule, NOT_FOR_DECODERS):
+        if self.config.decodes and not getattr(rule, "fits_decoders", True):
             raise ValueError(
                 f"{rule} cannot be used in a decoder, where tokens halt one by one and for good: "
                 "choose another rule, such as ACT()"
@@ -228,37 +227,3 @@ class AdaptiveModel(nn.Module):
         if not self.training or self.config.max_offset == 0:
             return None
         return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)
-
-
-def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
-    """Load a saved model, in evaluation mode; its `config.json` names its class.
-
-    `name` is a folder from `save_pretrained` or `graphut train`. If there is no such folder, it is
-    the name of a repository on the Hugging Face hub, such as "name/repo", and `revision` is its
-    branch, tag or commit.
-
-    Raises
-    ------
-    ImportError, OSError
-        If there is no such folder, and the repository cannot be downloaded.
-    ValueError
-        If it is not a model of graphut, or its files are damaged. Files without checksums, from an
-        older version of graphut, are loaded with a warning.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from graphut import UniversalTransformer, UniversalTransformerConfig
-    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
-    >>> with TemporaryDirectory() as folder:
-    ...     UniversalTransformer(config).save_pretrained(folder)
-    ...     type(load(folder)).__name__
-    'UniversalTransformer'
-    """
-    folder = model_folder(name, revision)
-    kind = read_config(folder).kind
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise ValueError(
-            f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(_KINDS)}"
-        )
-    return _KINDS[kind].from_pretrained(folder)

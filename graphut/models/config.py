@@ -9,17 +9,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.nn import ACT, HALTING_PRESETS, EventDriven, FixedDepth, Global, parse_rule
-from graphut.nn.rules.base import states_read
-from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-T = TypeVar("T", bound=type)
+    from graphut.nn import HaltingRule
+    from graphut.topology import Topology
 
-# In a decoder, tokens halt one by one and for good, whatever later tokens are.
-NOT_FOR_DECODERS = (Global, EventDriven)
+T = TypeVar("T", bound=type)
 
 _FORMER_NAMES = {"frame_source": "add_bos_eos"}
 
@@ -29,12 +26,27 @@ def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Fields get their present names, and separate fields of a halting rule become one.
     """
+    from graphut.nn import ACT
+
     values = {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
     of_rule = {field.name for field in fields(ACT)} & values.keys()
     if not of_rule or "rule" in values:
         return values
     settings = ",".join(f"{name}={str(values.pop(name)).lower()}" for name in sorted(of_rule))
-    return {**values, "rule": parse_rule(f"act:{settings}").spec()}
+    return {**values, "rule": _rule(f"act:{settings}").spec()}
+
+
+# The command line reads the options of models before it imports torch, which takes a second.
+def _rule(spec: str) -> HaltingRule:
+    from graphut.nn import parse_rule
+
+    return parse_rule(spec)
+
+
+def _topology(spec: str) -> Topology:
+    from graphut.topology import parse
+
+    return parse(spec)
 
 
 def _accept_former_names(kind: T) -> T:
@@ -151,16 +163,18 @@ class ModelConfig(CheckedConfig):
 
     def _check_rules(self) -> None:
         for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
-            rule = self._parsed(name, parse_rule)
+            rule = self._parsed(name, _rule)
             other = "a rule other than global and event_driven, which do not fit a decoder"
-            self._check(name, not (self.decodes and isinstance(rule, NOT_FOR_DECODERS)), other)
+            self._check(name, rule.fits_decoders or not self.decodes, other)
             if name == "evaluation_rule" and not self.adaptive:
                 free = "a rule without probabilities if adaptive is False, such as 'convergence'"
                 self._check(name, not rule.uses_probability, free)
                 every = "'fixed' if share_weights is False: layers with separate weights all run"
-                self._check(name, self.share_weights or isinstance(rule, FixedDepth), every)
+                self._check(name, self.share_weights or rule.name == "fixed", every)
         if self.adaptive and self.evaluation_rule:
-            read = states_read(map(parse_rule, (self.rule, self.evaluation_rule)))
+            from graphut.nn.rules.base import states_read
+
+            read = states_read(map(_rule, (self.rule, self.evaluation_rule)))
             self._check("evaluation_rule", len(read) < 2, f"one with the halt_from of {self.rule}")
 
     def _check_extra_nodes(self, *topologies: Topology) -> None:
@@ -180,6 +194,8 @@ class ModelConfig(CheckedConfig):
         ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
         'pre'
         """
+        from graphut.nn import HALTING_PRESETS
+
         if name not in HALTING_PRESETS:
             known = ", ".join(HALTING_PRESETS)
             raise ValueError(f"unknown preset {name!r}; choose one of: {known}")
@@ -253,9 +269,9 @@ class UniversalTransformerConfig(ModelConfig):
         if self.share_embeddings:
             same = self.source_vocab == self.target_vocab
             self._check("share_embeddings", same, "False if the two vocabularies differ in size")
-        encoder = self._parsed("encoder_topology", parse)
-        decoder = self._parsed("decoder_topology", parse)
-        cross = self._parsed("cross_topology", parse)
+        encoder = self._parsed("encoder_topology", _topology)
+        decoder = self._parsed("decoder_topology", _topology)
+        cross = self._parsed("cross_topology", _topology)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
         one = self.source_positions == "start" or self.position_signal != "learned"
         self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
@@ -283,7 +299,7 @@ class UniversalTransformerLMConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        topology = self._parsed("topology", parse)
+        topology = self._parsed("topology", _topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
         wanted = "False: a language model has no encoder"
         self._check("geometric_attention", not self.geometric_attention, wanted)
@@ -304,7 +320,7 @@ class EncoderConfig(ModelConfig):
         super()._check_values()
         moves = self.max_offset == 0 or self.positions != "fixed"
         self._check("max_offset", moves, "0 if positions is 'fixed'")
-        self._check_extra_nodes(self._parsed("topology", parse))
+        self._check_extra_nodes(self._parsed("topology", _topology))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,7 +439,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         named = len(self.class_names.split()) in (0, self.classes)
         self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:
-            added = self._parsed("topology", parse)
+            added = self._parsed("topology", _topology)
             fits = self.answer_at != "edge" and not added.has_extra_nodes
             self._check("topology", fits, "one without extra nodes, or '' where edges answer")
         unordered = {"geometric_attention": False, "max_offset": 0, "transition": "positionwise"}
@@ -466,7 +482,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check("depth_modulus", self.depth_modulus != 1, "0 or at least 2")
         read = self.depth_modulus == 0 or self.step_loss != "none"
         self._check("depth_modulus", read, "0 where step_loss is 'none'")
-        runs_all = not self.adaptive or self.rule.startswith(FixedDepth.name)
+        runs_all = not self.adaptive or self.rule.startswith("fixed")
         every = "where nodes halt in training: adaptive is True and rule is not 'fixed'"
         second = self.step_loss != "second_half" or runs_all
         self._check("step_loss", second, f"other than 'second_half' {every}")

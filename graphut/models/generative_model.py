@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from graphut._tokens import EOS
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.models.decoding.cached import CachedDecoder
@@ -18,7 +19,7 @@ from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
 from graphut.nn.attention import is_hooked
 from graphut.nn.loop_state import steps_of
-from graphut.sentences import EOS, Sentences, flatten
+from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerLMConfig
@@ -18,7 +19,7 @@ from graphut.models.generative_model import GenerativeModel
 from graphut.models.nodes import SentenceNodes
 from graphut.models.outputs import Generation, LMOutput
 from graphut.models.recurrence import make_recurrence
-from graphut.sentences import BOS, EOS, Sentences, flatten, insert_token
+from graphut.sentences import Sentences, flatten, insert_token
 from graphut.topology import parse
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
+from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
@@ -23,8 +24,6 @@ from graphut.models.outputs import Generation, SequenceOutput
 from graphut.models.recurrence import make_recurrence
 from graphut.nn import Ponder
 from graphut.sentences import (
-    BOS,
-    EOS,
     Sentences,
     flatten,
     flatten_targets,

@@ -99,7 +99,7 @@ class _Parser:
     def named(self) -> Topology:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
-            known = f"known are {', '.join(sorted(registry))}"
+            known = "known are " + "; ".join(spec_signatures())
             hint = f"; {known} (import the module of your own topology first)"
             if name in {"", *"|&():,@"}:
                 self.expected("a topology", hint)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from graphut.experiments.cli.train import read_options
+from graphut.experiments.cli.task_options import read_options
 
 pytest.importorskip("pandas")
 RESULTS = Path(__file__).parents[2] / "examples" / "results"
@@ -84,7 +84,7 @@ def test_train_takes_the_options_of_each_row() -> None:
     }
     for (task, preset, _), options in one_of_each.items():
         argv = [task, "--preset", preset, *shlex.split(options), "--out", "RUN"]
-        assert read_options(argv)["preset"] == preset
+        assert read_options("train", argv).preset == preset
 
 
 def _flags(options: str) -> list[str]:

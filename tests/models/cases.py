@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphut._tokens import EOS
 from graphut.models import (
     UniversalTransformer,
     UniversalTransformerClassifier,
@@ -18,7 +19,6 @@ from graphut.models import (
     UniversalTransformerPointer,
 )
 from graphut.models.outputs import Generation
-from graphut.sentences import EOS
 from graphut.topology import Topology
 from tests.helpers import covering
 from tests.nn.cases import randomised

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from graphut import models
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
-from graphut.models.base import _KINDS
+from graphut.models.base import KINDS
 from graphut.nn import (
     ACT,
     Convergence,
@@ -219,7 +219,7 @@ def test_adaptive_model_in_captum_attributes_to_embeddings() -> None:
 
 def test_load_knows_every_model() -> None:
     kinds = {name.removesuffix("Config") for name in models.__all__ if "Config" in name}
-    assert len(kinds) == 5 and kinds <= _KINDS.keys()
+    assert len(kinds) == 5 and kinds <= KINDS.keys()
 
 
 def test_load_finds_a_class_of_ones_own(tmp_path: Path) -> None:

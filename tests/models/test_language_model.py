@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from graphut._tokens import EOS
 from graphut.nn import ACT, PositionwiseTransition
 from graphut.nn.reference import dense_recurrence
-from graphut.sentences import EOS
 from graphut.topology import Causal
 from tests.helpers import assert_same, name_of
 from tests.models.cases import (

@@ -15,9 +15,9 @@ from graphut.experiments.bench.driver import CPU, Contender, Row, measure, say
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.models import UniversalGraphTransformer
-from graphut.models.base import load
 from graphut.models.graph_inputs import until_quiescent
 from graphut.models.outputs import GraphOutput
+from graphut.models.saved import load
 from graphut.nn import EventDriven, FixedDepth
 
 WAKING, EVERY = "nodes that wake", "every node in every round"

@@ -8,10 +8,8 @@ import warnings
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
 
 from graphut._version import __version__
-from graphut.experiments.cli.bench_options import read_bench_options
 from graphut.experiments.cli.options import Parser
 
 COMMANDS = {
@@ -27,6 +25,8 @@ COMMANDS = {
     "share": "write the model card of a run, and upload it to the Hugging Face hub",
     "topology": "inspect or compare topologies",
 }
+
+_READERS = {"bench": "bench_options", "topology": "task_options", "train": "task_options"}
 
 _THREADS = [
     "",
@@ -53,14 +53,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     found, arguments = Parser(prog="graphut", add_help=False).parse_known_args(arguments)
     modules: list[str] = getattr(found, "import", [])
     command = _parser().parse_args(arguments[:1]).command
-    given: Any = arguments[1:]
-    if command == "bench":  # --help and wrong options end here, before torch is imported
-        given = read_bench_options(given, modules)
+    arguments = [*arguments[1:], *(f"--import={module}" for module in modules)]
     try:
         for module in modules:
             _import(module)
         import_module("graphut.experiments.tasks").load_task_plugins()
-        status: int = import_module(f"graphut.experiments.cli.{command}").main(given)
+        # --help and wrong options end here, before torch is imported, which takes a second.
+        reader = import_module(f"graphut.experiments.cli.{_READERS.get(command, 'run_options')}")
+        options = reader.read_options(command, arguments)
+        vars(options).pop("import", None)
+        status: int = import_module(f"graphut.experiments.cli.{command}").main(options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

@@ -19,7 +19,7 @@ from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.bench.waking import EVERY, bench_waking
-from graphut.experiments.cli.run_options import pick_device
+from graphut.experiments.cli.device import pick_device
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows, check_table
 

@@ -9,11 +9,8 @@ from collections.abc import Callable, Sequence
 from graphut.experiments.cli.options import Parser, add_device
 
 
-def read_bench_options(argv: Sequence[str], modules: Sequence[str] = ()) -> Namespace:
-    """Parse the options; add the benchmark as `what` and the command line as `command`.
-
-    `modules` are those of `--import`, which the command line repeats.
-    """
+def read_options(command: str, argv: Sequence[str]) -> Namespace:
+    """Parse the options; add the benchmark as `what` and the command line as `command`."""
     parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
     for name, (add_benchmark, help) in _BENCHMARKS.items():
@@ -23,8 +20,8 @@ def read_bench_options(argv: Sequence[str], modules: Sequence[str] = ()) -> Name
         kind.add_argument("--results", metavar="FILE", required=name == "gpu", help=results)
     options: Namespace = parser.parse_args(argv)
     left_out = ("--results", options.results, f"--results={options.results}")
-    words = ["graphut", "bench", *(word for word in argv if word not in left_out)]
-    options.command = shlex.join([*words, *(f"--import={module}" for module in modules)])
+    words = [word for word in argv if word not in left_out]
+    options.command = shlex.join(["graphut", command, *words])
     return options
 
 

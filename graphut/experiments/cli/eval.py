@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 
 from graphut._files import with_checksum, write_json
 from graphut._version import __version__
-from graphut.experiments.cli.options import Parser, check_options
-from graphut.experiments.cli.run_options import add_generation_options, pick_device, run_parser
+from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import check_options
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.training import Run
-from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.run_files import model_digest
 from graphut.experiments.wording import pluralize
 from graphut.models.base import AdaptiveModel
@@ -35,9 +34,9 @@ class ResultFiles(NamedTuple):
             check_table(path)
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Evaluate the best model of a run on its test sets, and print the results."""
-    options = vars(_parser().parse_args(argv))
+    options = vars(arguments)
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     files = ResultFiles(options.pop("results"), options.pop("curves"))
     files.check()
@@ -107,33 +106,3 @@ def evaluate_set(
             append_rows(files.rows, [record.row(name, options, numbers)])
         if files.curves is not None:
             append_rows(files.curves, record.curve_rows(name, options, numbers))
-
-
-def add_results(parser: Parser) -> None:
-    """Add the options `--results` and `--curves`, which name CSV files."""
-    help = "append a row for each test set to this CSV file: task, preset, options, seed, metrics, "
-    help += "cost, versions, processor and commit; several processes may append to one file"
-    parser.add_argument("--results", metavar="FILE", help=help)
-    help = "append the metrics by length, by difficulty and by group to this CSV file, for charts"
-    parser.add_argument("--curves", metavar="FILE", help=help)
-
-
-def _parser() -> Parser:
-    parser = run_parser(
-        "eval",
-        "Evaluate the best model of a run: compare its answers to the test examples with the "
-        "correct ones. The metrics of each test set, in total and by length, difficulty or group, "
-        "are also written to evaluation-NAME.json in the folder.",
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
-    help = "your own pairs, stories, graphs or (char-lm) text, instead of the test sets"
-    which.add_argument("--data", metavar="FILE", help=help)
-    help = "largest number of steps of a node (default: as in training)"
-    parser.add_argument("--max-steps", type=int, default=SUPPRESS, metavar="N", help=help)
-    help = "when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)"
-    parser.add_argument("--evaluation-rule", default=SUPPRESS, metavar="RULE", help=help)
-    add_results(parser)
-    names = {name for learner in LEARNERS.values() for name in learner.evaluation_options}
-    add_generation_options(parser, names)
-    return parser

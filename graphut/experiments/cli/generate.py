@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
 
-from graphut.experiments.cli.options import Parser
-from graphut.experiments.cli.run_options import (
-    add_generation_options,
-    generation_options,
-    pick_device,
-    run_parser,
-)
+from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.run_options import generation_options
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training import Run
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Print the answers of a model to texts, with the number of steps of each token."""
-    options = vars(_parser().parse_args(argv))
+    options = vars(arguments)
     folder, given, path, skip, device, plain = (
         options.pop(key) for key in ("folder", "texts", "input", "skip_unknown", "device", "plain")
     )
@@ -62,20 +57,3 @@ def _readable(run: Run, line: str, place: str, skip: bool) -> str | None:
         print(f"graphut: skipped {place}: {error}", file=sys.stderr)
         return None
     return line
-
-
-def _parser() -> Parser:
-    parser = run_parser(
-        "generate",
-        "Answer texts, and print the number of steps of each token. The form of a text depends on "
-        'the task: symbols separated by spaces, "q d x a", or without spaces if each symbol is a '
-        'character, "qdxa"; a sentence; a story with a question; or the beginning of a text.',
-    )
-    option = parser.add_argument
-    option("texts", nargs="*", metavar="TEXT", help="what to answer or to continue")
-    option("--input", metavar="FILE", help="a file with one text per line; - is standard input")
-    help = "answer an input line with an unknown symbol by an empty line, instead of stopping"
-    option("--skip-unknown", action="store_true", help=help)
-    option("--plain", action="store_true", help="print the answers without the steps")
-    add_generation_options(parser)
-    return parser

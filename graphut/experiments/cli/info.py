@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Mapping
 from textwrap import fill
 from typing import Any
 
-from graphut.experiments.cli.options import Parser
 from graphut.experiments.records.record import RunRecord, Setup, without_folders
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import pluralize
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Print the task, the model, the options and the progress of a run."""
-    parser = Parser(prog="graphut info", description="Describe the run in a folder.")
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
-    run = Run.open(parser.parse_args(argv).folder)
+    run = Run.open(arguments.folder)
     model = run.model()
     weights = sum(parameter.numel() for parameter in model.parameters())
     _print("task", f"{run.task_name}: {_listing(run.task_options)}")

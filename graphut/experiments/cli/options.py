@@ -28,7 +28,7 @@ class Parser(ArgumentParser):
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
-        # Each command lists this option; `main` has removed it before the command is parsed.
+        # `main` reads this option before the command is parsed; each command only lists it.
         help = "first import this module, with your own tasks, topologies or rules; may be repeated"
         self.add_argument(
             "--import", action="append", default=SUPPRESS, metavar="MODULE", help=help
@@ -51,6 +51,15 @@ def add_device(parser: ArgumentParser) -> None:
     """Add `--device`."""
     help = '"cpu" or "cuda" (default: cuda, if there is one)'
     parser.add_argument("--device", metavar="NAME", help=help)
+
+
+def add_results(parser: Parser) -> None:
+    """Add the options `--results` and `--curves`, which name CSV files."""
+    help = "append a row for each test set to this CSV file: task, preset, options, seed, metrics, "
+    help += "cost, versions, processor and commit; several processes may append to one file"
+    parser.add_argument("--results", metavar="FILE", help=help)
+    help = "append the metrics by length, by difficulty and by group to this CSV file, for charts"
+    parser.add_argument("--curves", metavar="FILE", help=help)
 
 
 def add_options(

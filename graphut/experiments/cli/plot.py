@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
 
 from graphut._files import reraise_for_file
-from graphut.experiments.cli.options import Parser
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.plotting import draw_training
 from graphut.plotting.figure import check_picture_path, save_figure
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Draw the metrics of runs by epoch."""
-    parser = Parser(
-        prog="graphut plot",
-        description="Draw loss, accuracy and steps by epoch, of one run or of several to compare.",
-    )
-    option = parser.add_argument
-    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
-    option("--out", metavar="FILE", required=True, help="the picture: .png, .pdf or .svg")
-    arguments = parser.parse_args(argv)
     check_picture_path(arguments.out)
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
     names = [folder.name for folder in folders]

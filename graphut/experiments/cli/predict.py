@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphut._files import encode_json, write_atomically
-from graphut.experiments.cli.options import Parser
-from graphut.experiments.cli.run_options import pick_device, run_parser
+from graphut.experiments.cli.device import pick_device
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.graph_predictions import prediction_rows
@@ -20,20 +20,19 @@ from graphut.models import UniversalGraphTransformer
 Rows = Sequence[Mapping[str, Any]]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Write the predictions of a model for the graphs in a file or folder."""
-    options = _parser().parse_args(argv)
-    encode = _encoder(options.out)
-    device = pick_device(options.device)
-    run = Run.open(options.folder)
+    encode = _encoder(arguments.out)
+    device = pick_device(arguments.device)
+    run = Run.open(arguments.folder)
     model = run.trained_model(device)
     if not isinstance(model, UniversalGraphTransformer):
         raise ValueError(f"{run.task_name} is not a task on graphs: graphut generate answers texts")
-    files = read_graphs(options.data, model.config.answer_kind, need_labels=False)
+    files = read_graphs(arguments.data, model.config.answer_kind, need_labels=False)
     rows = [*prediction_rows(model, files, run.vocabularies)]
-    write_atomically(options.out, encode(rows))
+    write_atomically(arguments.out, encode(rows))
     counts = pluralize(len(rows), "prediction"), pluralize(len(files), "graph")
-    print(f"{counts[0]} for {counts[1]} in {options.out}")
+    print(f"{counts[0]} for {counts[1]} in {arguments.out}")
     return 0
 
 
@@ -70,16 +69,3 @@ def _as_parquet(rows: Rows) -> bytes:
 
     found: bytes = pandas.DataFrame(rows).to_parquet(index=False)
     return found
-
-
-def _parser() -> Parser:
-    parser = run_parser(
-        "predict",
-        "Write the predictions of a model for your own graphs, one row for each node, graph or "
-        "edge. Labels are not needed.",
-    )
-    help = "file or folder of graphs, in the formats of graphut train graphs"
-    parser.add_argument("--data", required=True, metavar="PATH", help=help)
-    help = "file to write: .csv, .json, or .parquet (with pandas and pyarrow)"
-    parser.add_argument("--out", required=True, metavar="FILE", help=help)
-    return parser

@@ -1,69 +1,33 @@
-"""Options that several commands share."""
+"""The options of the commands on runs, which are parsed before torch is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
-
-import torch
+from argparse import SUPPRESS, Namespace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
     add_options,
+    add_results,
     build,
     check_options,
     field_names,
 )
-from graphut.experiments.tasks import TASK_PRESETS, TASKS
-from graphut.experiments.training import Run, TrainingConfig, learner_of
-from graphut.experiments.training.learners import LEARNERS
+from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
+
+if TYPE_CHECKING:
+    from graphut.experiments.training import Run
 
 
-def run_parser(command: str, description: str) -> Parser:
-    """Return a parser with the arguments of a command on a run: its folder, and `--device`."""
+def read_options(command: str, argv: Sequence[str]) -> Namespace:
+    """Parse the options of `eval`, `predict`, `generate`, ..."""
+    add, description = _COMMANDS[command]
     parser = Parser(prog=f"graphut {command}", description=description)
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
-    add_device(parser)
-    return parser
-
-
-def add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
-    """Add the options of a task, of training and of the task's model, except those in `skip`."""
-    learner, presets = learner_of(TASKS[task]), TASK_PRESETS.get(task, {})
-    kinds = {"task": TASKS[task], "training": TrainingConfig, "model": learner.config_kind}
-    for title, kind in kinds.items():
-        group = parser.add_argument_group(title)
-        add_options(group, kind, [*learner.from_task, *skip], presets=presets)
-
-
-def pick_device(name: str | None) -> torch.device:
-    """Return the device with this name; without a name, the GPU if there is one, or the CPU.
-
-    Raise `ValueError` if the device does not exist.
-
-    Examples
-    --------
-    >>> pick_device("cpu")
-    device(type='cpu')
-    """
-    if name is None:
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name.partition(":")[0] not in ("cpu", "cuda"):
-        raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
-    try:
-        return torch.empty(0, device=name).device
-    except (AssertionError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"there is no device {name!r} here: {reason}") from None
-
-
-def add_generation_options(parser: Parser, only: Collection[str] | None = None) -> None:
-    """Add the options of models that generate text, or only the options named in `only`."""
-    group = parser.add_argument_group("options of models that generate text")
-    for kind in filter(None, (learner.generation_kind for learner in LEARNERS.values())):
-        skip = [] if only is None else [name for name in field_names(kind) if name not in only]
-        add_options(group, kind, skip)
+    add(parser)
+    options: Namespace = parser.parse_args(argv)
+    return options
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
@@ -74,3 +38,134 @@ def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
     kind = run.learner.generation_kind
     check_options(options, field_names(kind) if kind else [], f"the task {run.task_name}")
     return build(kind, options) if kind else None
+
+
+# fmt: off
+def _add_run(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
+    add_device(parser)
+
+
+def _add_generation(parser: Parser, only: Collection[str] | None = None) -> None:
+    """Add the options of models that generate text, or only the options named in `only`."""
+    group = parser.add_argument_group("options of models that generate text")
+    skip = [] if only is None else {*field_names(GenerationOptions)}.difference(only)
+    add_options(group, GenerationOptions, skip)
+
+
+def _add_eval(parser: Parser) -> None:
+    _add_run(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
+    help = "your own pairs, stories, graphs or (char-lm) text, instead of the test sets"
+    which.add_argument("--data", metavar="FILE", help=help)
+    option = parser.add_argument
+    option("--max-steps", type=int, default=SUPPRESS, metavar="N",
+           help="largest number of steps of a node (default: as in training)")
+    option("--evaluation-rule", default=SUPPRESS, metavar="RULE",
+           help="when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)")
+    add_results(parser)
+    _add_generation(parser, EVALUATION_OPTIONS)
+
+
+def _add_predict(parser: Parser) -> None:
+    _add_run(parser)
+    option = parser.add_argument
+    option("--data", required=True, metavar="PATH",
+           help="file or folder of graphs, in the formats of graphut train graphs")
+    option("--out", required=True, metavar="FILE",
+           help="file to write: .csv, .json, or .parquet (with pandas and pyarrow)")
+
+
+def _add_generate(parser: Parser) -> None:
+    _add_run(parser)
+    option = parser.add_argument
+    option("texts", nargs="*", metavar="TEXT", help="what to answer or to continue")
+    option("--input", metavar="FILE", help="a file with one text per line; - is standard input")
+    option("--skip-unknown", action="store_true",
+           help="answer an input line with an unknown symbol by an empty line, instead of stopping")
+    option("--plain", action="store_true", help="print the answers without the steps")
+    _add_generation(parser)
+
+
+def _add_show(parser: Parser) -> None:
+    _add_run(parser)
+    option = parser.add_argument
+    option("text", metavar="TEXT",
+           help="the input, as for graphut generate; for a task on graphs, the number of a test "
+           "graph, counted from 1")
+    option("--out", metavar="FILE", required=True,
+           help="the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens of "
+           "each step, in the decoder if there is one")
+    option("--draw", choices=("ponder", "attention", "all"),
+           help="what to draw (default: ponder, the steps of each token)")
+    _add_generation(parser)
+
+
+def _add_plot(parser: Parser) -> None:
+    option = parser.add_argument
+    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
+    option("--out", metavar="FILE", required=True, help="the picture: .png, .pdf or .svg")
+
+
+def _add_report(parser: Parser) -> None:
+    _add_run(parser)
+    parser.add_argument("--out", metavar="FILE", required=True, help="the report: .html")
+
+
+def _add_info(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
+
+
+def _add_share(parser: Parser) -> None:
+    option = parser.add_argument
+    option("folder", metavar="FOLDER", help="the folder of a run")
+    option("repository", nargs="?", metavar="REPO", help="the repository, such as name/repo")
+    option("--private", action="store_true", default=None, help="make a new repository private")
+    option("--license", metavar="NAME", help="license of the model, such as mit")
+# fmt: on
+
+
+_COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
+    "eval": (
+        _add_eval,
+        "Evaluate the best model of a run: compare its answers to the test examples with the "
+        "correct ones. The metrics of each test set, in total and by length, difficulty or group, "
+        "are also written to evaluation-NAME.json in the folder.",
+    ),
+    "predict": (
+        _add_predict,
+        "Write the predictions of a model for your own graphs, one row for each node, graph or "
+        "edge. Labels are not needed.",
+    ),
+    "generate": (
+        _add_generate,
+        "Answer texts, and print the number of steps of each token. The form of a text depends on "
+        'the task: symbols separated by spaces, "q d x a", or without spaces if each symbol is a '
+        'character, "qdxa"; a sentence; a story with a question; or the beginning of a text.',
+    ),
+    "show": (
+        _add_show,
+        "Draw the steps of each token with the halting probabilities, or the attention of each "
+        "step and head, for one text. For a task on graphs, draw the active nodes of each step, "
+        "for one test graph.",
+    ),
+    "plot": (
+        _add_plot,
+        "Draw loss, accuracy and steps by epoch, of one run or of several to compare.",
+    ),
+    "report": (
+        _add_report,
+        "Write a report of a run into one HTML file: options, results by length and difficulty, "
+        "examples with their steps and attention, steps by position, operations, and the commands "
+        "that repeat the run. The run must have been evaluated, by graphut train at its end or by "
+        "graphut eval.",
+    ),
+    "info": (_add_info, "Describe the run in a folder."),
+    "share": (
+        _add_share,
+        "Write the model card of a run, README.md, into its folder: task, results, options, and "
+        "the commands that repeat it. With REPO, upload the card and the run, without its "
+        "checkpoint, to the Hugging Face hub. run.json contains the paths of your data.",
+    ),
+}

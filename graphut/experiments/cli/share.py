@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from argparse import Namespace
 from pathlib import Path
 
 from graphut._files import write_atomically
-from graphut.experiments.cli.options import Parser
 from graphut.experiments.records.card import run_card
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import CHECKPOINT, own_files
 from graphut.models.hub import CARD, push_folder
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Write the model card of a run, and upload the run if a repository is named."""
-    arguments = _parser().parse_args(argv)
     run, repository = Run.open(arguments.folder), arguments.repository
     card = run.folder / CARD
     if card.exists():
@@ -30,19 +28,3 @@ def main(argv: Sequence[str]) -> int:
         private = arguments.private
         print(push_folder(run.folder, repository, files, private=private, message=message))
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="graphut share",
-        description="Write the model card of a run, README.md, into its folder: task, results, "
-        "options, and the commands that repeat it. With REPO, upload the card and the run, without "
-        "its checkpoint, to the Hugging Face hub. run.json contains the paths of your data.",
-    )
-    option = parser.add_argument
-    option("folder", metavar="FOLDER", help="the folder of a run")
-    option("repository", nargs="?", metavar="REPO", help="the repository, such as name/repo")
-    help = "make a new repository private"
-    option("--private", action="store_true", default=None, help=help)
-    option("--license", metavar="NAME", help="license of the model, such as mit")
-    return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,13 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from graphut._files import explain_write_errors
-from graphut.experiments.cli.options import Parser
-from graphut.experiments.cli.run_options import (
-    add_generation_options,
-    generation_options,
-    pick_device,
-    run_parser,
-)
+from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.run_options import generation_options
 from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import (
@@ -47,9 +43,9 @@ class _Picture(NamedTuple):
     draw: Callable[[SubFigure], object]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Draw the steps and the attention of a model for a text, or for a graph of the test set."""
-    options = vars(_parser().parse_args(argv))
+    options = vars(arguments)
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
@@ -151,28 +147,3 @@ def _stacked(text: str, answer: str, pictures: Sequence[_Picture]) -> Figure:
         picture.draw(place)
         place.suptitle(picture.title, size=9)
     return figure
-
-
-def _parser() -> Parser:
-    parser = run_parser(
-        "show",
-        "Draw the steps of each token with the halting probabilities, or the attention of each "
-        "step and head, for one text. For a task on graphs, draw the active nodes of each step, "
-        "for one test graph.",
-    )
-    option = parser.add_argument
-    option(
-        "text",
-        metavar="TEXT",
-        help="the input, as for graphut generate; for a task on graphs, "
-        "the number of a test graph, counted from 1",
-    )
-    help = (
-        "the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens of each "
-        "step, in the decoder if there is one"
-    )
-    option("--out", metavar="FILE", required=True, help=help)
-    help = "what to draw (default: ponder, the steps of each token)"
-    option("--draw", choices=("ponder", "attention", "all"), help=help)
-    add_generation_options(parser)
-    return parser

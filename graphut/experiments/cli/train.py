@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
-from argparse import SUPPRESS, HelpFormatter, RawDescriptionHelpFormatter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from textwrap import fill
@@ -15,19 +14,17 @@ from typing import Any
 import torch
 
 from graphut._files import is_path
-from graphut.experiments.cli.eval import ResultFiles, add_results, evaluate_set
+from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.interruption import Interruption
-from graphut.experiments.cli.options import Parser, add_device, add_options, build
-from graphut.experiments.cli.run_options import add_task_options, pick_device
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, Task, preset_of
-from graphut.experiments.tasks.presets import MEANINGS, SMALL
+from graphut.experiments.cli.options import build
+from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
-from graphut.experiments.training.epoch_log import EPOCH_LOGS, EpochLog
+from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, FolderLock, model_digest
-from graphut.experiments.wording import meaning_of, pluralize
-from graphut.models.config import ModelConfig
+from graphut.experiments.wording import pluralize
 
 _SHOWN = 3  # test examples that are answered after training
 _RUN_OPTIONS = (
@@ -38,17 +35,16 @@ _RUN_OPTIONS = (
 Opener = Callable[[FolderLock], Run]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: Namespace) -> int:
     """Train a model; then evaluate the best model on the test set and print a few answers.
 
     Processes that `torchrun` has started share the work.
     """
     with process_group():
-        return _train(argv)
+        return _train(vars(arguments))
 
 
-def _train(argv: Sequence[str]) -> int:
-    options = read_options(argv)
+def _train(options: dict[str, Any]) -> int:
     name, folder, resume, device, minutes, preset, accumulate, log_to, *paths = (
         options.pop(key) for key in _RUN_OPTIONS
     )
@@ -106,7 +102,7 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
         if not examples:
             raise ValueError(f"the task {name} has no {part} examples")
     learner = learner_of(task)
-    config = build(learner.config_kind, options, **learner.sizes(task))
+    config = build(task.config_kind, options, **learner.sizes(task))
     task.check_lengths(config)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
@@ -183,64 +179,3 @@ def _check_same(folder: str, what: str, before: object, given: object) -> None:
             f"the run in {folder} began with {what} {before} and cannot be resumed with {given}: "
             "begin another run, with another --out"
         )
-
-
-def read_options(argv: Sequence[str]) -> dict[str, Any]:
-    """Return the options of a command line, including the name of the task.
-
-    Raise `ValueError` if `--rule` is given for a model without halting.
-    """
-    task = next((word for word in argv if word in TASKS), None)
-    options: dict[str, Any] = vars(_parser(task).parse_args(argv))
-    chosen = {**preset_of(options["task"], options["preset"]), **options}
-    if "rule" in options and not chosen.get("adaptive", True):
-        raise ValueError(
-            f"--rule {options['rule']} has no effect: without halting all nodes take all steps; "
-            "leave out --rule, or the preset or --no-adaptive that disables halting"
-        )
-    return options
-
-
-def _parser(task: str | None) -> Parser:
-    """Return a parser with help for the options of a task, or for the options of all tasks."""
-    tasks = [f"  {name:22}{meaning_of(kind)}" for name, kind in TASKS.items()]
-    parser = Parser(
-        prog="graphut train" + (f" {task}" if task else ""),
-        usage=f"graphut train {task or 'TASK'} --out FOLDER [options]",
-        description=meaning_of(TASKS[task]) if task else "Train a Universal Transformer on a task.",
-        epilog=None
-        if task
-        else "\n".join(["tasks:", *tasks, "", "graphut train TASK --help lists its options."]),
-        formatter_class=HelpFormatter if task else RawDescriptionHelpFormatter,
-    )
-    help = SUPPRESS if task else "see below"
-    parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)
-    presets = TASK_PRESETS.get(task or "", {})
-    _add_run_options(parser, presets)
-    if task:
-        add_task_options(parser, task)
-    else:
-        add_options(parser.add_argument_group("training"), TrainingConfig)
-        add_options(parser.add_argument_group("model"), ModelConfig)
-    return parser
-
-
-def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
-    option = parser.add_argument
-    option("--out", required=True, metavar="FOLDER", help="folder of the run")
-    help = "continue the run in the folder, with the options that it began with; larger --epochs "
-    help += "train it longer"
-    option("--resume", action="store_true", help=help)
-    help = "stop after this many minutes; --resume continues the run (default: no limit)"
-    option("--minutes", type=float, default=math.inf, metavar="X", help=help)
-    help = "compute each batch in this many parts, one after the other, to save memory; the "
-    help += "gradients are the same (default: 1)"
-    option("--accumulate", type=int, default=1, metavar="K", help=help)
-    help = "also log the metrics of each epoch in TensorBoard (in the folder tensorboard of the "
-    help += "run) or in Weights & Biases"
-    option("--log-to", choices=EPOCH_LOGS, help=help)
-    named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
-    help = f"default options for the task: {named} (default: {SMALL})" if named else SUPPRESS
-    option("--preset", metavar="NAME", help=help)
-    add_results(parser)
-    add_device(parser)

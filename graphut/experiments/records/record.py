@@ -12,7 +12,7 @@ from typing import Any
 
 from graphut._files import is_path, read_checked_json, reraise_for_file
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
-from graphut.experiments.training import Run, TrainingConfig, learner_of, run_files
+from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.progress import Progress
 from graphut.experiments.wording import flag
@@ -78,12 +78,12 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def option_fields(task: str) -> dict[str, Field[Any]]:
     """Return the dataclass field of each option of a task, in the order of the help."""
-    learner = learner_of(TASKS[task])
+    kind_of_task = TASKS[task]
     return {
         field.name: field
-        for kind in (TASKS[task], TrainingConfig, learner.config_kind)
+        for kind in (kind_of_task, TrainingConfig, kind_of_task.config_kind)
         for field in fields(kind)
-        if field.name not in learner.from_task
+        if field.name not in kind_of_task.from_data
     }
 
 

@@ -1,5 +1,8 @@
 """Tasks: data sets and their presets."""
 
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
 from graphut.experiments.tasks.agreement import Agreement
 from graphut.experiments.tasks.algorithmic import (
     AlgorithmicAddition,
@@ -23,7 +26,6 @@ from graphut.experiments.tasks.base import (
 )
 from graphut.experiments.tasks.char_lm import CharLM
 from graphut.experiments.tasks.circuit_simulate import CircuitSimulate
-from graphut.experiments.tasks.graph_arrays import write_arrays
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDistance,
@@ -58,6 +60,9 @@ from graphut.experiments.tasks.sudoku import Sudoku
 from graphut.experiments.tasks.translation import Multi30k, Wmt14
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 from graphut.models.checked_config import option
+
+if TYPE_CHECKING:
+    from graphut.experiments.tasks.graph_arrays import write_arrays
 
 # In the order of the command line's help.
 BUILT_IN: tuple[type[Task], ...] = (
@@ -124,3 +129,5 @@ __all__ = [
     "register_task",
     "write_arrays",
 ]
+
+__getattr__ = lazy_names(__name__, {"write_arrays": "graph_arrays"})

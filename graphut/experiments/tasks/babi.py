@@ -10,12 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from graphut._tokens import EOS
 from graphut.experiments.tasks.base import Question, QuestionTask
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
-from graphut.sentences import EOS
 
 
 class StoryQuestion(NamedTuple):

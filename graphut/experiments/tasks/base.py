@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks.vocabulary import Vocabulary
-from graphut.models.config import ModelConfig
+from graphut.models.config import (
+    ModelConfig,
+    UniversalGraphTransformerConfig,
+    UniversalTransformerClassifierConfig,
+    UniversalTransformerConfig,
+    UniversalTransformerLMConfig,
+    UniversalTransformerPointerConfig,
+)
 
 T = TypeVar("T")
 PARTS = ("train", "validation", "test")
@@ -103,6 +110,9 @@ class Task(ABC):
     # The name of the property that holds each vocabulary, by the name of the vocabulary.
     vocabulary_names: ClassVar[Mapping[str, str]] = {}
     own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user
+    config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
+    # Fields of the configuration that follow from the examples, so they are no options.
+    from_data: ClassVar[Sequence[str]] = ("vocab_size",)
 
     def __post_init__(self) -> None:
         """Check the options, and make paths absolute."""
@@ -215,6 +225,8 @@ class PairTask(Task):
         "source": "source_vocabulary",
         "target": "target_vocabulary",
     }
+    config_kind = UniversalTransformerConfig
+    from_data = ("source_vocab", "target_vocab")
 
     @property
     @abstractmethod
@@ -243,6 +255,8 @@ class VocabularyTask(Task):
 class TextTask(VocabularyTask):
     """A base class of language modelling tasks, whose examples are `Text`s."""
 
+    config_kind = UniversalTransformerLMConfig
+
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
         """Read the texts in a user's file, to evaluate a model on them."""
         raise ValueError(f"{path}: texts of the task {self.name} cannot be read from a file")
@@ -252,12 +266,16 @@ class TextTask(VocabularyTask):
 class PassageTask(VocabularyTask):
     """A base class of tasks whose answer is a word of the passage; examples are `Passage`s."""
 
+    config_kind = UniversalTransformerPointerConfig
+
 
 @dataclass(frozen=True)
 class QuestionTask(VocabularyTask):
     """A base class of tasks with questions about facts, whose examples are `Question`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
+    config_kind = UniversalTransformerClassifierConfig
+    from_data = ("vocab_size", "classes", "longest_sentence")
 
     @property
     @abstractmethod
@@ -275,6 +293,11 @@ class GraphTask(Task):
     """A base class of tasks that classify nodes, edges or graphs, given as `LabelledGraph`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
+    config_kind = UniversalGraphTransformerConfig
+    from_data = (
+        "num_kinds", "num_feats", "classes", "class_names", "answer_at", "answer_kind",
+        "edge_feats", "edge_types",
+    )  # fmt: skip
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:

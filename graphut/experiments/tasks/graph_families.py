@@ -8,9 +8,6 @@ from math import isqrt, log
 import networkx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
-from scipy.spatial import Delaunay
 
 Edges = NDArray[np.int64]
 """`(E, 2)`, the two ends of each edge; each edge is listed once, in one direction."""
@@ -55,6 +52,8 @@ def _watts_strogatz(nodes: int, random: np.random.Generator) -> Edges:
 
 def _delaunay(nodes: int, random: np.random.Generator) -> Edges:
     """Draw points in a square and return the edges of their Delaunay triangulation."""
+    from scipy.spatial import Delaunay
+
     if nodes < 4:  # too few for scipy
         return np.stack(np.triu_indices(nodes, 1), 1)
     corners = Delaunay(random.random((nodes, 2))).simplices
@@ -82,6 +81,9 @@ def _road(nodes: int, random: np.random.Generator) -> Edges:
     It has the edges of a minimum spanning tree of a Delaunay triangulation with random edge
     weights, and `0.15 * nodes` further edges of the triangulation, if there are as many.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
     edges = _delaunay(nodes, random)
     weights = coo_array((1 + random.random(len(edges)), (edges[:, 0], edges[:, 1])), (nodes,) * 2)
     tree = np.stack(minimum_spanning_tree(weights.tocsr()).nonzero(), 1).astype(np.int64)
@@ -123,6 +125,9 @@ def cut_apart(edges: Edges, nodes: int, random: np.random.Generator) -> Edges:
     The centre of the ball is random. The ball has a random share of the nodes: about .3 to .7, or
     more where many nodes are equally far from the centre.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import dijkstra
+
     matrix = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), (nodes,) * 2).tocsr()
     centre = int(random.integers(nodes))
     distance = dijkstra(matrix, directed=False, indices=centre, unweighted=True)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.graph_targets import Labels
 from graphut.experiments.tasks.vocabulary import RESERVED, Vocabulary
 from graphut.experiments.wording import pluralize
-from graphut.models.graph_inputs import EdgeAttributes
+
+if TYPE_CHECKING:
+    from graphut.models.graph_inputs import EdgeAttributes
 
 KIND = "node"
 """The kind of all nodes of a graph without features."""

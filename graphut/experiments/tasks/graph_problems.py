@@ -5,13 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, dijkstra
 
 from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
@@ -37,6 +35,9 @@ from graphut.experiments.tasks.presets import (
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])
@@ -86,8 +87,9 @@ class GraphUnion:
 
     def distances(self, starts: Numbers) -> Numbers:
         """Return the distance of each node from the nearest of `starts`; -1 if there is no path."""
-        matrix = self._matrix()
-        found = dijkstra(matrix, indices=starts, unweighted=True, min_only=True)
+        from scipy.sparse.csgraph import dijkstra
+
+        found = dijkstra(self._matrix(), indices=starts, unweighted=True, min_only=True)
         return np.where(np.isfinite(found), found, -1).astype(np.int64)
 
     def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
@@ -95,6 +97,8 @@ class GraphUnion:
 
         The height is the distance of the farthest descendant. The parent of a root is -1.
         """
+        from scipy.sparse.csgraph import dijkstra
+
         far, parent, _ = dijkstra(
             self._matrix(), indices=roots, unweighted=True, min_only=True, return_predecessors=True
         )
@@ -112,6 +116,8 @@ class GraphUnion:
         In a component with a cycle it is -1. In a tree, the node that is farthest from an arbitrary
         node is one end of a longest path, and the node that is farthest from it is the other end.
         """
+        from scipy.sparse.csgraph import connected_components
+
         count, component = connected_components(self._matrix(), directed=False)
         source, target = self.edges
         num_edges = np.bincount(component[source[source < target]], minlength=count)
@@ -134,7 +140,9 @@ class GraphUnion:
         ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
         return np.split(values[..., np.argsort(graph, kind="stable")], ends[:-1], axis=-1)
 
-    def _matrix(self) -> coo_array:
+    def _matrix(self) -> csr_array:
+        from scipy.sparse import coo_array
+
         size, (source, target) = self.sizes.sum(), self.edges
         return coo_array((np.ones(len(source)), (source, target)), shape=(size, size)).tocsr()
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_file import GraphFile, asking
-from graphut.experiments.tasks.graph_files import graph_files, read_graphs
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -103,6 +102,8 @@ class Graphs(GraphTask):
     @property
     def unchecked_files(self) -> dict[str, Path]:
         """The paths of the user's files, which have no known checksum, by `data/NAME`."""
+        from graphut.experiments.tasks.graph_files import graph_files  # this imports torch
+
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def load(self, part: str) -> list[LabelledGraph]:
@@ -161,6 +162,8 @@ class Graphs(GraphTask):
 
     @cached_property
     def _files(self) -> list[GraphFile]:
+        from graphut.experiments.tasks.graph_files import read_graphs
+
         return read_graphs(self.data, self.target)
 
     @cached_property

@@ -13,11 +13,11 @@ from string import digits
 from typing import Any, ClassVar
 from zlib import crc32
 
+from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks import presets
 from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, character_of, symbol_of
 from graphut.models.checked_config import option
-from graphut.sentences import BOS, EOS
 
 _DIGITS = Vocabulary(digits)
 VARIABLES = "abcdefghij"

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from graphut._files import read_json, write_json
+from graphut._tokens import EOS
 from graphut.experiments.tasks.vocabulary import Vocabulary
-from graphut.sentences import EOS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

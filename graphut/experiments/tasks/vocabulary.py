@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from graphut._files import read_json, write_json
-from graphut.sentences import BOS, EOS
+from graphut._tokens import BOS, EOS
 
 RESERVED = ("<bos>", "<eos>")
 """The symbols of the token ids 0 and 1."""

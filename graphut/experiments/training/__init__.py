@@ -1,12 +1,16 @@
 """Training: the loop, its records, and the folder of a run."""
 
-from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.generation import GenerationOptions
-from graphut.experiments.training.learner import Outcome
-from graphut.experiments.training.learners import evaluate, learner_of
-from graphut.experiments.training.run import Run, is_run
-from graphut.experiments.training.trainer import Trainer
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphut.experiments.training.config import GenerationOptions, TrainingConfig
+    from graphut.experiments.training.evaluation import Evaluation
+    from graphut.experiments.training.learner import Outcome
+    from graphut.experiments.training.learners import evaluate, learner_of
+    from graphut.experiments.training.run import Run, is_run
+    from graphut.experiments.training.trainer import Trainer
 
 __all__ = [
     "Evaluation",
@@ -19,3 +23,18 @@ __all__ = [
     "is_run",
     "learner_of",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Evaluation": "evaluation",
+        "GenerationOptions": "config",
+        "Outcome": "learner",
+        "Run": "run",
+        "Trainer": "trainer",
+        "TrainingConfig": "config",
+        "evaluate": "learners",
+        "is_run": "run",
+        "learner_of": "learners",
+    },
+)

@@ -1,4 +1,4 @@
-"""The hyperparameters of training."""
+"""The options of training and of generation."""
 
 from __future__ import annotations
 
@@ -99,3 +99,25 @@ class TrainingConfig(CheckedConfig):
     def autocasts(self, device: str) -> bool:
         """Return whether the forward pass uses bfloat16 on a device type, "cpu" or "cuda"."""
         return self.precision == "bfloat16" or (self.precision == "auto" and device == "cuda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationOptions:
+    """The options of a model that generates text; the default is greedy decoding."""
+
+    max_length: int = option(100, "largest number of generated tokens, <eos> included")
+    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
+    length_penalty: float = option(
+        0.6, "length penalty of beam search; larger values favour long outputs"
+    )
+    temperature: float | None = option(
+        None, "sample tokens at this temperature, instead of taking the likeliest token"
+    )
+    top_p: float | None = option(
+        None, "sample only from the likeliest tokens, up to this cumulative probability"
+    )
+    seed: int = option(0, "seed for sampling")
+
+
+EVALUATION_OPTIONS = ("beam_size", "length_penalty")
+"""The options of generation that change how a model is evaluated."""

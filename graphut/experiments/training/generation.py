@@ -10,13 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training.config import GenerationOptions
 from graphut.models import UniversalTransformer, UniversalTransformerLM
-from graphut.models.checked_config import option
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
-from graphut.sentences import BOS, EOS
 
 _BATCH = 100
 _LABEL_WIDTH = 8  # columns
@@ -105,24 +105,6 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 def padded(names: Sequence[str], nodes: int) -> list[str]:
     """Return the names of tokens, and "*" for each further node; in all, `nodes` names."""
     return [*names, *["*"] * (nodes - len(names))]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerationOptions:
-    """The options of a model that generates text; the default is greedy decoding."""
-
-    max_length: int = option(100, "largest number of generated tokens, <eos> included")
-    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
-    length_penalty: float = option(
-        0.6, "length penalty of beam search; larger values favour long outputs"
-    )
-    temperature: float | None = option(
-        None, "sample tokens at this temperature, instead of taking the likeliest token"
-    )
-    top_p: float | None = option(
-        None, "sample only from the likeliest tokens, up to this cumulative probability"
-    )
-    seed: int = option(0, "seed for sampling")
 
 
 def generate(

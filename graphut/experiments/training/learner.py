@@ -17,7 +17,6 @@ from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.models.base import AdaptiveModel
-from graphut.models.config import ModelConfig
 from graphut.nn import Ponder
 from graphut.topology import Topology
 
@@ -89,17 +88,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     # Dataclass of the options of `generate`; None if the model does not generate text.
     generation_kind: ClassVar[type[Any] | None] = None
     evaluation_options: ClassVar[Sequence[str]] = ()  # those that `evaluate_in_detail` takes
-    from_task: ClassVar[Sequence[str]]  # fields of the model's configuration that `sizes` returns
     example: ClassVar[str]  # noun for an example
     metric_meanings: ClassVar[Mapping[str, str]]  # explanation of each metric of an evaluation
     rank_by: ClassVar[Sequence[str]]  # metrics that compare evaluations, the most important first
     target_metric: ClassVar[str]  # metric that is compared with `TrainingConfig.target_accuracy`
     summary: ClassVar[str]  # format string of one line, with names of metrics
-
-    @property
-    def config_kind(self) -> type[ModelConfig]:
-        """The class of the model's configuration."""
-        return self.model_kind.config_class
 
     @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, Any]:

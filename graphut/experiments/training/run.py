@@ -162,7 +162,7 @@ class Run:
     def options(self) -> dict[str, Any]:
         """Return the options of the task, the training and the model."""
         model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
-        own = {name: x for name, x in model.items() if name not in self.learner.from_task}
+        own = {name: x for name, x in model.items() if name not in TASKS[self.task_name].from_data}
         return {**self.task_options, **asdict(self.training), **own}
 
     def task(self, *, check_data: bool = True) -> Task:

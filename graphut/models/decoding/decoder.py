@@ -11,7 +11,6 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import starts
-from graphut.models.config import NOT_FOR_DECODERS
 from graphut.nn import AdaptiveRecurrence
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.cross import check_has_sources, cross_layout
@@ -60,7 +59,7 @@ class TokenDecoder(ABC):
     def __post_init__(self) -> None:
         """Create an empty hypothesis for each sentence."""
         rule = self.recurrence.active_rule
-        if isinstance(rule, NOT_FOR_DECODERS):
+        if not rule.fits_decoders:
             raise ValueError(f"{rule} cannot decode: the states of a token depend on later tokens")
         # (B, length) on the CPU: tokens, or ids of cached nodes
         self.ids = self.sentences.new_empty(len(self.sentences), 0)

@@ -9,8 +9,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from graphut._tokens import BOS, EOS
 from graphut.models.decoding.decoder import TokenDecoder
-from graphut.sentences import BOS, EOS
 
 
 @dataclass(frozen=True)

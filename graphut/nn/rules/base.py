@@ -108,6 +108,7 @@ class HaltingRule(ABC):
     name: ClassVar[str] = ""
     uses_probability: ClassVar[bool] = True  #: True if it needs a halting module
     needs_members: ClassVar[bool] = False  #: True if `start` needs the graphs of the nodes
+    fits_decoders: ClassVar[bool] = True  #: False unless nodes halt one by one and for good
     num_sums: ClassVar[int] = 0  #: number of sums in the memory, `(A,)` in float32 or wider, from 0
     # Not annotated, so that a rule can have them as fields.
     #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (the last state)

@@ -55,6 +55,7 @@ class EventDriven(HaltingRule):
 
     name: ClassVar[str] = "event_driven"
     uses_probability: ClassVar[bool] = False
+    fits_decoders: ClassVar[bool] = False
     tol: float = 0.0
     max_rounds: int = 0
 

@@ -31,6 +31,7 @@ class Global(HaltingRule):
 
     name: ClassVar[str] = "global"
     needs_members: ClassVar[bool] = True
+    fits_decoders: ClassVar[bool] = False
     rule: HaltingRule = ACT()  # noqa: RUF009, a frozen value
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
-from graphut.experiments.cli.train import read_options
+from graphut.experiments.cli.task_options import read_options
 from graphut.experiments.records.record import Setup, option_words, without_folders
 from graphut.experiments.tasks import TASK_PRESETS, preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
@@ -25,8 +25,8 @@ def options_of(command: str) -> dict[str, Any]:
     """All options that a command line gives a run of the task, as `graphut train` reads them."""
     graphut, train, task, *argv = shlex.split(command)
     assert (graphut, train) == ("graphut", "train")
-    given = read_options([task, *argv])
-    options = {**preset_of(task, given["preset"]), **given}
+    given = read_options("train", [task, *argv])
+    options = {**preset_of(task, given.preset), **vars(given)}
     training, config = (
         build(TrainingConfig, options),
         build(UniversalTransformerConfig, options, **SIZES),

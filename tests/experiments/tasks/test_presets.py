@@ -27,7 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
 def model_of(name: str, preset: str) -> AdaptiveModel:
     values, learner = preset_of(name, preset), learner_of(TASKS[name])
     sizes = SIZES[name] if name in SIZES else learner.sizes(build(TASKS[name], values))
-    return learner.model_kind(build(learner.config_kind, values, **sizes))
+    return learner.model_kind(build(TASKS[name].config_kind, values, **sizes))
 
 
 def weights(model: AdaptiveModel) -> int:
@@ -39,7 +39,7 @@ def weights(model: AdaptiveModel) -> int:
 )
 def test_task_presets_fit_their_tasks(name: str, preset: str) -> None:
     values = preset_of(name, preset)
-    kinds: list[Any] = [TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind]
+    kinds: list[Any] = [TASKS[name], TrainingConfig, TASKS[name].config_kind]
     assert set(values) <= {field.name for kind in kinds for field in fields(kind)}
     build(TrainingConfig, values)
     required = {f.name: "." for f in fields(TASKS[name]) if f.default is MISSING}

@@ -12,8 +12,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphut._tokens import EOS
 from graphut.experiments.tasks.subwords import Subwords
-from graphut.sentences import EOS
 
 TEXTS = [
     "A man rides a bike.",

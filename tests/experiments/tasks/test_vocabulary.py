@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks.vocabulary import (
     UNKNOWN,
     Characters,
@@ -16,7 +17,6 @@ from graphut.experiments.tasks.vocabulary import (
     character_of,
     symbol_of,
 )
-from graphut.sentences import BOS, EOS
 
 symbols = st.text(min_size=1).filter(lambda s: s.split() == [s] and s not in ("<bos>", "<eos>"))
 

@@ -74,7 +74,7 @@ def make_model(name: str, **options: Any) -> AdaptiveModel:
     learner, sizes, _ = CASES[name]
     shape = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, **sizes, **options}
     torch.manual_seed(0)
-    model = learner.model_kind(learner.config_kind(**shape)).double().train()
+    model = learner.model_kind(learner.model_kind.config_class(**shape)).double().train()
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     return model

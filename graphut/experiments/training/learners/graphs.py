@@ -34,10 +34,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     task_kind = GraphTask
     model_kind = UniversalGraphTransformer
-    from_task = (
-        "num_kinds", "num_feats", "classes", "class_names", "answer_at", "answer_kind",
-        "edge_feats", "edge_types",
-    )  # fmt: skip
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of correct answers",

@@ -12,14 +12,15 @@ from typing import Any, ClassVar
 import torch
 
 from graphut._dgl import DGLGraph
+from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.tasks.pairs import read_pairs
+from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, answer_in_batches, grouped
 from graphut.experiments.training.generation import (
     Answer,
-    GenerationOptions,
     PonderedPart,
     decoder_part,
     generate,
@@ -28,7 +29,7 @@ from graphut.experiments.training.generation import (
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
-from graphut.sentences import BOS, EOS, target_labels
+from graphut.sentences import target_labels
 
 _MOST_ROWS = 20
 _LONGER = 10  # extra tokens that an answer to an example may have
@@ -44,7 +45,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     model_kind = UniversalTransformer
     generation_kind = GenerationOptions
     evaluation_options = ("beam_size", "length_penalty")
-    from_task = ("source_vocab", "target_vocab")
     example: ClassVar[str] = "sequence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "sequence_accuracy": "share of outputs that equal their target",

@@ -25,7 +25,6 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 
     task_kind = PassageTask
     model_kind = UniversalTransformerPointer
-    from_task = ("vocab_size",)
     label = "input"
     example: ClassVar[str] = "passage"
     metric_meanings: ClassVar[Mapping[str, str]] = {

@@ -33,7 +33,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
-    from_task = ("vocab_size", "classes", "longest_sentence")
     label = ""
     example: ClassVar[str] = "question"
     metric_meanings: ClassVar[Mapping[str, str]] = {

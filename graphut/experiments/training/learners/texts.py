@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
+from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
 from graphut.experiments.training.generation import (
     Answer,
-    GenerationOptions,
     decoder_part,
     generate,
     written_tokens,
@@ -49,7 +49,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     task_kind = TextTask
     model_kind = UniversalTransformerLM
     generation_kind = GenerationOptions
-    from_task = ("vocab_size",)
     most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example in `answers`; None for all
     example: ClassVar[str] = "text"
     metric_meanings: ClassVar[Mapping[str, str]] = {

@@ -16,7 +16,7 @@ def small_model(learner: AnyLearner, task: Task, **options: Any) -> Any:
     """Return the model of a learner for a task, with the same weights at each call."""
     torch.manual_seed(0)
     sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
-    return learner.model_kind(learner.config_kind(**{**learner.sizes(task), **sizes}))
+    return learner.model_kind(task.config_kind(**{**learner.sizes(task), **sizes}))
 
 
 def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:

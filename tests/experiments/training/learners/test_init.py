@@ -15,7 +15,7 @@ from graphut.experiments.training.learners.pairs import PairLearner
 @pytest.mark.parametrize("name", TASKS)
 def test_fields_of_task_training_and_model_have_different_names(name: str) -> None:
     """All of them are options of `graphut train`."""
-    kinds: list[Any] = [TASKS[name], TrainingConfig, learner_of(TASKS[name]).config_kind]
+    kinds: list[Any] = [TASKS[name], TrainingConfig, TASKS[name].config_kind]
     names = [field.name for kind in kinds for field in fields(kind)]
     assert len(names) == len(set(names))
 
@@ -49,7 +49,7 @@ NoFields = make_dataclass("NoFields", ())
 
 @pytest.mark.parametrize("learner", LEARNERS.values())
 def test_class_variables_of_learners_name_existing_fields(learner: Any) -> None:
-    config = {field.name for field in fields(learner.config_kind)}
-    assert set(learner.from_task) <= config
+    config = {field.name for field in fields(learner.task_kind.config_kind)}
+    assert set(learner.task_kind.from_data) <= config
     options = {field.name for field in fields(learner.generation_kind or NoFields)}
     assert set(learner.evaluation_options) <= options

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.cli.train import read_options
+from graphut.experiments.cli.task_options import read_options
 from graphut.experiments.tasks import TASKS
-from graphut.experiments.training import Run, TrainingConfig, learner_of
+from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.wording import flag
 from tests.experiments.cli.tiny import TINY
 
@@ -21,11 +21,10 @@ def test_read_options_help_shows_every_option_of_a_task(
     with pytest.raises(SystemExit):
         main(["train", task, "--help"])
     text = capsys.readouterr().out
-    learner = learner_of(TASKS[task])
-    kinds: list[Any] = [TASKS[task], TrainingConfig, learner.config_kind]
+    kinds: list[Any] = [TASKS[task], TrainingConfig, TASKS[task].config_kind]
     names = {field.name for kind in kinds for field in fields(kind)}
     missing = {name for name in names if f"  {flag(name)}" not in text}
-    assert missing == set(learner.from_task)
+    assert missing == set(TASKS[task].from_data)
     others = {field.name for kind in TASKS.values() for field in fields(kind)} - names
     assert not {name for name in others if f"  {flag(name)} " in text}
 
@@ -50,5 +49,7 @@ def test_read_options_takes_the_task_last(tmp_path: Path) -> None:
 def test_read_options_refuses_a_rule_without_halting(tmp_path: Path) -> None:
     for others in (["--preset", "fixed"], ["--no-adaptive"]):
         with pytest.raises(ValueError, match="--rule ponder_net has no effect: without halting"):
-            read_options(["sort", "--out", "x", "--rule", "ponder_net", *others])
-    assert read_options(["sort", "--out", "x", "--rule", "ponder_net"])["rule"] == "ponder_net"
+            read_options("train", ["sort", "--out", "x", "--rule", "ponder_net", *others])
+    assert (
+        read_options("train", ["sort", "--out", "x", "--rule", "ponder_net"]).rule == "ponder_net"
+    )

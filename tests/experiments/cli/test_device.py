@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphut.experiments.cli.run_options import pick_device
+from graphut.experiments.cli.device import pick_device
 
 
 def test_pick_device_takes_the_best_if_none_is_named() -> None:

@@ -1,0 +1,26 @@
+"""The device of a command."""
+
+from __future__ import annotations
+
+import torch
+
+
+def pick_device(name: str | None) -> torch.device:
+    """Return the device with this name; without a name, the GPU if there is one, or the CPU.
+
+    Raise `ValueError` if the device does not exist.
+
+    Examples
+    --------
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.partition(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"there is no device {name!r} here: {reason}") from None

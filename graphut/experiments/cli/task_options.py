@@ -1,0 +1,128 @@
+"""The options of `graphut train` and `topology`, which are parsed before torch is imported."""
+
+from __future__ import annotations
+
+import math
+from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Collection, Sequence
+
+from graphut.experiments.cli.options import Parser, add_device, add_options, add_results
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
+from graphut.experiments.tasks.presets import MEANINGS, SMALL
+from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training.epoch_log import EPOCH_LOGS
+from graphut.experiments.wording import meaning_of
+from graphut.models.config import ModelConfig
+
+
+def read_options(command: str, argv: Sequence[str]) -> Namespace:
+    """Parse the options of `train` or `topology`.
+
+    Raise `ValueError` if `--rule` is given for a model without halting.
+    """
+    task = next((word for word in argv if word in TASKS), None)
+    parser = _train_parser(task) if command == "train" else _topology_parser(task)
+    options: Namespace = parser.parse_args(argv)
+    if command == "train":
+        chosen = {**preset_of(options.task, options.preset), **vars(options)}
+        if "rule" in options and not chosen.get("adaptive", True):
+            raise ValueError(
+                f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
+                "leave out --rule, or the preset or --no-adaptive that disables halting"
+            )
+    return options
+
+
+def _train_parser(task: str | None) -> Parser:
+    """Return a parser with help for the options of a task, or for the options of all tasks."""
+    tasks = [f"  {name:22}{meaning_of(kind)}" for name, kind in TASKS.items()]
+    parser = Parser(
+        prog="graphut train" + (f" {task}" if task else ""),
+        usage=f"graphut train {task or 'TASK'} --out FOLDER [options]",
+        description=meaning_of(TASKS[task]) if task else "Train a Universal Transformer on a task.",
+        epilog=None
+        if task
+        else "\n".join(["tasks:", *tasks, "", "graphut train TASK --help lists its options."]),
+        formatter_class=HelpFormatter if task else RawDescriptionHelpFormatter,
+    )
+    help = SUPPRESS if task else "see below"
+    parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)
+    presets = TASK_PRESETS.get(task or "", {})
+    _add_run_options(parser, presets)
+    if task:
+        _add_task_options(parser, task)
+    else:
+        add_options(parser.add_argument_group("training"), TrainingConfig)
+        add_options(parser.add_argument_group("model"), ModelConfig)
+    return parser
+
+
+def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
+    option = parser.add_argument
+    option("--out", required=True, metavar="FOLDER", help="folder of the run")
+    help = "continue the run in the folder, with the options that it began with; larger --epochs "
+    help += "train it longer"
+    option("--resume", action="store_true", help=help)
+    help = "stop after this many minutes; --resume continues the run (default: no limit)"
+    option("--minutes", type=float, default=math.inf, metavar="X", help=help)
+    help = "compute each batch in this many parts, one after the other, to save memory; the "
+    help += "gradients are the same (default: 1)"
+    option("--accumulate", type=int, default=1, metavar="K", help=help)
+    help = "also log the metrics of each epoch in TensorBoard (in the folder tensorboard of the "
+    help += "run) or in Weights & Biases"
+    option("--log-to", choices=EPOCH_LOGS, help=help)
+    named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
+    help = f"default options for the task: {named} (default: {SMALL})" if named else SUPPRESS
+    option("--preset", metavar="NAME", help=help)
+    add_results(parser)
+    add_device(parser)
+
+
+def _topology_parser(task: str | None) -> Parser:
+    parser = Parser(prog="graphut topology", description="Inspect or compare topologies.")
+    actions = parser.add_subparsers(
+        metavar="ACTION", required=True, dest="ACTION", parser_class=Parser
+    )
+    show = actions.add_parser(
+        "show",
+        help="print the edges, in-degrees and distances of a topology, and draw it",
+        description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
+        'Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.',
+    )
+    option = show.add_argument
+    option("spec", help='such as "window:3|global:0"')
+    option("--nodes", type=int, default=24, metavar="N", help="number of tokens (default: 24)")
+    option("--out", metavar="FILE", help="draw into this file: .png, .pdf or .svg")
+    compare = actions.add_parser(
+        "compare",
+        usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
+        help="train the same model with several topologies",
+        description="Train the same model with each topology and the same seeds; print the metrics "
+        "on the test set, edges, and time per batch (forward and backward). The topology is that "
+        "of the encoder, or of a language model (add &causal); in a task on graphs its edges are "
+        "added to those of the graph.",
+    )
+    _add_compare(compare, task)
+    return parser
+
+
+def _add_compare(parser: Parser, task: str | None) -> None:
+    option = parser.add_argument
+    option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
+    help = "one of the tasks that graphut train --help lists; add --help for its options"
+    option("--task", choices=TASKS, required=True, metavar="NAME", help=help)
+    help = "seeds of the runs of each topology (default: 0)"
+    option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
+    option("--out", metavar="FOLDER", help="keep the runs here")
+    add_device(parser)
+    if task is not None:
+        _add_task_options(parser, task, skip=["seed", "encoder_topology", "topology"])
+
+
+def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
+    """Add the options of a task, of training and of the task's model, except those in `skip`."""
+    task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
+    kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
+    for title, kind in kinds.items():
+        group = parser.add_argument_group(title)
+        add_options(group, kind, [*task_kind.from_data, *skip], presets=presets)

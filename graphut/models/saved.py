@@ -1,0 +1,49 @@
+"""Loading of saved models of all kinds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import graphut.models.classifier
+import graphut.models.graph_transformer
+import graphut.models.language_model
+import graphut.models.pointer
+import graphut.models.universal_transformer  # noqa: F401  # each of them adds its model to KINDS
+from graphut.models.base import KINDS, AdaptiveModel
+from graphut.models.checked_config import quote
+from graphut.models.hub import model_folder
+from graphut.models.pretrained import CONFIG, read_config
+
+
+def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
+    """Load a saved model, in evaluation mode; its `config.json` names its class.
+
+    `name` is a folder from `save_pretrained` or `graphut train`. If there is no such folder, it is
+    the name of a repository on the Hugging Face hub, such as "name/repo", and `revision` is its
+    branch, tag or commit.
+
+    Raises
+    ------
+    ImportError, OSError
+        If there is no such folder, and the repository cannot be downloaded.
+    ValueError
+        If it is not a model of graphut, or its files are damaged. Files without checksums, from an
+        older version of graphut, are loaded with a warning.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from graphut import UniversalTransformer, UniversalTransformerConfig
+    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
+    >>> with TemporaryDirectory() as folder:
+    ...     UniversalTransformer(config).save_pretrained(folder)
+    ...     type(load(folder)).__name__
+    'UniversalTransformer'
+    """
+    folder = model_folder(name, revision)
+    kind = read_config(folder).kind
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(
+            f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(KINDS)}"
+        )
+    return KINDS[kind].from_pretrained(folder)
