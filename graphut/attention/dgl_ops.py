@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from graphut._dgl import dgl, is_installed
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
-from graphut.attention.second_derivatives import refuse_second_derivatives
+from graphut.attention.second_derivatives import with_first_derivatives
 
 
 def dgl_attention(call: AttentionCall) -> AttentionResult:
@@ -20,7 +17,8 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     tables = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
     bias, factors = call.bias(), call.weight_factors()
     by_edge = (x for x in (bias, factors) if x is not None)
-    query, key, value, *given = _Once.apply(*tables, *by_edge)  # type: ignore[no-untyped-call]
+    # In `dgl.ops`, second derivatives are wrong.
+    query, key, value, *given = with_first_derivatives("the backend 'dgl'", *tables, *by_edge)
     scores = dgl.ops.u_dot_v(graph, key, query) * call.scale
     if bias is not None:
         scores = scores + given[0][..., None]
@@ -32,19 +30,6 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
         weights = weights * given[-1][..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)
     return AttentionResult(out.to(call.value.dtype), weights[..., 0])
-
-
-class _Once(torch.autograd.Function):
-    """The identity, with an error for second derivatives, which are wrong in `dgl.ops`."""
-
-    @staticmethod
-    def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
-        ctx.save_for_backward(*tables)
-        return tuple(table.view_as(table) for table in tables)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return refuse_second_derivatives("the backend 'dgl'", grads, ctx.saved_tensors)
 
 
 def _has_few_rows(call: AttentionCall) -> bool:

@@ -26,6 +26,27 @@ def refuse_second_derivatives(
     )
 
 
+def with_first_derivatives(what: str, *tables: Tensor) -> tuple[Tensor, ...]:
+    """Return the tables unchanged, for a function whose second derivatives are wrong.
+
+    Their gradients raise `RuntimeError`, which names `what`, when they are differentiated.
+    """
+    found: tuple[Tensor, ...] = _Once.apply(what, *tables)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, what: str, *tables: Tensor) -> tuple[Tensor, ...]:
+        ctx.what = what
+        ctx.save_for_backward(*tables)
+        return tuple(table.view_as(table) for table in tables)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *refuse_second_derivatives(ctx.what, grads, ctx.saved_tensors)
+
+
 class _Refusal(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, what: str, grad: Tensor, *inputs: Tensor | None) -> Tensor:

@@ -12,7 +12,7 @@ from graphut._dgl import DGLGraph, dgl, is_installed
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
 from graphut.attention.ragged import row_sums
-from graphut.attention.second_derivatives import refuse_second_derivatives
+from graphut.attention.second_derivatives import with_first_derivatives
 from graphut.attention.transforms import in_transform, is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.checks import check_feat
@@ -239,7 +239,7 @@ def _as_dgl(layout: EdgeLayout) -> Any:
 
 
 def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]:
-    tables = _FirstDerivatives.apply(*messages.values())  # type: ignore[no-untyped-call]
+    tables = with_first_derivatives("message aggregation by DGL", *messages.values())
     found = {}
     for name, table in zip(messages, tables, strict=True):
         if name == "sum":
@@ -247,16 +247,3 @@ def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]
         else:  # -inf without in-edges
             found[name] = dgl.ops.copy_u_max(graph, table).clamp_min(0.0)
     return found
-
-
-class _FirstDerivatives(torch.autograd.Function):
-    """Identity that raises an error for second derivatives, which DGL computes wrongly."""
-
-    @staticmethod
-    def forward(ctx: Any, *tables: Tensor) -> tuple[Tensor, ...]:
-        ctx.save_for_backward(*tables)
-        return tuple(table.view_as(table) for table in tables)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return refuse_second_derivatives("message aggregation by DGL", grads, ctx.saved_tensors)
