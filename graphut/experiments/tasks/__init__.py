@@ -3,13 +3,23 @@
 from typing import TYPE_CHECKING
 
 from graphut._lazy import lazy_names
-from graphut.experiments.tasks.agreement import Agreement
-from graphut.experiments.tasks.algorithmic import (
-    AlgorithmicAddition,
-    AlgorithmicCopy,
-    AlgorithmicReverse,
+from graphut.experiments.tasks import (
+    agreement,
+    algorithmic,
+    babi,
+    char_lm,
+    circuit_simulate,
+    graph_problems,
+    graphs,
+    lambada,
+    letters,
+    listops,
+    lte,
+    pairs,
+    scan,
+    sudoku,
+    translation,
 )
-from graphut.experiments.tasks.babi import Babi
 from graphut.experiments.tasks.base import (
     GraphTask,
     LabelledGraph,
@@ -24,40 +34,15 @@ from graphut.experiments.tasks.base import (
     TextTask,
     Vocabularies,
 )
-from graphut.experiments.tasks.char_lm import CharLM
-from graphut.experiments.tasks.circuit_simulate import CircuitSimulate
-from graphut.experiments.tasks.graph_problems import (
-    GraphBFS,
-    GraphDistance,
-    GraphEccentricity,
-    GraphMIS,
-    GraphPath,
-    GraphReach,
-    PrefixParity,
-)
-from graphut.experiments.tasks.graphs import Graphs
-from graphut.experiments.tasks.lambada import Lambada, LambadaReading
 from graphut.experiments.tasks.letters import Copy, Reverse, Sort
-from graphut.experiments.tasks.listops import ListOps, ListOpsTree
-from graphut.experiments.tasks.lte import (
-    LteAddition,
-    LteControl,
-    LteCopy,
-    LteDouble,
-    LteProgram,
-    LteReverse,
-)
-from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.tasks.registry import (
     TASK_PRESETS,
     TASKS,
     load_task_plugins,
     preset_of,
+    register_module,
     register_task,
 )
-from graphut.experiments.tasks.scan import Scan
-from graphut.experiments.tasks.sudoku import Sudoku
-from graphut.experiments.tasks.translation import Multi30k, Wmt14
 from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 from graphut.models.checked_config import option
 
@@ -65,43 +50,11 @@ if TYPE_CHECKING:
     from graphut.experiments.tasks.graph_arrays import write_arrays
 
 # In the order of the command line's help.
-BUILT_IN: tuple[type[Task], ...] = (
-    Copy,
-    Reverse,
-    Sort,
-    AlgorithmicCopy,
-    AlgorithmicReverse,
-    AlgorithmicAddition,
-    LteProgram,
-    LteControl,
-    LteAddition,
-    LteCopy,
-    LteDouble,
-    LteReverse,
-    Scan,
-    ListOps,
-    Babi,
-    LambadaReading,
-    Agreement,
-    Lambada,
-    Multi30k,
-    Wmt14,
-    CharLM,
-    Pairs,
-    GraphDistance,
-    GraphReach,
-    GraphPath,
-    GraphBFS,
-    GraphEccentricity,
-    GraphMIS,
-    PrefixParity,
-    CircuitSimulate,
-    Sudoku,
-    ListOpsTree,
-    Graphs,
-)
-for _task in BUILT_IN:
-    register_task(_task)
+for _module in (
+    *(letters, algorithmic, lte, scan, listops, babi, lambada, agreement, translation, char_lm),
+    *(pairs, graph_problems, circuit_simulate, sudoku, graphs),
+):
+    register_module(_module)
 
 __all__ = [
     "TASKS",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, TypeVar
 
 from graphut.experiments.tasks.base import Task
@@ -29,6 +30,14 @@ def register_task(task: TaskT) -> TaskT:
         presets = {name: dict(fields) for name, fields in task.presets.items()}
         TASK_PRESETS.setdefault(task.name, presets)
     return task
+
+
+def register_module(module: ModuleType) -> None:
+    """Register the tasks that a module defines: the subclasses of `Task` with a name."""
+    for kind in vars(module).values():
+        is_own = isinstance(kind, type) and kind.__module__ == module.__name__
+        if is_own and issubclass(kind, Task) and "name" in vars(kind):
+            register_task(kind)
 
 
 def load_task_plugins() -> None:
