@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks.base import Question, QuestionTask
+from graphut.experiments.tasks.base import Question, QuestionTask, whole_numbers
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -122,22 +122,6 @@ _PAPER = (
 )
 
 
-def parse_tasks(text: str) -> list[int]:
-    """Return the sorted task numbers in a text such as "1,2,18-20" or "all"."""
-    found: set[int] = set()
-    for part in (f"1-{NUM_TASKS}" if text == "all" else text).split(","):
-        first, dash, last = part.strip().partition("-")
-        ends = (first, last if dash else first)
-        numbers = [int(end) for end in ends if end.isdecimal()]
-        if len(numbers) < 2 or not 1 <= numbers[0] <= numbers[1] <= NUM_TASKS:
-            raise ValueError(
-                f'tasks must be numbers from 1 to {NUM_TASKS} as in "1,2,18-20", or "all"; '
-                f"got {text!r}"
-            )
-        found.update(range(numbers[0], numbers[1] + 1))
-    return sorted(found)
-
-
 @dataclass(frozen=True)
 class Babi(QuestionTask):
     """bAbI: questions such as "Where is Mary?" about a story, with one answer out of a few.
@@ -165,12 +149,13 @@ class Babi(QuestionTask):
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        parse_tasks(self.tasks)
+        _ = self.groups
 
     @property
     def groups(self) -> list[str]:
         """The names of the chosen tasks, such as "qa3"."""
-        return [f"qa{number}" for number in parse_tasks(self.tasks)]
+        text = f"1-{NUM_TASKS}" if self.tasks == "all" else self.tasks
+        return [f"qa{n}" for n in sorted({*whole_numbers("tasks", text, 1, NUM_TASKS)})]
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

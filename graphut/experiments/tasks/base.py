@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -337,6 +338,27 @@ class GraphTask(Task):
     @abstractmethod
     def answers(self) -> Vocabulary:
         """The vocabulary of the classes; empty if edges have labels."""
+
+
+def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> list[int]:
+    """Return the numbers in the text of an option, such as "4,7" or "4-24".
+
+    Raise `ValueError`, with the `name` of the option, unless they are from `least` to `most`.
+
+    Examples
+    --------
+    >>> whole_numbers("tasks", "1,2,18-20", 1)
+    [1, 2, 18, 19, 20]
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
+        first, last = (int(end or ends[1]) for end in ends.groups()) if ends else (1, 0)
+        if not least <= first <= last or (most is not None and last > most):
+            limit = f"at least {least}" if most is None else f"from {least} to {most}"
+            raise ValueError(f"{name} must be numbers {limit}, as in '1,2,4-6'; got {text!r}")
+        found += range(first, last + 1)
+    return found
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

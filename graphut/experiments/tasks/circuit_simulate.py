@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph
+from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, whole_numbers
 from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Circuit, random_circuit
 from graphut.experiments.tasks.netlists import library_circuit, library_circuits, read_circuit
 from graphut.experiments.tasks.presets import (
@@ -92,14 +91,11 @@ class CircuitSimulate(DrawnTask, GraphTask):
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        if not re.fullmatch(r"\d+-\d+", self.gates) or not 3 <= self._sizes[0] <= self._sizes[1]:
-            raise ValueError(
-                f"gates must be two numbers as in '6-60', the first at least 3; got {self.gates!r}"
-            )
+        _ = self._sizes
 
     @property
-    def _sizes(self) -> tuple[int, ...]:
-        return tuple(map(int, self.gates.split("-")))
+    def _sizes(self) -> list[int]:
+        return whole_numbers("gates", self.gates, 3)
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
@@ -113,7 +109,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         """Draw random circuits, each with random bits at its inputs."""
         random = np.random.default_rng([PARTS.index(part), *stream])
-        least, most = self._sizes
+        least, most = min(self._sizes), max(self._sizes)
         graphs: list[LabelledGraph] = []
         while len(graphs) < count:
             circuit = random_circuit(int(random.integers(least, most + 1)), random)

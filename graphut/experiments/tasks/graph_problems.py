@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph
+from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, whole_numbers
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
 from graphut.experiments.tasks.presets import (
     COUNTING_GRAPHS,
@@ -187,14 +187,7 @@ class GraphProblem(DrawnTask, GraphTask):
                     raise ValueError(f"{name} of {self.name} are among {known}; got {family!r}")
         if not self._listed("families"):
             raise ValueError("families must name a family")
-        small, large = self._sizes, self._numbers("test_sizes", ",")
-        if not small or min(small) < 2:
-            raise ValueError(
-                "sizes must be two numbers as in '4-24', or several as in '4,7', the first at "
-                f"least 2; got {self.sizes!r}"
-            )
-        if any(size < 2 for size in large):
-            raise ValueError(f"test_sizes are at least 2; got {self.test_sizes!r}")
+        _ = self._sizes, self._test_sizes
 
     @property
     def answers(self) -> Vocabulary:
@@ -204,12 +197,11 @@ class GraphProblem(DrawnTask, GraphTask):
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """The test sets: `test` has graphs as in training, `near-100` and others larger ones."""
-        large = self._numbers("test_sizes", ",")
         families = self._listed("test_families") or self._listed("families")
         return {"test": self.test} | {
             f"{family}-{size}": self._draw_large(family, size)
             for family in families
-            for size in large
+            for size in self._test_sizes
         }
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
@@ -263,18 +255,11 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def _sizes(self) -> list[int]:
-        if "," in self.sizes:
-            return self._numbers("sizes", ",")
-        ends = self._numbers("sizes", "-")
-        return [*range(ends[0], ends[1] + 1)] if len(ends) == 2 else []
+        return whole_numbers("sizes", self.sizes, 2)
 
-    def _numbers(self, name: str, separator: str) -> list[int]:
-        text = getattr(self, name)
-        try:
-            return [int(part) for part in text.split(separator)] if text else []
-        except ValueError:
-            wanted = f"whole numbers with {separator!r} between them"
-            raise ValueError(f"{name} must be {wanted}; got {text!r}") from None
+    @property
+    def _test_sizes(self) -> list[int]:
+        return whole_numbers("test_sizes", self.test_sizes, 2) if self.test_sizes else []
 
 
 class GraphDistance(GraphProblem):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -229,15 +229,28 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     ) -> tuple[str, float]:
         """Return the likeliest answer in the output of a model, and its log-probability."""
 
-    def answered(self, model: ModelT, examples: Sequence[Example]) -> list[tuple[Example, Any]]:
-        """Return each example with the prediction of the model for it."""
-        likeliest: Any = model
-        return answer_in_batches(
-            lambda batch: likeliest.predict([*map(self.inputs, batch)]),
+    @staticmethod
+    @abstractmethod
+    def metrics(answered: Sequence[tuple[Example, Any]], /) -> dict[str, Any]:
+        """Return the metrics that `metric_meanings` explains, of examples and predictions."""
+
+    @staticmethod
+    def details(answered: Sequence[tuple[Example, Any]], /) -> dict[str, Any]:
+        """Return the details of an evaluation."""
+        return {}
+
+    def evaluate_in_detail(
+        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Answer the examples; return their metrics and details."""
+        predict = cast(Any, model).predict
+        answered = answer_in_batches(
+            lambda batch: predict([*map(self.inputs, batch)]),
             examples,
             _BATCH,
             lambda example: len(self.inputs(example)),
         )
+        return self.evaluation(**self.metrics(answered)), self.details(answered)
 
     @torch.no_grad()
     def _answer(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Question
-from graphut.experiments.tasks.babi import Babi, parse_tasks
+from graphut.experiments.tasks.babi import Babi
 from graphut.experiments.tasks.files import published_checksums
 
 # Questions of training, validation and test, counted with grep.
@@ -121,11 +121,12 @@ def test_babi_of_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("text", ["", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"])
-def test_parse_tasks_quotes_an_invalid_text(text: str) -> None:
-    with pytest.raises(ValueError, match=f'or "all"; got {re.escape(repr(text))}'):
+def test_babi_quotes_invalid_numbers_of_tasks(text: str) -> None:
+    message = f"tasks must be numbers from 1 to 20, .*; got {re.escape(repr(text))}"
+    with pytest.raises(ValueError, match=message):
         Babi("tasks", tasks=text)
 
 
-def test_parse_tasks_returns_numbers() -> None:
-    assert parse_tasks("all") == list(range(1, 21))
-    assert parse_tasks(" 3, 1-2,2") == [1, 2, 3]
+def test_babi_reads_numbers_of_tasks() -> None:
+    assert Babi("tasks", tasks="all").groups == [f"qa{n}" for n in range(1, 21)]
+    assert Babi("tasks", tasks=" 3, 1-2,2").groups == ["qa1", "qa2", "qa3"]

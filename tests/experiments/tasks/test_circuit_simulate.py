@@ -69,9 +69,7 @@ def test_circuit_simulate_reads_the_whole_package(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gates": "9-4"}, r"gates must be two numbers as in '6-60'.*; got '9-4'"),
-        ({"gates": "2-4"}, "the first at least 3; got '2-4'"),
-        ({"gates": "many"}, "got 'many'"),
+        ({"gates": "2-4"}, "gates must be numbers at least 3, as in .*; got '2-4'"),
         ({"levels": 0}, "levels must be at least 1, got 0"),
     ],
 )

@@ -213,13 +213,8 @@ def test_problems_mix_families_and_name_test_sets() -> None:
         ({"families": "oak"}, "families of graph-distance are among path, near, .*; got 'oak'"),
         ({"families": " "}, "families must name a family"),
         ({"test_families": "oak"}, "test_families of graph-distance are among .*; got 'oak'"),
-        ({"sizes": "9"}, "sizes must be two numbers as in '4-24', .* got '9'"),
-        ({"sizes": "9-4"}, "sizes must be two numbers"),
-        ({"sizes": "1-4"}, "the first at least 2; got '1-4'"),
-        ({"sizes": "4-24-"}, "sizes must be whole numbers with '-' between them; got '4-24-'"),
-        ({"sizes": "a-b"}, "sizes must be whole numbers with '-' between them; got 'a-b'"),
-        ({"test_sizes": "100;5"}, "test_sizes must be whole numbers with ',' between them"),
-        ({"test_sizes": "1"}, "test_sizes are at least 2; got '1'"),
+        ({"sizes": "1-4"}, "sizes must be numbers at least 2, as in .*; got '1-4'"),
+        ({"test_sizes": "1"}, "test_sizes must be numbers at least 2, as in .*; got '1'"),
     ],
 )
 def test_problems_quote_bad_options(options: dict[str, str], message: str) -> None:

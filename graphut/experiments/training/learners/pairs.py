@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import torch
 
-from graphut._dgl import DGLGraph
 from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
@@ -70,8 +69,12 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
     ) -> Outcome:
         """Run the model on a batch with teacher forcing; return the loss of the target tokens."""
-        graph = model.sentence_graph(*zip(*batch, strict=True))
-        return graph_outcome(model, graph, label_smoothing)
+        sources, targets = zip(*batch, strict=True)
+        output = model(sources, targets)
+        [labels] = upload([target_labels(targets)], output.logits.device)
+        logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
+        ponders = {"encoder": output.encoder, "decoder": output.decoder}
+        return Outcome.of(logits, labels, label_smoothing, **ponders)
 
     def counts(self, model: UniversalTransformer, batch: list[Pair]) -> dict[str, int]:
         """Count the target tokens, and the nodes of encoder and decoder."""
@@ -170,17 +173,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     ) -> list[Pair]:
         """Read the pairs in a file: see `graphut.experiments.tasks.Pairs`."""
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
-
-
-def graph_outcome(
-    model: UniversalTransformer, graph: DGLGraph, label_smoothing: float = 0.0
-) -> Outcome:
-    """Run a model on a `sentence_graph` with targets, and return the losses."""
-    output = model(graph)
-    [labels] = upload([target_labels(graph)], output.logits.device)
-    logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
-    ponders = {"encoder": output.encoder, "decoder": output.decoder}
-    return Outcome.of(logits, labels, label_smoothing, **ponders)
 
 
 def decode(

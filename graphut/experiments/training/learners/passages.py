@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from math import log
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from graphut.experiments.tasks import Passage, PassageTask, Vocabularies
-from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerPointer
 from graphut.models.outputs import PointerOutput, PointerPrediction
@@ -80,15 +79,23 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         answerable = sum(passage.answer in passage.context for passage in batch)
         return {"loss": answerable, "encoder": count_nodes(model.topology, lengths)}
 
-    def evaluate_in_detail(
-        self,
-        model: UniversalTransformerPointer,
-        vocabularies: Vocabularies,
-        examples: Sequence[Passage],
-        **options: Any,
-    ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer the passages, and return the metrics; there are no details."""
-        return self.evaluation(**passage_metrics(self.answered(model, examples))), {}
+    @staticmethod
+    def metrics(answered: Sequence[tuple[Passage, PointerPrediction]], /) -> dict[str, float]:
+        """Return the metrics that `metric_meanings` explains, of passages and predictions."""
+        correct, logs = [], []  # of the answerable passages
+        for (words, answer), found in answered:
+            if answer in words:
+                likely = sum(compress(found.probabilities, [word == answer for word in words]))
+                logs.append(log(max(likely, _LEAST)))
+                correct.append(found.word == answer)
+        return {
+            "accuracy": sum(correct) / len(answered),
+            "answerable_accuracy": fmean(correct) if correct else 0.0,
+            "log_probability": fmean(logs) if logs else 0.0,
+            "answerable": len(correct) / len(answered),
+            "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
+            "last_steps": fmean(found.steps[-1] for _, found in answered),
+        }
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Split a text into words, or into letters if it has no spaces."""
@@ -107,21 +114,3 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         """Return the likeliest word of the text, and its log-probability."""
         word, likely = (each.item() for each in likeliest(output))
         return reading.names[reading.tokens.index(word)], likely
-
-
-def passage_metrics(answered: Sequence[tuple[Passage, PointerPrediction]]) -> dict[str, float]:
-    """Return the metrics of predictions, which `PassageLearner.metric_meanings` explains."""
-    correct, logs = [], []  # of the answerable passages
-    for (words, answer), found in answered:
-        if answer in words:
-            likely = sum(compress(found.probabilities, [word == answer for word in words]))
-            logs.append(log(max(likely, _LEAST)))
-            correct.append(found.word == answer)
-    return {
-        "accuracy": sum(correct) / len(answered),
-        "answerable_accuracy": fmean(correct) if correct else 0.0,
-        "log_probability": fmean(logs) if logs else 0.0,
-        "answerable": len(correct) / len(answered),
-        "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
-        "last_steps": fmean(found.steps[-1] for _, found in answered),
-    }

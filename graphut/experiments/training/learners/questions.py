@@ -16,7 +16,7 @@ from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.babi import parse_stories, sentences, words
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.training.evaluation import Evaluation, K, grouped
+from graphut.experiments.training.evaluation import K, grouped
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
@@ -102,16 +102,25 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         lengths = [len(self.inputs(question)) for question in batch]
         return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
 
-    def evaluate_in_detail(
-        self,
-        model: UniversalTransformerClassifier,
-        vocabularies: Vocabularies,
-        examples: Sequence[Question],
-        **options: Any,
-    ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer the questions; details are by group and by the number of supporting facts."""
-        answered = self.answered(model, examples)
-        return self.evaluation(**question_metrics(answered)), {
+    @staticmethod
+    def metrics(answered: Sequence[Answered], /) -> dict[str, Any]:
+        """Return the metrics that `metric_meanings` explains, of questions and predictions."""
+        groups = grouped(answered, (question.group for question, _ in answered)).values()
+        correct = [fmean(found.label == q.answer for q, found in own) for own in groups]
+        return {
+            "accuracy": fmean(correct),
+            "log_probability": fmean(
+                found.log_probabilities[question.answer] for question, found in answered
+            ),
+            "groups": len(correct),
+            "failed": sum(_error(group) > FAILED for group in groups),
+            **_steps(answered),
+        }
+
+    @staticmethod
+    def details(answered: Sequence[Answered], /) -> dict[str, Any]:
+        """Return metrics by group and by the number of supporting facts."""
+        return {
             "by_group": rows_by(answered, "group", lambda q: q.group),
             "by_supporting": rows_by(answered, "supporting", lambda q: len(q.supporting)),
         }
@@ -157,21 +166,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
                         f"{config.longest_sentence} words: shorten it"
                     )
         return questions
-
-
-def question_metrics(answered: Sequence[Answered]) -> dict[str, Any]:
-    """Return the metrics of predictions, which `QuestionLearner.metric_meanings` explains."""
-    groups = grouped(answered, (question.group for question, _ in answered)).values()
-    correct = [fmean(found.label == question.answer for question, found in own) for own in groups]
-    return {
-        "accuracy": fmean(correct),
-        "log_probability": fmean(
-            found.log_probabilities[question.answer] for question, found in answered
-        ),
-        "groups": len(correct),
-        "failed": sum(_error(group) > FAILED for group in groups),
-        **_steps(answered),
-    }
 
 
 def rows_by(

@@ -10,7 +10,6 @@ from graphut.experiments.tasks import Passage
 from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners.passages import (
     PassageLearner,
-    passage_metrics,
 )
 from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest
@@ -33,7 +32,7 @@ def summary(*answers: tuple[Passage, float, int, list[int]]) -> Evaluation:
         )
         for passage, likely, word, steps in answers
     ]
-    return LEARNER.evaluation(**passage_metrics(answered))
+    return LEARNER.evaluation(**LEARNER.metrics(answered))
 
 
 def test_passages_cannot_be_read_from_a_file() -> None:
@@ -81,7 +80,7 @@ def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPa
     model = make_model()
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
     predictions = [model.predict([passage.context])[0] for passage in passages]
-    expected = passage_metrics([*zip(passages, predictions, strict=True)])
+    expected = LEARNER.metrics([*zip(passages, predictions, strict=True)])
     found, _ = LEARNER.evaluate_in_detail(model, TASK.vocabularies, passages)
     assert found.metrics == pytest.approx(expected, abs=1e-6)
     answers = LEARNER.answers(model, TASK, passages)

@@ -12,7 +12,6 @@ from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners.questions import (
     Answered,
     QuestionLearner,
-    question_metrics,
 )
 from graphut.models.outputs import ClassifierPrediction
 from tests.experiments.training.learners.small_models import small_model, smoothed_loss
@@ -39,7 +38,7 @@ make_model = partial(small_model, LEARNER, TASK)
 
 
 def summary(found: list[Answered]) -> Evaluation:
-    return LEARNER.evaluation(**question_metrics(found))
+    return LEARNER.evaluation(**LEARNER.metrics(found))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -113,7 +112,7 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
     ]
     alone = [model.predict([LEARNER.inputs(question)])[0] for question in questions]
     found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
-    expected = question_metrics([*zip(questions, alone, strict=True)])
+    expected = LEARNER.metrics([*zip(questions, alone, strict=True)])
     assert found.metrics == pytest.approx(expected, abs=1e-5)
     assert [row["group"] for row in more["by_group"]] == ["a", "b"]
     rows = more["by_supporting"]
