@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 
@@ -10,14 +10,13 @@ import graphut
 from graphut.experiments.cli import main
 from graphut.experiments.records.card import run_card
 from graphut.experiments.training import Run
-from tests.models.hub_server import Hub, running_hub
+from tests.models.hub import Hub
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     monkeypatch.chdir(tmp_path)
-    with running_hub(tmp_path / "cache", monkeypatch) as server:
-        yield server
+    return Hub(tmp_path / "cache", monkeypatch)
 
 
 def test_share_writes_the_card_once(
@@ -41,8 +40,8 @@ def test_share_uploads_what_a_run_needs(
     (folder / "notes.txt").write_text("mine")
     assert main(["share", str(folder), "--private", "ann/sort"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{hub.address}/ann/sort"
-    assert hub.made[0]["visibility"] == "private"
-    files = hub.files("ann/sort")[1]
+    assert hub.made == [True]
+    files = hub.files("ann/sort")
     here = {path.name for path in folder.iterdir() if path.is_file()}
     assert here - files.keys() == {"checkpoint.safetensors", "lock", "notes.txt"}
     assert 'graphut.load("ann/sort")' in files["README.md"].decode()
