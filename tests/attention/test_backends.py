@@ -3,13 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
 
-from graphut.attention import BACKENDS, Backend, edge_attention
-from graphut.attention.backend import AttentionResult
+from graphut.attention import BACKENDS
 from graphut.attention.backends import candidates, check_backend, choose
 from graphut.attention.call import AttentionCall
-from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
 
 
@@ -17,22 +14,6 @@ def calls() -> list[AttentionCall]:
     """A plain call on each graph."""
     given = [(layout, *(x.float() for x in inputs(layout))) for layout in GRAPHS.values()]
     return [AttentionCall(layout=g, query=q, key=k, value=v) for g, q, k, v in given]
-
-
-def test_edge_attention_calls_a_new_backend_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-
-    def zeros(call: AttentionCall) -> AttentionResult:
-        seen.append(call)
-        return AttentionResult(call.value.new_zeros(call.query.shape[0], *call.value.shape[1:]))
-
-    monkeypatch.setitem(BACKENDS, "zeros", Backend(name="zeros", attend=zeros))
-    layout, scale = Causal().layout([2]), torch.tensor([2.0, 3.0]).double()
-    query, key, value = inputs(layout)
-    assert not edge_attention(layout, query, key, value, backend="zeros").any()
-    assert (seen[0].layout, seen[0].is_plain, seen[0].scale) == (layout, True, 3**-0.5)
-    edge_attention(layout, query, key, value, scale=scale, backend="zeros")
-    assert seen[1].scale == 1.0 and torch.equal(seen[1].query, query * scale[:, None, None])
 
 
 @pytest.mark.parametrize("name", BACKENDS)

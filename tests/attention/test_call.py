@@ -6,23 +6,12 @@ import pytest
 import torch
 
 from graphut.attention.call import AttentionCall
-from graphut.attention.dropout import dropout_factors
 from tests.helpers import layout_of
 
 # Edge ids 0 to 3; by destination they are 1, 2 | 0, 3.
 LAYOUT = layout_of([(0, 1), (0, 0), (1, 0), (1, 1)], 2, 2)
 X = torch.zeros(2, 3, 4)
 CALL = AttentionCall(layout=LAYOUT, query=X, key=X, value=X, seed=5)
-
-
-def test_attention_call_edges_follow_the_frontier() -> None:
-    bias, one = torch.arange(4.0)[:, None], torch.tensor([1])
-    call = replace(CALL, query=X[:1], frontier=one, edge_bias=bias, dropout=0.5)
-    row, source, edge = call.edges
-    assert (row.tolist(), source.tolist(), edge.tolist()) == ([0, 0], [0, 1], [0, 3])
-    assert torch.equal(call.bias(), bias[edge])
-    assert torch.equal(call.weight_factors(), dropout_factors(edge, 3, 0.5, 5, torch.float32))
-    assert CALL.is_plain and CALL.bias() is None and CALL.weight_factors() is None
 
 
 @pytest.mark.parametrize("given", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from graphut.attention.ragged import earlier_equals, positions, row_log_sums, row_sums, starts
+from graphut.attention.ragged import positions, row_log_sums, row_sums, starts
 from graphut.topology.batch import as_lengths
 from tests.helpers import assert_same, gradients, normal
 from tests.topology import brute
@@ -38,12 +38,6 @@ def test_row_sums_gives_the_same_bits_twice_on_a_gpu() -> None:
 def test_row_sums_of_16_bits_are_those_of_float32() -> None:
     ones, row = torch.ones(1000, dtype=torch.bfloat16), torch.zeros(1000, dtype=torch.int64)
     assert row_sums(ones, row, 1).tolist() == [1000.0]
-
-
-@pytest.mark.parametrize("values", [[], [4], [7, 3, 7, 7, 3]], ids=str)
-def test_earlier_equals_counts(values: list[int]) -> None:
-    found = earlier_equals(torch.tensor(values, dtype=torch.int64))
-    assert found.tolist() == [values[:i].count(value) for i, value in enumerate(values)]
 
 
 def test_row_log_sums_is_the_log_sum_exp_of_each_row() -> None:

@@ -26,11 +26,8 @@ STAR_ENCODER = {"encoder_topology": "star"}
     ("name", "value"),
     [
         ("source_vocab", 2),
-        ("target_vocab", 0),
         ("num_heads", 3),
-        ("max_steps", 0),
         ("max_steps", 1_000_001),
-        ("max_offset", -1),
         ("spread_positions", True),  # max_offset is 0
         ("restart_after", -1),
         ("restart_after", 100),  # the vocabulary is smaller
@@ -96,9 +93,6 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
             {"rule": "act:halt_from=output", "evaluation_rule": "threshold"},
             "evaluation_rule must be one with the halt_from of act:halt_from=output",
         ),
-        (CLASSIFIER, {"vocab_size": 2}, "vocab_size must be at least 3"),
-        (CLASSIFIER, {"classes": 1}, "classes must be at least 2; got 1"),
-        (CLASSIFIER, {"longest_sentence": 0}, "longest_sentence must be at least 1; got 0"),
         (CLASSIFIER, {"topology": "star", **SEPCONV}, "transition must be 'positionwise' if a"),
         (CLASSIFIER, {"positions": "fixed", "max_offset": 3}, "max_offset must be 0 if positions"),
         (LANGUAGE, {"topology": "complete"}, r"topology must be causal: '\(complete\)&causal'"),

@@ -134,16 +134,6 @@ def test_generate_never_takes_bos(search: dict[str, Any], model: UniversalTransf
         assert math.isfinite(answer.score)
 
 
-def test_generate_restores_the_mode_of_every_part(model: UniversalTransformer) -> None:
-    model.train()
-    model.encoder.eval()
-    before = [part.training for part in model.modules()]
-    model.generate(SOURCES, max_length=3)
-    with pytest.raises(ValueError, match="outside the vocabulary"):
-        model.generate([[99]], max_length=3)
-    assert [part.training for part in model.modules()] == before
-
-
 def test_generate_is_free_of_dropout_and_gradients() -> None:
     plain, model = build_model(), build_model(dropout=0.5, attention_dropout=0.5).train()
     assert model.generate(SOURCES, max_length=5) == plain.generate(SOURCES, max_length=5)

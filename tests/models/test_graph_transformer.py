@@ -204,15 +204,6 @@ def test_graph_transformer_has_layers_of_dgl(layer: str, adaptive: bool, tmp_pat
     assert torch.equal(again(graph(), NODES).logits, found.logits)
 
 
-def test_graph_transformer_hands_attention_dropout_to_gat_conv() -> None:
-    config = UniversalGraphTransformerConfig(
-        num_kinds=2, classes=2, layer="gat", attention_dropout=0.3
-    )
-    model = UniversalGraphTransformer(config)
-    [conv] = [part for part in model.modules() if isinstance(part, dgl.nn.GATConv)]
-    assert conv.attn_drop.p == 0.3
-
-
 def test_graph_transformer_sees_as_many_edges_away_as_it_has_layers() -> None:
     path = dgl.add_self_loop(dgl.to_bidirected(dgl.graph(([0, 1, 2, 3, 4], [1, 2, 3, 4, 5]))))
     nodes = [torch.tensor([mark, 0, 0, 0, 0, 0]) for mark in (0, 1)]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -56,14 +55,6 @@ def test_draw_attention_takes_the_weights_of_attention_without_softmax() -> None
     weights = torch.tensor([[[[0.5, -0.25], [torch.nan, 3.0]]]])
     [axes] = draw_attention(weights, list("ab"), list("cd")).axes
     np.testing.assert_allclose(lines_of(axes), [[0.5, 0.25], [0.0, 1.0]])
-
-
-def test_draw_attention_draws_the_darkest_lines_on_top() -> None:
-    [axes] = draw_attention(torch.tensor([[[[0.9, 0.1], [0.2, 0.8]]]]), list("ab")).axes
-    [lines] = axes.collections
-    assert isinstance(lines, LineCollection)
-    np.testing.assert_allclose(np.array(lines.get_colors())[:, 3], [0.1, 0.2, 0.8, 0.9])
-    assert axes.get_title() == ""  # there is no other head
 
 
 def test_draw_attention_of_a_long_sentence_has_cells_with_the_weights() -> None:

@@ -28,20 +28,6 @@ def test_draw_topology_draws_the_mask_and_every_edge(spec: str) -> None:
     assert set(arcs_of(figure)) == edges and len(arcs_of(figure)) == len(edges)
 
 
-def test_draw_topology_explains_the_colours_of_edges() -> None:
-    figure = draw_topology(parse("star"), 4)
-    kinds = np.asarray(figure.axes[0].images[0].get_array())
-    assert kinds.tolist()[1] == [1, 1, 2, 0, 3]
-    (legend,) = figure.legends
-    patches = legend.get_patches()
-    assert len({patch.get_facecolor() for patch in patches}) == 3
-    assert [text.get_text() for text in legend.get_texts()] == [
-        "from earlier tokens and itself",
-        "from later tokens",
-        "from or to extra nodes",
-    ]
-
-
 LONG = "|".join(["dilated:100,100"] * 20)
 
 

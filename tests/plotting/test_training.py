@@ -66,13 +66,6 @@ def test_draw_training_cuts_nothing_off(count: int) -> None:
         assert_nothing_is_cut_off(draw_training(runs))
 
 
-def test_draw_training_keeps_the_ends_of_long_names() -> None:
-    figure = draw_training({f"{'a/' * 200}{name}": epochs(1) for name in ("one", "two")})
-    names = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert all(name.startswith(("...a", ".../")) for name in names)
-    assert [name[-4:] for name in names] == ["/one", "/two"]
-
-
 @pytest.mark.parametrize(
     ("runs", "message"), [({}, "runs is empty"), ({"a": []}, r"'a'.* no completed epoch")]
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import model
-from graphut.experiments.bench.model import bench_model, scheduled_depths
+from graphut.experiments.bench.model import bench_model
 from tests.experiments.bench.cases import SPECS
 
 TINY: dict[str, Any] = {"shape": "4x3-9", "dim": 16, "heads": 2, "repeats": 1}
@@ -49,8 +49,3 @@ def test_bench_model_has_no_figures_of_models_that_differ(monkeypatch: pytest.Mo
 def test_bench_model_on_a_gpu() -> None:
     rows = bench_model("causal", **TINY, device=torch.device("cuda"))
     assert all(row["ms"] > 0 and row["peak_mib"] is not None for row in rows)
-
-
-def test_scheduled_depths_are_always_the_same() -> None:
-    assert scheduled_depths(1000).equal(scheduled_depths(1000))
-    assert int(scheduled_depths(1).min()) >= 1

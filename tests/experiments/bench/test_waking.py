@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from graphut.experiments.bench.waking import EVERY, WAKING, bench_waking
-from graphut.experiments.cli import main
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 
 
@@ -39,11 +38,6 @@ def test_bench_waking_compares_times_and_answers(run: Path) -> None:
     for update, per_round in zip(updates, rounds, strict=True):
         awake = float(per_round["contender"].split(", ")[2].split()[0])
         assert per_round["ms"] == pytest.approx(update["ms"] * awake / 1000, rel=0.05 / awake)
-
-
-def test_bench_waking_on_the_command_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "waking", str(run), "--nodes", "9", "--repeats", "1"]) == 0
-    assert f"x {EVERY}" in capsys.readouterr().out
 
 
 def test_bench_waking_refuses_another_rule_and_tiny_graphs(run: Path, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.task_options import read_options
-from graphut.experiments.records.record import Setup, option_words, without_folders
+from graphut.experiments.records.record import Setup, option_words
 from graphut.experiments.tasks import TASK_PRESETS, preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
 from graphut.experiments.training import TrainingConfig
@@ -76,8 +75,3 @@ def test_setup_of_names_the_nearest_preset() -> None:
     )
     found = Setup.of("algorithmic-copy", values)
     assert (found.preset, found.options) == ("fixed", {"max_steps": 1})
-
-
-def test_without_folders_keeps_the_last_part(tmp_path: Path) -> None:
-    found = without_folders({"data": str(tmp_path / "babi"), "split": "simple", "size": 3})
-    assert found == {"data": "DATA/babi", "split": "simple", "size": 3}

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.tiny import TINY
 
@@ -67,10 +65,3 @@ def test_epoch_log_names_a_missing_package_before_the_run_begins(
     folder = tmp_path / "run"
     assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 2
     assert "pip install wandb" in capsys.readouterr().err and not folder.exists()
-
-
-def test_epoch_log_leaves_lists_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    wandb = OfflineRun()
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=wandb.init))
-    EpochLog("wandb", tmp_path)({"update": 3, "active": {"encoder": [1, 0.5]}})
-    assert wandb.logged == [(3, {"training/update": 3})]

@@ -34,11 +34,6 @@ def test_generate_passes_the_defaults_of_the_model_and_a_seeded_generator() -> N
     assert model.calls[0] == {p.name: p.default for p in parameters if p.name != "generator"}
 
 
-def test_steps_table_puts_steps_under_tokens() -> None:
-    table = steps_table("input", ["long", "b", "c"], [1, 22, 333])
-    assert table == "input   long b  c\nsteps   1    22 333"
-
-
 @pytest.mark.parametrize(
     ("width", "rows"),
     [

@@ -8,7 +8,11 @@ import torch
 
 from graphut.experiments.tasks import Sort
 from graphut.experiments.training import Outcome
+from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
 from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.questions import QuestionLearner
+from graphut.experiments.training.learners.texts import TextLearner
+from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 
 LEARNER = PairLearner()
@@ -76,3 +80,61 @@ def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
     assert list(found.metrics) == list(PairLearner.metric_meanings)
     with pytest.raises(TypeError, match="the metrics are sequence_accuracy, token_accuracy, "):
         PairLearner.evaluation(0.5, 0.5, **metrics)
+
+
+@pytest.mark.parametrize(
+    ("learner", "better", "worse", "score", "said"),
+    [
+        (
+            PairLearner,
+            (0.6, 0.8, 9.0, 9.0),
+            (0.5, 0.9, 1.0, 1.0),
+            0.6,
+            "60.00%, token accuracy 80.",
+        ),
+        (PairLearner, (0.6, 0.9, 9.0, 9.0), (0.6, 0.8, 1.0, 1.0), 0.6, ", steps 9.00/9.00"),
+        (TextLearner, (1.5, 0.2, 3.0), (1.6, 0.9, 1.0), 0.2, "perplexity 4.482, 2.1640 bits per"),
+        (
+            AgreementLearner,
+            (0.9, 0.8, 2.0, 3.0, 4.0),
+            (0.8, 0.9, 1.0, 1.0, 1.0),
+            0.9,
+            "(80.00% bal",
+        ),
+        (
+            AgreementLearner,
+            (0.9, 0.8, 2.0, 3.0, 4.0),
+            (0.9, 0.9, 2.1, 1.0, 1.0),
+            0.9,
+            "4.00 before",
+        ),
+        (
+            LambadaLearner,
+            (0.1, 5.0, 0.9, 6.0, 2.0, 3.0),
+            (0.2, 5.1, 0.9, 5.0, 2.0, 3.0),
+            0.1,
+            "accuracy 10.00%, perplexity 148.4 of the 90.00% in the vocabulary, steps 3.00; all",
+        ),
+        (
+            QuestionLearner,
+            (0.95, -3.0, 1, 0, 1.0, 1.0),
+            (0.9, -0.1, 1, 0, 1.0, 1.0),
+            0.0498,
+            "5.00%",
+        ),
+        (
+            QuestionLearner,
+            (0.9, -0.1, 1, 0, 1.0, 1.0),
+            (0.9, -0.2, 1, 0, 1.0, 1.0),
+            0.9048,
+            "10.00%",
+        ),
+        (TranslationLearner, (30.1, 0.1, 0.1, 1, 1), (30.0, 0.9, 0.9, 1, 1), 0.301, "BLEU 30.10"),
+    ],
+)
+def test_evaluations_are_ranked(
+    learner: Any, better: Any, worse: Any, score: float, said: str
+) -> None:
+    first, second = learner.evaluation(*better), learner.evaluation(*worse)
+    assert first.rank > second.rank and said in str(first)
+    assert first.score == pytest.approx(score, abs=1e-4)

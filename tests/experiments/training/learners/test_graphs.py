@@ -10,7 +10,7 @@ import torch
 
 from graphut._files import read_json
 from graphut.experiments.cli import main, show
-from graphut.experiments.tasks import GraphTask, Vocabulary
+from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import (
@@ -32,15 +32,6 @@ TINY += "--ponder-warmup 0"
 
 
 SMALL = "--epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12 --test-nodes 24"
-
-
-def test_sizes_are_those_of_the_task() -> None:
-    assert LEARNER.sizes(TASKS["node"]) == {
-        "num_kinds": 2, "num_feats": 0, "classes": 2, "class_names": "no yes",
-        "answer_at": "node", "answer_kind": "class", "edge_feats": 0, "edge_types": "",
-    }  # fmt: skip
-    assert LEARNER.sizes(TASKS["edge"])["classes"] == 0
-    assert set(LEARNER.sizes(TASKS["node"])) == set(GraphTask.from_data)
 
 
 @pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])

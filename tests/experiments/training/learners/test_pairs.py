@@ -175,17 +175,6 @@ def test_decode_cuts_off_after_the_longest_target() -> None:
     assert found.tokens == [7, 7, 7]
 
 
-def test_evaluations_are_ranked_by_accuracy_of_sequences_and_then_of_tokens() -> None:
-    first, second = (
-        PairLearner.evaluation(0.5, 0.9, 2.0, 2.0),
-        PairLearner.evaluation(0.6, 0.8, 2.0, 2.0),
-    )
-    assert first.rank < second.rank < PairLearner.evaluation(0.6, 0.9, 1.0, 1.0).rank
-    assert second.rank == PairLearner.evaluation(0.6, 0.8, 9.0, 9.0).rank
-    assert second.score == 0.6
-    assert str(second) == "sequence accuracy 60.00%, token accuracy 80.00%, steps 2.00/2.00"
-
-
 @pytest.mark.parametrize(
     ("longest", "width"), [(1, 1), (20, 1), (21, 2), (41, 5), (400, 20), (1016, 100)]
 )

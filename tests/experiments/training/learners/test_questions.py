@@ -92,15 +92,6 @@ def test_question_metrics_count_groups_with_over_five_percent_of_errors(
     assert summary(found)["failed"] == failed
 
 
-def test_evaluations_are_ranked_by_accuracy_and_then_by_log_probability() -> None:
-    first, second, third = (
-        LEARNER.evaluation(accuracy, likely, 1, 0, 9.0 - likely, 1.0)
-        for accuracy, likely in ((0.9, -0.1), (0.9, -0.05), (0.95, -3.0))
-    )
-    assert first.rank < second.rank < third.rank
-    assert 0.904 <= first.score < 0.905  # exp(-0.1)
-
-
 def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import exp, log
+from math import log
 from random import Random
 
 import pytest
@@ -169,15 +169,6 @@ def test_by_surprisal_has_the_steps_of_ten_parts() -> None:
         assert row["steps"] == pytest.approx(float(steps[inside].double().mean()))
     assert all(a["to"] <= b["from"] for a, b in pairwise(rows))
     assert [row["tokens"] for row in by_surprisal(nats[:5], steps[:5])] == [1] * 5
-
-
-def test_evaluations_are_ranked_by_perplexity() -> None:
-    better, worse = LEARNER.evaluation(1.5, 0.2, 3.0), LEARNER.evaluation(1.6, 0.9, 1.0)
-    assert worse.rank < better.rank
-    assert worse.score == 0.9
-    assert str(better) == (
-        f"perplexity {exp(1.5):.3f}, {1.5 / log(2):.4f} bits per token, accuracy 20.00%, steps 3.00"
-    )
 
 
 def test_answers_count_the_likeliest_of_the_first_tokens() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Pair
 from graphut.experiments.tasks.translation import Wmt14
-from graphut.experiments.training import Evaluation, GenerationOptions
+from graphut.experiments.training import GenerationOptions
 from graphut.experiments.training.learners.translation import TranslationLearner, bleu
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
@@ -96,20 +96,6 @@ def test_evaluate_in_detail_passes_options_to_the_model(
     assert found["bleu"] == pytest.approx(100)
     longest = max(len(source) for source, _ in pairs)
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
-
-
-def test_evaluate_in_detail_respects_the_max_length_of_the_model(task: Wmt14) -> None:
-    model = make_model(task, max_length=40)
-    LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)  # the model refuses more
-
-
-def test_evaluation_ranks_by_bleu() -> None:
-    def evaluation(bleu: float, accuracy: float) -> Evaluation:
-        metrics = dict.fromkeys(("sequence_accuracy", "token_accuracy"), accuracy)
-        return LEARNER.evaluation(bleu=bleu, **metrics, encoder_steps=1.0, decoder_steps=1.0)
-
-    assert evaluation(30.0, 0.1).rank == evaluation(30.0, 0.9).rank < evaluation(30.1, 0.1).rank
-    assert evaluation(30.0, 0.1).score == 0.3 and evaluation(29.9, 1.0).score < 0.3
 
 
 def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
