@@ -43,6 +43,14 @@ class CheckedConfig:
         if not is_valid:
             raise ValueError(f"{name} must be {wanted}; got {quote(getattr(self, name))}")
 
+    def _check_defaults(self, is_free: bool, why: str, *names: str) -> None:
+        """Raise `ValueError`, with the reason, unless fields are free or have their defaults."""
+        for each in fields(self):
+            if each.name in names and not is_free:
+                wanted = f"{each.default:g}" if type(each.default) is float else repr(each.default)
+                is_default = getattr(self, each.name) == each.default
+                self._check(each.name, is_default, f"{wanted} {why}")
+
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
         """Parse a field; raise a one-line `ValueError` that names it."""
         value = getattr(self, name)

@@ -150,13 +150,12 @@ class ModelConfig(CheckedConfig):
         self._check("share_weights", self.share_weights or not self.adaptive, adaptive)
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        self._check("copy_gate", self.norm == "post" or not self.copy_gate, "False with norm 'pre'")
+        self._check_defaults(self.norm == "post", "with norm 'pre'", "copy_gate")
         self._check_rules()
         self._check("norm_eps", self.norm_eps > 0, "positive")
-        injected = self.noise == 0 or self.noise_on == "first" or self.inject_input
-        self._check("noise_on", injected, "'first' if inject_input is False")
-        has_range = self.max_offset > 0 or not self.spread_positions
-        self._check("spread_positions", has_range, "False if max_offset is 0")
+        injects = self.noise == 0 or self.inject_input
+        self._check_defaults(injects, "if inject_input is False", "noise_on")
+        self._check_defaults(self.max_offset > 0, "if max_offset is 0", "spread_positions")
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
@@ -266,25 +265,24 @@ class UniversalTransformerConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        if self.share_embeddings:
-            same = self.source_vocab == self.target_vocab
-            self._check("share_embeddings", same, "False if the two vocabularies differ in size")
+        same = self.source_vocab == self.target_vocab
+        self._check_defaults(same, "if the two vocabularies differ in size", "share_embeddings")
         encoder = self._parsed("encoder_topology", _topology)
         decoder = self._parsed("decoder_topology", _topology)
         cross = self._parsed("cross_topology", _topology)
         self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
         one = self.source_positions == "start" or self.position_signal != "learned"
         self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
-        even = self.d_model % 2 == 0 or self.source_positions == "start"
-        self._check("source_positions", even, f"'start' if d_model is odd, {self.d_model}")
+        even = self.d_model % 2 == 0
+        self._check_defaults(even, f"if d_model is odd, {self.d_model}", "source_positions")
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
         self._check_extra_nodes(encoder, decoder)
         known = 0 <= self.restart_after < self.source_vocab
         self._check("restart_after", known, f"one of the {self.source_vocab} tokens, or 0")
-        one_way = self.restart_after == 0 or self.source_positions == "start"
-        self._check("restart_after", one_way, "0 if source_positions is 'both'")
-        tokens = self.restart_after == 0 or not encoder.has_extra_nodes
-        self._check("restart_after", tokens, "0 if the encoder's topology has extra nodes")
+        one_way = self.source_positions == "start"
+        self._check_defaults(one_way, "if source_positions is 'both'", "restart_after")
+        extra = "if the encoder's topology has extra nodes"
+        self._check_defaults(not encoder.has_extra_nodes, extra, "restart_after")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,8 +299,9 @@ class UniversalTransformerLMConfig(ModelConfig):
         super()._check_values()
         topology = self._parsed("topology", _topology)
         self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
-        wanted = "False: a language model has no encoder"
-        self._check("geometric_attention", not self.geometric_attention, wanted)
+        self._check_defaults(
+            False, "in a language model, which has no encoder", "geometric_attention"
+        )
         self._check_extra_nodes(topology)
 
 
@@ -318,8 +317,7 @@ class EncoderConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        moves = self.max_offset == 0 or self.positions != "fixed"
-        self._check("max_offset", moves, "0 if positions is 'fixed'")
+        self._check_defaults(self.positions != "fixed", "if positions is 'fixed'", "max_offset")
         self._check_extra_nodes(self._parsed("topology", _topology))
 
 
@@ -431,59 +429,39 @@ class UniversalGraphTransformerConfig(ModelConfig):
         fewest = 2 if self.answer_kind == "class" else 1
         if self.answer_at != "edge":
             self._check("classes", self.classes >= fewest, f"at least {fewest}")
-        self._check(
-            "answer_kind", fewest == 2 or self.answer_at != "edge", "'class' where edges answer"
-        )
-        attends = self.layer == "attention" or not self.edge_feats
-        self._check("layer", attends, "'attention' where edges have features")
+        self._check_defaults(self.answer_at != "edge", "where edges answer", "answer_kind")
+        self._check_defaults(not self.edge_feats, "where edges have features", "layer")
         named = len(self.class_names.split()) in (0, self.classes)
         self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:
             added = self._parsed("topology", _topology)
             fits = self.answer_at != "edge" and not added.has_extra_nodes
             self._check("topology", fits, "one without extra nodes, or '' where edges answer")
-        unordered = {"geometric_attention": False, "max_offset": 0, "transition": "positionwise"}
-        for name, value in unordered.items():
-            wanted = f"{value!r}: the nodes of a graph are in no order"
-            self._check(name, getattr(self, name) == value, wanted)
-        unused: dict[str, float] = {
-            "scale_by_degree": False,
-            "symmetric_init": False,
-            "attention_bias": True,
-        }
-        if self.layer != "gat":
-            unused["attention_dropout"] = 0
-        for name, value in unused.items() if self.layer != "attention" else ():
-            wanted = f"{value} where layer is {self.layer!r}"
-            self._check(name, getattr(self, name) == value, wanted)
+        unordered = ("geometric_attention", "max_offset", "transition")
+        self._check_defaults(False, "in graphs, whose nodes are in no order", *unordered)
+        where, attends = f"where layer is {self.layer!r}", self.layer == "attention"
+        unused = ("scale_by_degree", "symmetric_init", "attention_bias")
+        self._check_defaults(attends, where, *unused)
+        self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
         self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
-        has_feats = self.num_feats > 0 or not self.input_dropout
-        self._check("input_dropout", has_feats, "0 where nodes have kinds")
+        self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")
         of_classes = self.answer_kind == "class" and self.answer_at != "edge"
-        self._check(
-            "consistency", of_classes or not self.consistency, "0 where classes are not asked"
-        )
-        self._check_messages()
-        self._check_training()
-
-    def _check_messages(self) -> None:
+        self._check_defaults(of_classes, "where classes are not asked", "consistency")
         if self.layer == "none":
             self._check("messages", self.messages != "none", "'max' or 'sum' where layer is 'none'")
-        elif self.layer != "attention":
-            wanted = f"'none' where layer is {self.layer!r}"
-            self._check("messages", self.messages == "none", wanted)
+        else:
+            self._check_defaults(attends, where, "messages")
+        self._check_training()
 
     def _check_training(self) -> None:
         self._check("change_scale", self.change_scale > 0, "positive")
-        noisy = self.quantize > 0 or self.quantize_noise == 0
-        self._check("quantize_noise", noisy, "0 where quantize is 0")
-        drawn_twice = self.initial_noise > 0 and self.noise > 0 and self.noise_on == "first"
-        self._check("initial_noise", not drawn_twice, "0 where noise_on is 'first'")
+        self._check_defaults(self.quantize > 0, "where quantize is 0", "quantize_noise")
+        first = self.noise > 0 and self.noise_on == "first"
+        self._check_defaults(not first, "where noise_on is 'first'", "initial_noise")
         self._check("depth_modulus", self.depth_modulus != 1, "0 or at least 2")
-        read = self.depth_modulus == 0 or self.step_loss != "none"
-        self._check("depth_modulus", read, "0 where step_loss is 'none'")
+        self._check_defaults(self.step_loss != "none", "where step_loss is 'none'", "depth_modulus")
         runs_all = not self.adaptive or self.rule.startswith("fixed")
         every = "where nodes halt in training: adaptive is True and rule is not 'fixed'"
         second = self.step_loss != "second_half" or runs_all
         self._check("step_loss", second, f"other than 'second_half' {every}")
-        self._check("change_penalty", self.change_penalty == 0 or runs_all, f"0 {every}")
+        self._check_defaults(runs_all, every, "change_penalty")

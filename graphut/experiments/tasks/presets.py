@@ -117,6 +117,13 @@ WAKING_GRAPHS: Preset = model_size(32, 64, 20) | {
     "test_sizes": "100,1000",
     "test_families": "near,uniform,delaunay,grid,watts-strogatz,road",
 }
+# Quantised states come to rest exactly, without a tolerance to choose.
+QUANTIZED: Preset = {
+    "quantize": 2,
+    "quantize_noise": 0.3,
+    "change_scale": 0.3,
+    "evaluation_rule": "event_driven",
+}
 WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
     "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path",
     "sizes": "4-20",
@@ -124,12 +131,6 @@ WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
     "epochs": 3,
 }
 # The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
-QUANTIZED: Preset = {
-    "quantize": 2,
-    "quantize_noise": 0.3,
-    "change_scale": 0.3,
-    "evaluation_rule": "event_driven",
-}
 WAKING_GWAC: Preset = (
     WAKING_DISTANCE
     | QUANTIZED
@@ -150,23 +151,23 @@ WAKING_REACH: Preset = WAKING_GRAPHS | {
     "epochs": 2,
 }
 # Whether a node is on the path depends on counts of its neighbours, which softmax attention
-# averages away. Quantised states come to rest exactly, without a tolerance to choose. The trees
-# have long paths with short branches: on smaller trees some runs learn to spread news from the
-# marks, which fails on long paths, in place of pruning branches from their leaves.
-WAKING_PATH: Preset = WAKING_GRAPHS | {
-    "families": "near,uniform,recursive,caterpillar",
-    "sizes": "4-64",
-    "max_steps": 48,
-    "batch_size": 16,
-    "layer": "none",
-    "messages": "max+sum",
-    "quantize": 2,
-    "quantize_noise": 0.3,
-    "change_scale": 0.3,
-    "evaluation_rule": "event_driven",
-    "epochs": 7,
-    "test_families": "near,uniform,path,balanced",
-}
+# averages away. The trees have long paths with short branches: on smaller trees some runs learn to
+# spread news from the marks, which fails on long paths, in place of pruning branches from their
+# leaves.
+WAKING_PATH: Preset = (
+    WAKING_GRAPHS
+    | QUANTIZED
+    | {
+        "families": "near,uniform,recursive,caterpillar",
+        "sizes": "4-64",
+        "max_steps": 48,
+        "batch_size": 16,
+        "layer": "none",
+        "messages": "max+sum",
+        "epochs": 7,
+        "test_families": "near,uniform,path,balanced",
+    }
+)
 # The distance modulo 3 tells which neighbours are nearer to the mark.
 WAKING_BFS: Preset = WAKING_GRAPHS | {
     "families": "path,road,cycle,near,grid,delaunay,watts-strogatz,erdos-renyi",
@@ -210,16 +211,12 @@ WAKING_PREFIX: Preset = (
 # A gate must count its inputs. From random initial states it learns not to rely on the state that
 # it has, so that it also finds its new value when an input changes.
 WAKING_CIRCUITS: Preset = {
-    name: value for name, value in WAKING_GRAPHS.items() if not name.startswith("test_")
+    name: x for name, x in (WAKING_GRAPHS | QUANTIZED).items() if not name.startswith("test_")
 } | {
     "max_steps": 24,
     "messages": "sum",
-    "quantize": 2,
-    "quantize_noise": 0.3,
     "initial_noise": 2.0,
     "change_penalty": 0.3,
-    "change_scale": 0.3,
-    "evaluation_rule": "event_driven",
     "batch_size": 16,
     "epochs": 8,
 }

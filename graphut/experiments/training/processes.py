@@ -14,7 +14,6 @@ from concurrent.futures import TimeoutError as FutureTimeoutError  # Python 3.10
 from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
 from itertools import chain, zip_longest
-from math import inf
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -40,15 +39,16 @@ def process_group() -> Iterator[None]:
     communicate by NCCL, CPUs by gloo. Raise `ValueError` if the environment is wrong, and
     `ConnectionError` if not all processes start within a minute, or if one of them ends early.
     """
-    size = _number_from_environment("WORLD_SIZE", 1) if "WORLD_SIZE" in os.environ else 1
-    if size == 1:
+    names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
+    given = [os.environ.get(name, "") for name in names]
+    if given[0] in ("", "1"):
         yield
         return
-    own_rank = _number_from_environment("RANK", 0, size - 1)
-    _number_from_environment("MASTER_PORT", 0, (1 << 16) - 1)
-    if torch.cuda.is_available():
-        last_gpu = torch.cuda.device_count() - 1
-        torch.cuda.set_device(_number_from_environment("LOCAL_RANK", 0, last_gpu))
+    if not all(map(str.isdecimal, given)):
+        raise ValueError(f"{', '.join(names)} must be numbers; got {given}: start with torchrun")
+    size, own_rank, _, *local_rank = map(int, given)
+    for gpu in local_rank:
+        torch.cuda.set_device(gpu)
     store = _join_store(own_rank, size)
     with reraise_lost_process(), open(os.devnull, "w") as nowhere:
         dist.init_process_group(store=store, rank=own_rank, world_size=size, timeout=_TIMEOUT)
@@ -56,16 +56,6 @@ def process_group() -> Iterator[None]:
             yield
         # Not after an error: the other processes notice that this one ends.
         dist.destroy_process_group()
-
-
-def _number_from_environment(name: str, least: int, most: float = inf) -> int:
-    text = os.environ.get(name)
-    if text is None:
-        raise ValueError(f"the environment has WORLD_SIZE but not {name}: start with torchrun")
-    if not text.isdecimal() or not least <= int(text) <= most:
-        bound = f" and at most {most}" if most < inf else ""
-        raise ValueError(f"{name} must be a whole number, at least {least}{bound}; got {text!r}")
-    return int(text)
 
 
 def _join_store(own_rank: int, size: int) -> Any:

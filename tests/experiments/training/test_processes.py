@@ -96,21 +96,17 @@ def test_process_group_of_one_process(
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({"WORLD_SIZE": "x"}, "WORLD_SIZE must be a whole number, at least 1; got 'x'"),
-        ({"RANK": "5"}, "RANK must be a whole number, at least 0 and at most 1; got '5'"),
-        ({"RANK": "x"}, "RANK must be a whole number, .*; got 'x'"),
-        ({"MASTER_PORT": "70000"}, "MASTER_PORT must be .* at most 65535; got '70000'"),
-        ({}, "the environment has WORLD_SIZE but not RANK: start with torchrun"),
+        ({"RANK": "x"}, r"RANK, .* must be numbers; got \['2', 'x', '29500'\]"),
+        ({}, r"must be numbers; got \['2', '', '29500'\]: start with torchrun"),
     ],
 )
 def test_process_group_refuses_a_wrong_environment(
     environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    for name, value in {"WORLD_SIZE": "2", "MASTER_PORT": "29500", **environment}.items():
+    usual = {"WORLD_SIZE": "2", "MASTER_PORT": "29500"}
+    for name, value in {**usual, **environment}.items():
         monkeypatch.setenv(name, value)
-    if environment.get("MASTER_PORT"):
-        monkeypatch.setenv("RANK", "0")
     with pytest.raises(ValueError, match=message), process_group():
         pass
 
