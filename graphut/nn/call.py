@@ -101,7 +101,7 @@ def _context(
         check_same_nodes(graph)
         context = step.context(as_layout(graph).to(feat.device), cross)
     context.blocks = blocks
-    context.edge_bias, context.edge_feat, context.edge_weight = by_edge.values()
+    context.of_edges = by_edge
     num_src, num_dst = context.layout.num_src, context.layout.num_dst
     if num_dst > num_src:
         raise ValueError(
@@ -161,8 +161,7 @@ def _fast_paths(
     step, and neither method is possible.
     """
     plain = FiniteChecks(), HaltingFrontier
-    given = (context.edge_bias, context.edge_feat, context.edge_weight)
-    by_edge = any(each is not None for each in given)
+    by_edge = any(each is not None for each in context.of_edges.values())
     if record or is_capturing() or context.blocks or by_edge or steps[0].is_hooked:
         return plain
     layout, between = context.layout, context.cross_layout

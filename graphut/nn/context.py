@@ -76,11 +76,8 @@ class GraphContext:
     cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes to a decoder's
     encoded: EncoderOutput | None = None
     blocks: Sequence[EdgeLayout] = ()  # the edges of each step, if these are sampled blocks
-    # (E,) or (E, H), added to the scores of self-attention; one for each block.
-    edge_bias: Tensor | Sequence[Tensor] | None = None
-    edge_feat: Tensor | Sequence[Tensor] | None = None  # (E, edge_dim); one for each block
-    # (E,) or (E, H), factors of the attention weights; one for each block.
-    edge_weight: Tensor | Sequence[Tensor] | None = None
+    # The options `edge_bias`, `edge_feat` and `edge_weight` of self-attention; lists for blocks.
+    of_edges: dict[str, Any] = field(default_factory=dict, init=False)
     get_attention: bool = False  # whether to keep the attention weights
     # (N_src, d), input of self-attention, if hooks require a call of the whole layer.
     sources: Tensor | None = None
@@ -135,10 +132,8 @@ class GraphContext:
         self.work.attended.append((self.layout, self.frontier))
         options: dict[str, Any] = {
             "frontier": self.frontier,
-            "edge_bias": self._of_step(self.edge_bias),
-            "edge_feat": self._of_step(self.edge_feat),
-            "edge_weight": self._of_step(self.edge_weight),
             "get_attention": self.get_attention,
+            **{name: self._of_step(given) for name, given in self.of_edges.items()},
         }
         if self.sources is not None:
             return self._keep(layer(self.layout, self.sources, **options), self.weights)
@@ -181,10 +176,8 @@ class GraphContext:
             record.append(weights)
         return out
 
-    def _of_step(self, of_edges: Tensor | Sequence[Tensor] | None) -> Tensor | None:
-        if of_edges is None or isinstance(of_edges, Tensor):
-            return of_edges
-        return of_edges[self._step - 1]
+    def _of_step(self, given: Any) -> Any:
+        return given if given is None or isinstance(given, Tensor) else given[self._step - 1]
 
 
 def updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:

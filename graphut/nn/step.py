@@ -173,8 +173,8 @@ class UniversalTransformerStep(nn.Module):
             check_frontier(layout, frontier)
         if context is None:
             context = self.context(layout.to(feat.device), cross)
-            context.edge_bias, context.edge_feat = edge_bias, edge_feat
-            context.edge_weight = edge_weight
+            of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+            context.of_edges = of_edges
             context.get_attention, context.frontier = get_attention, frontier
             context.combined = None if frontier is None else torch.zeros_like(rows)
         if self.loop_context is not None or is_hooked(self.attention):
