@@ -31,7 +31,7 @@ _NAMES = {
     "val_mask": ("val_mask",),
     "test_mask": ("test_mask",),
 }
-_EDGE_NAMES = {
+EDGE_NAMES = {
     "edge_weights": ("weight", "edge_weight", "w"),
     "edge_features": ("feat", "edge_attr"),
     "edge_types": ("type", "edge_type", "etype"),
@@ -184,7 +184,7 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
             f"expected a homogeneous DGL graph or a Data of PyG, got {type(graph).__name__}"
         )
     found = {"edges": edges}
-    for names, source in ((_NAMES, of_node), (_EDGE_NAMES, of_edge)):
+    for names, source in ((_NAMES, of_node), (EDGE_NAMES, of_edge)):
         for name, known in names.items():
             given = [source[own] for own in known if source.get(own) is not None]
             if given:

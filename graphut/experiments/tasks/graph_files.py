@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,20 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import read_json, reraise_for_file
-from graphut.experiments.tasks.edge_attributes import (
-    FEATURES,
-    TYPES,
-    WEIGHTS,
-    read_edge_attributes,
-)
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays
 from graphut.experiments.tasks.graph_file import KIND, MASKS, GraphFile, check_masks, has_some
 from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
+from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 
 Attributes = Mapping[str, Any]
 _NODE_FIELDS = {"feat", "label", *MASKS.values(), "node_id", "graph_id"}
-_EDGE_FIELDS = {*WEIGHTS, *FEATURES, *TYPES, "id", "src_id", "dst_id", "graph_id"}
+_EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "src_id", "dst_id", "graph_id"}
 _SUFFIXES = (".graphml", ".json")
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
 """The columns that identify each type of CSV file."""
@@ -235,6 +231,32 @@ def _make(
             ids=[*nodes],
             name=name,
         )
+
+
+def read_edge_attributes(edges: Sequence[Attributes], loops: int) -> EdgeAttributes:
+    """Read the attributes of edges; a number of self-loops without attributes follows them."""
+    weights, feats, types = (_column(edges, names) for names in EDGE_NAMES.values())
+    numbers = (_numbers(edges, values) for values in (weights, feats))
+    return EdgeAttributes.of(*numbers, [*map(name_of, types)], loops)
+
+
+def _column(edges: Sequence[Attributes], names: Sequence[str]) -> list[Any]:
+    name = next((own for own in names if any(own in edge for edge in edges)), names[0])
+    return [edge.get(name) for edge in edges]
+
+
+def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any] | None:
+    """Return `(E, K)` numbers, or None; raise `ValueError` if only some edges have them."""
+    if all(value in (None, "") for value in values):
+        return None
+    rows = [None if value in (None, "") else row_of_numbers(value) for value in values]
+    for edge, row in zip(edges, rows, strict=True):
+        if row is None or len(row) != len(rows[0] or row):
+            raise ValueError(
+                f"an edge has {dict(edge)!r:.80}: give all edges as many numbers as the others, "
+                "or give none"
+            )
+    return np.array(rows)
 
 
 def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:

@@ -12,7 +12,7 @@ import pytest
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_file import GraphFile
-from graphut.experiments.tasks.graph_files import graph_files, read_graphs
+from graphut.experiments.tasks.graph_files import graph_files, read_edge_attributes, read_graphs
 
 KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
 
@@ -379,3 +379,30 @@ def test_labelled_names_the_node_whose_features_do_not_fit(
     [graph] = read_graphs(write(triangle(feat=features, label=[0, 0, 0]), tmp_path / "graph.json"))
     with pytest.raises(ValueError, match=r"graph\.json: " + message):
         graph.labelled(NO_KINDS, CLASSES, graph.num_feats)
+
+
+def test_edge_attributes_of_loops_are_neutral() -> None:
+    found = read_edge_attributes([{"weight": 2, "feat": [3]}, {"weight": "1", "feat": 4}], 2)
+    assert found.weights is not None and found.weights.tolist() == [2, 1, 1, 1]
+    rows = found.encoded([], 1, 4)
+    assert rows is not None and rows.tolist() == [[3], [4], [0], [0]]
+    assert read_edge_attributes([{"weight": 1.0}, {"weight": 1}], 1).weights is None
+    nothing = read_edge_attributes([{}, {"label": 3}], 1)
+    assert (nothing.weights, nothing.feats, nothing.types) == (None, None, None)
+    assert nothing.encoded([], 0, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([{"weight": 1}, {}], "an edge has {}: give all edges as many numbers as the others, or"),
+        ([{"feat": "1,2"}, {"feat": "1"}], "an edge has {'feat': '1'}: give all edges as many"),
+        ([{"feat": "red"}], "an edge has {'feat': 'red'}"),
+        ([{"weight": 0}], "an edge has the weight 0.0, but weights are positive: leave out"),
+        ([{"weight": "nan"}], "an edge has the weight nan"),
+        ([{"feat": "inf"}], "a feature that is not a finite number"),
+    ],
+)
+def test_edge_attributes_refuse(edges: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_edge_attributes(edges, 0)
