@@ -236,8 +236,8 @@ def _make(
 def read_edge_attributes(edges: Sequence[Attributes], loops: int) -> EdgeAttributes:
     """Read the attributes of edges; a number of self-loops without attributes follows them."""
     weights, feats, types = (_column(edges, names) for names in EDGE_NAMES.values())
-    numbers = (_numbers(edges, values) for values in (weights, feats))
-    return EdgeAttributes.of(*numbers, [*map(name_of, types)], loops)
+    weight, feat = (_numbers(edges, values) for values in (weights, feats))
+    return EdgeAttributes.of(weight, feat, [*map(name_of, types)], loops)
 
 
 def _column(edges: Sequence[Attributes], names: Sequence[str]) -> list[Any]:
