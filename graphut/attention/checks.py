@@ -15,6 +15,7 @@ from graphut.attention.call import AttentionCall
 from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.library import compiled
+from graphut.attention.ragged import row_maxima
 from graphut.attention.transforms import (
     in_transform,
     in_vmap,
@@ -297,9 +298,7 @@ def check_nonempty_rows(call: AttentionCall) -> None:
         return
     bias = call.bias()
     if bias is not None and bool((bias == -torch.inf).any()):
-        index = call.edges[0][:, None].expand_as(bias)
-        top = bias.new_full((call.query.shape[0], bias.shape[1]), -torch.inf)
-        top = top.scatter_reduce(0, index, bias.detach(), "amax")
+        top = row_maxima(bias.detach(), call.edges[0], call.query.shape[0])
         hidden = (top == -torch.inf).any(1)
         _refuse_rows(call, hidden, "have no in-edge whose bias is above -inf", "raise one")
 

@@ -57,8 +57,10 @@ def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def row_maxima(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Return the largest of the `values` in each row, `(rows,)`; `-inf` for an empty row."""
-    return values.new_full((rows,), -torch.inf).scatter_reduce(0, row, values, "amax")
+    """Return the largest of the `values` in each row, `(rows, ...)`; `-inf` for an empty row."""
+    index = row.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    least = values.new_full((rows, *values.shape[1:]), -torch.inf)
+    return least.scatter_reduce(0, index, values, "amax")
 
 
 def row_log_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:

@@ -9,6 +9,7 @@ from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import IntervalLayout
+from graphut.attention.ragged import row_maxima
 from graphut.attention.tiles import tile_attention
 from graphut.attention.transforms import in_transform
 
@@ -41,10 +42,8 @@ def segment_attention(call: AttentionCall) -> AttentionResult:
 
 
 def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
-    index = row[:, None].expand_as(scores)
     # The maximum only prevents overflow; its gradient is zero.
-    top = scores.new_full((rows, scores.shape[1]), -torch.inf)
-    top = top.scatter_reduce(0, index, scores.detach(), "amax")
+    top = row_maxima(scores.detach(), row, rows)
     exp = (scores - top.clamp_min(torch.finfo(top.dtype).min)[row]).exp()
     total = exp.new_zeros(rows, scores.shape[1]).index_add(0, row, exp)
     # The total is at least 1, or 0 if all scores of a row are -inf.

@@ -24,14 +24,9 @@ class Encoded(NamedTuple):
     last: Tensor  # (batch,) int64, the last node of each text
     steps: Tensor  # (nodes,) int64
     ponder: Ponder  # of all nodes, including the extra nodes of the topology
-    by_step: list[StepStates] | None  # with get_steps=True
-
-
-class StepStates(NamedTuple):
-    """The states after one step."""
-
-    states: Tensor  # (nodes, d); halted nodes keep their last state
-    active: Tensor  # int64, the texts whose last node was active in this step
+    # With get_steps=True, for each step: the states after it, (nodes, d), where halted nodes keep
+    # their last one; and int64, the texts whose last node was active in it.
+    by_step: list[tuple[Tensor, Tensor]] | None
 
 
 class EncoderModel(AdaptiveModel):
@@ -78,11 +73,11 @@ class EncoderModel(AdaptiveModel):
 
 def _by_step(
     nodes: SentenceNodes, states: Tensor, steps: list[FrontierRows], last: Tensor
-) -> list[StepStates]:
+) -> list[tuple[Tensor, Tensor]]:
     own = nodes.select_tokens(torch.arange(len(states), device=states.device))[last]
     found = []
     for rows in steps:
         states = states.index_copy(0, rows.nodes, rows.states)
         active = torch.isin(own, rows.nodes).nonzero()[:, 0]
-        found.append(StepStates(nodes.select_tokens(states), active))
+        found.append((nodes.select_tokens(states), active))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import NoReturn
 
@@ -71,27 +72,23 @@ class _Parser:
         self.tokens.append(("", len(spec.rstrip())))
 
     def parse(self) -> Topology:
-        topology = self.union()
+        topology = self.combined()
         if self.tokens[0][0]:
             self.expected("'|', '&' or the end")
         return topology
 
-    def union(self) -> Topology:
-        topology = self.intersection()
-        while (position := self.take("|")) is not None:
-            topology = self.make(position, operators["|"], topology, self.intersection())
-        return topology
-
-    def intersection(self) -> Topology:
-        topology = self.operand()
-        while (position := self.take("&")) is not None:
-            topology = self.make(position, operators["&"], topology, self.operand())
+    def combined(self, operator: str = "|") -> Topology:
+        """Parse a chain of one operator; the operands of a union are intersections."""
+        operand = partial(self.combined, "&") if operator == "|" else self.operand
+        topology = operand()
+        while (position := self.take(operator)) is not None:
+            topology = self.make(position, operators[operator], topology, operand())
         return topology
 
     def operand(self) -> Topology:
         if self.take("(") is None:
             return self.named()
-        topology = self.union()
+        topology = self.combined()
         if self.take(")") is None:
             self.expected("')'")
         return topology
@@ -108,7 +105,15 @@ class _Parser:
         while values and self.take(",") is not None:
             values.append(self.integer())
         seed = {} if self.take("@") is None else {"seed": self.integer()}
-        self.check_parameters(name, values, bool(seed), position)
+        integers, seeded = _parameters(registry[name])
+        try:
+            Signature(integers).bind(*values)
+        except TypeError:
+            names = ", ".join(p.name + "..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
+            takes = f"the integers {names}" if names else "no integers"
+            self.fail(f"{name} takes {takes}; got {len(values) or 'none'} of them", position)
+        if seed and not seeded:
+            self.fail(f"{name} takes no seed", position)
         return self.make(position, registry[name], *values, **seed)
 
     def make(
@@ -129,17 +134,6 @@ class _Parser:
             self.expected("an integer")
         self.take(token)
         return int(token)
-
-    def check_parameters(self, name: str, values: list[int], seed: bool, position: int) -> None:
-        integers, seeded = _parameters(registry[name])
-        try:
-            Signature(integers).bind(*values)
-        except TypeError:
-            names = ", ".join(p.name + "..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
-            takes = f"the integers {names}" if names else "no integers"
-            self.fail(f"{name} takes {takes}; got {len(values) or 'none'} of them", position)
-        if seed and not seeded:
-            self.fail(f"{name} takes no seed", position)
 
     def take(self, *tokens: str) -> int | None:
         """Consume the next token if it is one of these; return its position or None."""

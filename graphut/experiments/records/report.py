@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -49,25 +49,8 @@ _TEMPLATES = Environment(
 )
 
 
-class _Table(NamedTuple):
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-class _Picture(NamedTuple):
-    alt: str
-    png: str  # base64
-    width: int  # CSS pixels
-
-
-class _Example(NamedTuple):
-    title: str
-    answer: str
-    expected: str
-    steps: Markup
-    graph: _Picture | None
-    attention: list[tuple[str, _Picture]]  # with their titles
+_Content = dict[str, Any]
+"""A table, a picture or an example, as the template reads it."""
 
 
 def run_report(run: Run, device: torch.device) -> str:
@@ -119,7 +102,7 @@ def run_report(run: Run, device: torch.device) -> str:
     )
 
 
-def _curves(run: Run) -> _Picture:
+def _curves(run: Run) -> _Content:
     """Draw loss, accuracy and steps by epoch."""
     with reraise_for_file(run.folder / METRICS):
         figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
@@ -132,7 +115,7 @@ def _curves(run: Run) -> _Picture:
 
 
 @torch.no_grad()
-def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Table]:
+def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Content]:
     """Yield the shares of nodes by number of steps, and the mean steps by position, as tables."""
     by_steps = "where nodes halt"
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
@@ -154,7 +137,7 @@ def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
 
 def _examples(
     run: Run, task: Task, model: AdaptiveModel, count: int
-) -> tuple[list[_Example], Counter[bool | None]]:
+) -> tuple[list[_Content], Counter[bool | None]]:
     """Answer `count` test examples; return a few of them, and the numbers of right and wrong."""
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
@@ -173,19 +156,19 @@ def _examples(
             for part in found.parts
         }
         examples.append(
-            _Example(
-                f"{_TITLES[found.is_correct]} {index + 1}",
-                found.text,
-                found.correct,
-                Markup(steps_html(steps)),
-                _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
-                _attention(found.parts),
-            )
+            {
+                "title": f"{_TITLES[found.is_correct]} {index + 1}",
+                "answer": found.text,
+                "expected": found.correct,
+                "steps": Markup(steps_html(steps)),
+                "graph": _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
+                "attention": _attention(found.parts),
+            }
         )
     return examples, Counter({verdict: len(each) for verdict, each in lengths.items()})
 
 
-def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Picture]]:
+def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
     """Draw the mean attention over heads for each part of a model, and return titled pictures."""
     pictures = []
     for title, weights, queries, keys in attention_tables(parts):
@@ -196,7 +179,7 @@ def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Picture]]:
     return pictures
 
 
-def _draw_graph(part: PonderedPart) -> _Picture | None:
+def _draw_graph(part: PonderedPart) -> _Content | None:
     """Draw a graph and its active nodes at each step, if the graph is small."""
     layout, size = part.ponder.layouts[0], len(part.names)
     if size > _LARGEST_GRAPH:
@@ -208,11 +191,11 @@ def _draw_graph(part: PonderedPart) -> _Picture | None:
     return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
 
 
-def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Table:
+def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Content:
     """Return a table of values; shares are percentages, and other floats have four digits."""
     forms = [percent if is_share(name) else "{:.4g}".format for name in head]
     cells = [[_text(*each) for each in zip(row, forms, strict=True)] for row in rows]
-    return _Table(caption, [name.replace("_", " ") for name in head], cells)
+    return {"caption": caption, "head": [name.replace("_", " ") for name in head], "rows": cells}
 
 
 def _text(value: Any, form: Callable[[float], str]) -> str:
@@ -221,8 +204,8 @@ def _text(value: Any, form: Callable[[float], str]) -> str:
     return NOT_MEASURED if value is None else str(value)
 
 
-def _picture(figure: Figure | SubFigure, alt: str) -> _Picture:
+def _picture(figure: Figure | SubFigure, alt: str) -> _Content:
     stream = BytesIO()
     figure.figure.savefig(stream, format="png")
     width = round(96 * figure.figure.get_figwidth())
-    return _Picture(alt, b64encode(stream.getvalue()).decode(), width)
+    return {"alt": alt, "png": b64encode(stream.getvalue()).decode(), "width": width}
