@@ -37,12 +37,6 @@ def dropout_factors(
 
     `edge`, `(e,)`, holds int64 edge ids. The generator is counter-based: nothing is stored for the
     backward pass, and the mask is the same for every backend, device and order of edges.
-
-    Examples
-    --------
-    >>> import torch
-    >>> dropout_factors(torch.arange(3), 2, 0.5, 7, torch.float32).shape
-    torch.Size([3, 2])
     """
     head = torch.arange(heads, device=edge.device)
     by_edge = mix(mix((edge & _LOW) ^ (edge >> 32)) ^ seed_hash(seed))

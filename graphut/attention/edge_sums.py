@@ -19,15 +19,7 @@ _ENTRIES = 1 << 21
 
 
 def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
-    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, differentiable in `a` and `b`.
-
-    Examples
-    --------
-    >>> a, b = torch.tensor([[[1.0], [2.0]]]), torch.tensor([[[3.0]], [[4.0]]])
-    >>> edge_dot(a, b, torch.tensor([0, 0]), torch.tensor([1, 0]))
-    tensor([[4., 8.],
-            [3., 6.]])
-    """
+    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, differentiable in `a` and `b`."""
     if in_transform():
         return (a[a_rows] * b[b_rows]).sum(-1)
     return _EdgeDot.apply(a, b, a_rows, b_rows)  # type: ignore[no-untyped-call]
@@ -37,12 +29,6 @@ def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: 
     """Return `out[i, h]`, the sum of `weights[e, h] * b[b_rows[e], h]` with `to_rows[e] = i`.
 
     `weights` are `(e, H)`, the result is `(rows, H, D)`, differentiable in `weights` and `b`.
-
-    Examples
-    --------
-    >>> weights, b = torch.tensor([[0.5], [2.0]]), torch.tensor([[[3.0]], [[4.0]]])
-    >>> edge_sum(weights, b, torch.tensor([1, 1]), torch.tensor([0, 1]), rows=2).flatten()
-    tensor([0.0000, 9.5000])
     """
     if in_transform():
         zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])

@@ -43,13 +43,6 @@ def geometric_bias(
     Query `(A, H, D)` and key `(N, H, D)` are float32 or wider, and the query is scaled. `direction`
     `(A, H, 2)` holds :math:`d_{ij}` for sources to the left and to the right. The entries of edges
     into nodes outside of `frontier` are 0.
-
-    Examples
-    --------
-    >>> from graphut.topology import Complete
-    >>> one, none = torch.ones(3, 1, 1), torch.zeros(3, 1, 2)
-    >>> geometric_bias(Complete().layout([3]), one, one, none, None).view(3, 3).exp()[0]
-    tensor([0.0000, 0.7311, 0.1966])
     """
     given, library = (query, key, direction), compiled()
     if library is None or is_intercepted() or in_transform() or not all(map(library.reads, given)):

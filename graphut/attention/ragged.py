@@ -64,13 +64,7 @@ def row_maxima(values: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def row_log_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Return the log-sum-exp of the values of each row, `(rows,)`; `-inf` for an empty one.
-
-    Examples
-    --------
-    >>> row_log_sums(torch.tensor([0.0, 0.0, 2.0]), torch.tensor([0, 0, 2]), 3)
-    tensor([0.6931,   -inf, 2.0000])
-    """
+    """Return the log-sum-exp of the values of each row, `(rows,)`; `-inf` for an empty one."""
     # The maximum only prevents overflow; its gradient is zero.
     top = row_maxima(values.detach(), row, rows)
     return row_sums((values - top[row]).exp(), row, rows).log() + top

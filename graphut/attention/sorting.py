@@ -17,12 +17,6 @@ def sort_edges(
     Returns `(starts, sources, order)`: the edges to node `i` are `order[starts[i]:starts[i + 1]]`,
     and their sources `sources[starts[i]:starts[i + 1]]`. The compiled kernels pass over the edges
     twice; without them, torch sorts.
-
-    Examples
-    --------
-    >>> starts, sources, order = sort_edges(torch.tensor([1, 0, 0]), torch.tensor([1, 0, 1]), 2, 2)
-    >>> starts.tolist(), sources.tolist(), order.tolist()
-    ([0, 1, 3], [0, 0, 1], [1, 2, 0])
     """
     library = compiled()
     if library is None or src.device.type != "cpu" or is_intercepted() or in_transform():

@@ -65,12 +65,6 @@ def bench_model(
     in float32. Nodes halt by the same schedule, or never if not `halting`. If outputs or gradients
     differ, the rows have a note instead of figures. `relative_flops` is the number of operations
     divided by that of the dense model.
-
-    Examples
-    --------
-    >>> rows = bench_model("causal", "2x3-5", dim=16, repeats=1)
-    >>> rows[0]["workload"], [row["contender"] for row in rows]
-    ('causal, 2x3-5, 16 features, schedule, forward', ['dense', 'adaptive', 'dense', 'adaptive'])
     """
     topology, lengths = parse(spec), sentence_lengths(shape)
     check_tokens_only(topology)

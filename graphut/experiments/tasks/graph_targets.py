@@ -100,11 +100,6 @@ def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDAr
         "balanced" gives all classes the same total weight; or the weights of the classes.
     names : sequence of str
         The names of the classes, for errors.
-
-    Examples
-    --------
-    >>> class_weights(np.array([0, 0, 0, 1]), "balanced", ["no", "yes"])
-    array([0.6666667, 0.6666667, 0.6666667, 2.       ], dtype=float32)
     """
     if text != "balanced":
         given = row_of_numbers(text)

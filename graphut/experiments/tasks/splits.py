@@ -54,15 +54,6 @@ def strided_windows(tokens: NDArray[Any], length: int) -> list[Text]:
 
     The stride is half a window, and the tokens shared with the previous window are context. So
     each scored token has at least half a window of context, or the whole text before it.
-
-    Examples
-    --------
-    >>> for text in strided_windows(np.arange(9), 4):
-    ...     print(text.tokens, text.context)
-    [0, 1, 2, 3] 0
-    [2, 3, 4, 5] 2
-    [4, 5, 6, 7] 2
-    [6, 7, 8] 2
     """
     stride = max(length // 2, 1)
     starts = range(0, max(len(tokens) - length, 0) + stride, stride)

@@ -36,16 +36,7 @@ _FORMAT = 1  # of the cache
 
 
 def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
-    """Return the solutions of a puzzle, at most `limit` of them.
-
-    Examples
-    --------
-    >>> [solution] = solutions([int(x) for x in
-    ...     "53..7....6..195....98....6.8...6...34..8.3..17...2...6.6....28....419..5....8..79"
-    ...     .replace(".", "0")])
-    >>> solution[:9]
-    [5, 3, 4, 6, 7, 8, 9, 1, 2]
-    """
+    """Return the solutions of a puzzle, at most `limit` of them."""
     return [found for found, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
 
 

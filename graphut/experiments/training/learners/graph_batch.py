@@ -216,14 +216,6 @@ def change_penalty(steps: Sequence[FrontierRows], scale: float) -> Tensor:
     (`FrontierRows.change`; 0 if the node does not compute) and :math:`\tau` is the `scale`. A large
     change costs at most 1: a node may change its state when news arrives, but changes at every step
     are costly. This is the Geman-McClure function of robust statistics (Geman and McClure, 1987).
-
-    Examples
-    --------
-    >>> nodes, weights, states = torch.arange(2), torch.ones(2), torch.zeros(2, 8)
-    >>> changes = torch.tensor([[9.0, 9.0], [0.0, 1.0], [0.0, 3.0]])
-    >>> steps = [FrontierRows(nodes, states, weights, None, change) for change in changes]
-    >>> change_penalty(steps, 1.0)  # (0 + 1/2 + 0 + 3/4) / 4
-    tensor(0.3125)
     """
     if len(steps) < 2:
         return steps[0].states.new_zeros(())

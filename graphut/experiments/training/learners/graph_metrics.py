@@ -17,12 +17,6 @@ def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, floa
 
     `given` holds logits `(A, classes)` or values `(A, K)`, `wanted` classes `(A,)` or labels or
     values `(A, K)`. A metric is None where it has no value, as the AUC of a single class.
-
-    Examples
-    --------
-    >>> found = answer_metrics("values", np.array([[1.0], [2.0]]), np.array([[1.0], [3.0]]))
-    >>> found["mae"], found["r2"], found["auc"]
-    (0.5, 0.5, None)
     """
     found: dict[str, float | None] = dict.fromkeys(
         ("macro_f1", "auc", "label_accuracy", "mae", "r2")
