@@ -11,7 +11,7 @@ from graphut import (
     UniversalGraphTransformerConfig,
 )
 from graphut._dgl import dgl
-from graphut.nn import AttentionRecord, Ponder
+from graphut.nn import Ponder
 from tests.helpers import assert_same
 from tests.models.cases import (
     SOURCES,
@@ -54,10 +54,6 @@ def ponders_of(output: Any) -> list[Ponder]:
     return [part for part in output if isinstance(part, Ponder)]
 
 
-def records_of(ponder: Ponder) -> list[AttentionRecord]:
-    return [x for x in (ponder.attention, ponder.cross_attention) if x is not None]
-
-
 RUNS = [run_pairs, run_texts, run_documents, run_passages, run_graph]
 
 
@@ -69,18 +65,3 @@ def test_outputs_are_the_same_with_attention(run: Callable[..., Any]) -> None:
     for before, after in zip(ponders_of(plain), ponders_of(looked), strict=True):
         assert torch.equal(before.steps, after.steps)
         assert before.attention is before.cross_attention is before.halting is None
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_outputs_have_attention_that_sums_to_one_while_a_node_is_active(
-    run: Callable[..., Any],
-) -> None:
-    for ponder in ponders_of(run(get_attention=True)):
-        steps = torch.arange(1, int(ponder.steps.max()) + 1)[:, None]
-        active = steps <= ponder.steps
-        assert ponder.halting is not None and torch.equal(~ponder.halting.isnan(), active)
-        for record in records_of(ponder):
-            sentences = range(len(record.layout.dst_lengths))
-            total = torch.cat([record.dense(s).sum(-1) for s in sentences], -1)  # steps, heads, N
-            sees = active & (record.layout.in_degrees > 0)  # no extra node sees a source
-            assert_same([total], [sees[:, None].expand_as(total).double()])

@@ -75,13 +75,3 @@ def test_name_ticks_writes_every_name_where_they_fit(side: str) -> None:
     labels = axis.get_ticklabels()
     assert {(label.get_rotation(), label.get_size()) for label in labels} == {(0.0, 9.0)}
     assert not any(label.get_parse_math() for label in labels)  # a dollar stays a dollar
-
-
-def test_name_ticks_turns_long_names_and_leaves_out_those_without_room() -> None:
-    axes = make_axes(4)
-    name_ticks(axes.xaxis, ["together", "forever"], 0.3)
-    assert {label.get_rotation() for label in axes.get_xticklabels()} == {90.0}
-    axes = make_axes(4)
-    axes.set_xlim(0, 99)
-    name_ticks(axes.xaxis, ["a"] * 100, 0.04)
-    assert "a" not in ticks(axes, "x") and len(ticks(axes, "x")) < 20

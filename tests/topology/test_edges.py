@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,13 +22,6 @@ def test_from_edges_ignores_order_and_repetition() -> None:
     assert from_edges(iter([1]), iter([2])) == Edges(1, 2)  # type: ignore[arg-type]
     assert from_edges([2, 0, 2], [1, 1, 1]) == from_edges(torch.tensor([0, 2]), [1, 1])
     assert from_edges([], []) == parse("edges") and parse("edges").spec() == "edges"
-
-
-def test_from_parents_and_from_edges_take_tensors_and_arrays() -> None:
-    parents, ends = [1, 3, -1, -1, 1], [0, 2]
-    for kind in (torch.tensor, np.array):
-        assert from_parents(kind(parents)) == from_parents(parents)
-        assert from_edges(kind(ends), kind(ends)) == from_edges(ends, ends)
 
 
 @pytest.mark.parametrize("parent", [1.0, None])

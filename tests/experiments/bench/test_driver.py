@@ -81,12 +81,6 @@ def test_largest_error() -> None:
         largest_error([torch.ones(2)], [torch.ones(3)])
 
 
-def test_sentence_lengths_are_within_bounds_and_always_the_same() -> None:
-    lengths = sentence_lengths("200x3-5")
-    assert sorted(set(lengths.tolist())) == [3, 4, 5]
-    assert lengths.equal(sentence_lengths("200x3-5"))
-
-
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [

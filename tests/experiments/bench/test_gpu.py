@@ -10,7 +10,7 @@ import torch
 pytest.importorskip("triton", reason="needs triton")
 
 from graphut.experiments.bench import gpu
-from graphut.experiments.bench.gpu import TINY, Plan, measure_missing, sections
+from graphut.experiments.bench.gpu import TINY, measure_missing, sections
 from graphut.experiments.cli import main
 from tests.attention.triton.interpreter import skip_unless_kernels_run
 
@@ -82,8 +82,3 @@ def test_bench_gpu_refuses_to_measure_without_a_gpu(
 ) -> None:
     assert main(["bench", "gpu", "--results", str(tmp_path / "found.csv")]) == 2
     assert "there is no CUDA device: --tiny" in capsys.readouterr().err
-
-
-def test_sections_differ_in_name() -> None:
-    names = [*sections(Plan(device=torch.device("cpu")))]
-    assert {"ceilings", "training, 100 updates"} < {*names} and len(names) == 1 + 8 + 3 + 12

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import peak_memory
-from graphut.experiments.bench.peak_memory import free_bytes, peak_bytes
+from graphut.experiments.bench.peak_memory import peak_bytes
 
 CPU = torch.device("cpu")
 MIB = 1 << 20
@@ -49,20 +49,8 @@ def test_peak_bytes_leaves_out_what_is_made_once_and_kept() -> None:
     assert peak is not None and peak < MIB
 
 
-@linux
-def test_peak_bytes_raises_the_error_of_the_run() -> None:
-    with pytest.raises(ZeroDivisionError):
-        peak_bytes(lambda: 1 / 0, CPU)
-
-
 def test_peak_bytes_is_none_elsewhere_than_on_linux(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(peak_memory, "_PROCESS", tmp_path / "nowhere")
     assert peak_bytes(lambda: None, CPU) is None
-
-
-@linux
-def test_free_bytes_of_the_cpu() -> None:
-    free = free_bytes(CPU)
-    assert free is not None and free > MIB

@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from graphut.experiments.bench import peers
-from graphut.experiments.bench.driver import CPU, largest_error, sentence_lengths
+from graphut.experiments.bench.driver import CPU, largest_error
 from graphut.experiments.bench.peers import (
     PEERS,
     check_memory,
     flex_mask,
-    prepare_padded,
     prepare_sentences,
 )
 from tests.experiments.bench.cases import SPECS, small_call
@@ -49,21 +48,6 @@ def test_flex_mask_is_true_for_the_edges(spec: str, fraction: float) -> None:
     expected = torch.zeros(len(rows), len(sources), dtype=torch.bool)
     expected[workload.in_edges] = True
     assert found.equal(expected)
-
-
-def test_prepare_padded_pads_before_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, seen = torch.nn.functional.scaled_dot_product_attention, []
-
-    def spy(query: torch.Tensor, *args: torch.Tensor, **options: torch.Tensor) -> torch.Tensor:
-        seen.append(tuple(query.shape))
-        return real(query, *args, **options)
-
-    monkeypatch.setattr(peers, "scaled_dot_product_attention", spy)
-    run = prepare_padded(small_call()).run
-    monkeypatch.setattr(peers, "pad", None)
-    run()
-    longest = int(sentence_lengths("3x2-7").max())
-    assert seen == [(3, 2, longest, 4)]
 
 
 def test_check_memory_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

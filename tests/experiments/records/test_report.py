@@ -97,16 +97,6 @@ def test_run_report_shows_the_options_that_differ(runs: dict[str, Path]) -> None
     assert "Options" not in report_of(runs["small"])[1].tables
 
 
-def test_run_report_shows_pictures_of_attention_before_tables_by_length(
-    runs: dict[str, Path],
-) -> None:
-    html, page = report_of(runs["small"])
-    titles = ["Options", "Training", "Results", "Examples", "Results in detail", "Depth"]
-    found = [text for level, text in page.headings if level == 2]
-    assert found[: len(titles)] == titles
-    assert html.index("<details open><summary>Attention, encoder") < html.index("by source length")
-
-
 def test_run_report_shows_a_script_in_the_data_as_text(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     data = tmp_path / "pairs.tsv"

@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
-from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
 from graphut.experiments.training.run_files import (
     CHECKPOINT,
@@ -318,22 +317,6 @@ def test_trainer_warns_at_the_end_about_bad_halting(
     assert len(lines) == 4 + len(parts)
     for part, line in zip(parts, lines[3:], strict=False):
         assert f"The {part} takes " in line and str(said) in " ".join(line.split())
-
-
-@pytest.mark.parametrize(
-    "summary", ["short", "accuracy 100.00%, accuracy of another kind 100.00%, " * 3]
-)
-def test_trainer_reports_epochs_in_80_columns(
-    tmp_path: Path, summary: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = replace(PairLearner.evaluation(0.5, 0.9, 1.5, 1.5), summary=summary)
-    monkeypatch.setattr(module, "evaluate", lambda *args: found)
-    lines: list[str] = []
-    make(tmp_path, report=lines.append).fit()
-    shown = [line for text in lines for line in text.splitlines()]
-    assert max(map(len, shown)) <= 80 and " ".join(summary.split()) in " ".join(
-        " ".join(shown).split()
-    )
 
 
 def test_trainer_uses_bfloat16_only_in_the_forward_pass(tmp_path: Path) -> None:

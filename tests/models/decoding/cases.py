@@ -54,13 +54,6 @@ class Setting:
         parts = (self.recurrence, self.source, self.topology, self.embed, self.predict)
         return kind(*parts, sentences)
 
-    def alone(self, sentence: int) -> Setting:
-        """The same with one of the sources."""
-        feat = self.source.feat.split(self.source.lengths.tolist())[sentence]
-        lengths = self.source.lengths[sentence : sentence + 1]
-        source = EncodedSource(feat, lengths, self.source.topology)
-        return Setting(self.recurrence, source, self.topology, self.embed, self.predict)
-
     def fed(self, sentences: Tensor, prefixes: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and steps of the last token of each prefix, by one run of the recurrence."""
         rows, length = prefixes.shape

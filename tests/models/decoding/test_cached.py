@@ -109,20 +109,6 @@ def test_cached_decoder_with_changed_maps_is_that_with_changed_weights(
     assert_same(changed, expected)
 
 
-@pytest.mark.parametrize("row", PAIRWISE[::3], ids=name_of)
-def test_cached_decoder_computes_a_hypothesis_like_in_a_batch(row: dict[str, Any]) -> None:
-    setting = build_setting(**row)
-    together = setting.decoder(CachedDecoder)
-    for parents, tokens, _, _ in (steps := growth()):
-        in_batch = together.advance(parents, tokens)
-    *_, sentences, prefixes = steps[-1]
-    for i, (sentence, prefix) in enumerate(zip(sentences.tolist(), prefixes, strict=True)):
-        decoder = setting.alone(sentence).decoder(CachedDecoder)
-        for token in prefix:
-            alone = decoder.advance(torch.tensor([0]), token[None])
-        assert_same(alone, [part[i : i + 1] for part in in_batch])
-
-
 def test_cached_decoder_computes_shared_tokens_once() -> None:
     setting, rows = build_setting(), []
     embed = setting.embed

@@ -52,19 +52,6 @@ def test_agreement_metrics_count_verbs_whose_correct_form_is_likelier(
     assert (found["nats"], found["steps"], found["verb_steps"]) == (1.0, count - 0.5, count)
 
 
-def test_agreement_evaluate_in_detail_compares_forms_at_the_position_of_the_verb() -> None:
-    model = make_language_model().eval()
-    texts = [Text([3, 2, verb], group=group) for verb in (SINGULAR, PLURAL) for group in ("a", "b")]
-    logits = model([[3, 2, 2]], ends=False).logits[-1].tolist()
-    evaluation, more = AGREEMENT.evaluate_in_detail(model, VOCABULARIES, texts)
-    assert evaluation["accuracy"] == 0.5 and evaluation["balanced_accuracy"] == 0.5
-    likelier = max((SINGULAR, PLURAL), key=lambda form: logits[form])
-    [right] = [text for text in texts[::2] if text.tokens[-1] == likelier]
-    assert AGREEMENT.evaluate_in_detail(model, VOCABULARIES, [right])[0]["accuracy"] == 1.0
-    assert [row["group"] for row in more["by_group"]] == ["a", "b"]
-    assert {row["accuracy"] for row in more["by_group"]} == {0.5}
-
-
 def test_agreement_answers_are_the_likelier_forms() -> None:
     model = make_language_model().eval()
     task: Any = SimpleNamespace(vocabulary=VERBS)
