@@ -1,15 +1,16 @@
 """The adaptive recurrence with masks: every node computes in every step.
 
-The reference has the parameters of an `AdaptiveRecurrence`, but shares no code with its loop. The
-tests compare the loop with it.
+The reference has the layers of an `AdaptiveRecurrence`, with dense attention, but shares no code
+with its loop. The tests compare the loop with it.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from copy import copy
+from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
@@ -21,7 +22,6 @@ from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import EventDriven
 from graphut.nn.rules.base import BatchIndex, StepRows, batch_index
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import SeparableConvTransition
 
 Graph: TypeAlias = DGLGraph | EdgeLayout
 
@@ -33,12 +33,12 @@ def dense_recurrence(
     *,
     positions: Tensor | None = None,
     cross: tuple[Graph, Tensor] | None = None,
-    edge_bias: Tensor | None = None,
-    edge_feat: Tensor | None = None,
-    edge_weight: Tensor | None = None,
     graph_ids: Tensor | None = None,
+    **edges: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of `layer(graph, feat, ...)` with masks, without dropout.
+
+    `edges` may have `edge_bias`, `edge_feat` and `edge_weight`.
 
     Return the output `(N, d)`, the steps `(N,)`, the remainders `(N,)`, and the ponder cost.
 
@@ -55,9 +55,9 @@ def dense_recurrence(
     """
     drawn, state, place = _begin(layer, feat, positions)
     noise, repeated, rule = torch.zeros_like(feat), steps_of(layer), layer.active_rule
-    edges = _Edges(as_layout(graph), edge_bias, edge_feat, edge_weight)
+    layout = as_layout(graph)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
-    memory = rule.start(state, batch_index(edges.layout).renamed(graph_ids))
+    memory = rule.start(state, batch_index(layout).renamed(graph_ids))
     remainder, cost = feat.new_zeros(
         2, feat.shape[0], dtype=torch.promote_types(feat.dtype, torch.float32)
     )
@@ -77,7 +77,7 @@ def dense_recurrence(
         shown = torch.where(moves[:, None], now, shown)
         goes_on = active | (layer.halted == "running")
         step = repeated[(t - 1) % len(repeated)]
-        new, combined = _step(step, edges, now, shown, combined, goes_on, cross)
+        new, combined = _step(step, layout, edges, now, shown, combined, goes_on, cross)
         new = _quantized(layer, drawn, new, t)
         source = now if rule.halt_from == "input" else new
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
@@ -108,12 +108,10 @@ def dense_event_driven(
     feat: Tensor,
     *,
     positions: Tensor | None = None,
-    edge_bias: Tensor | None = None,
-    edge_feat: Tensor | None = None,
-    edge_weight: Tensor | None = None,
     graph_ids: Tensor | None = None,
     shown: Tensor | None = None,
     frontier: Tensor | None = None,
+    **edges: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of a layer with the rule `EventDriven`, without dropout.
 
@@ -121,7 +119,8 @@ def dense_event_driven(
     and of nodes that change too little.
 
     `shown`, `(M, d)`, are the shown states of an earlier run for the first nodes, and `frontier`
-    the ids of the destinations of the first round, as in `AdaptiveRecurrence.resume`.
+    the ids of the destinations of the first round, as in `AdaptiveRecurrence.resume`. `edges` are
+    as in `dense_recurrence`.
 
     Return the output `(N, d)`; the updates `(N,)`; the last round that changed each node, `(N,)`;
     the rounds of each graph, `(G,)`; and whether it is quiescent, `(G,)`.
@@ -141,9 +140,10 @@ def dense_event_driven(
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
-    step, edges = steps_of(layer)[0], _Edges(layout, edge_bias, edge_feat, edge_weight)
+    step = steps_of(layer)[0]
     num_dst, members = layout.num_dst, batch_index(layout).renamed(graph_ids)
-    reads = _Edges(layout).copies[0].double()
+    reads = torch.zeros(num_dst, layout.num_src).double()
+    reads[layout.in_edges()[:2]] = 1.0
     rounds = torch.zeros(members.num_graphs, dtype=torch.int64)
     updates, last_change = torch.zeros(2, num_dst, dtype=torch.int64)
     awake = torch.ones(num_dst, dtype=torch.bool)
@@ -154,7 +154,7 @@ def dense_event_driven(
             break
         now = with_noise(drawn, "every_step", state + place, step=t)
         own = now[:num_dst]
-        new, _ = _step(step, edges, own, now, own, awake, None)
+        new, _ = _step(step, layout, edges, own, now, own, awake, None)
         new, before = _quantized(layer, drawn, new, t), state[:num_dst]
         distance = (new - before).square().mean(1).sqrt()
         if step.norm == "pre":
@@ -197,41 +197,10 @@ def _quantized(layer: AdaptiveRecurrence, drawn: Noise, new: Tensor, t: int) -> 
     return (smooth * levels).round().detach() / levels + (smooth - smooth.detach())
 
 
-class _Edges:
-    """The edges of self-attention or cross-attention, with their biases, features and weights."""
-
-    def __init__(
-        self,
-        layout: EdgeLayout,
-        bias: Tensor | None = None,
-        feat: Tensor | None = None,
-        weight: Tensor | None = None,
-    ) -> None:
-        self.layout, self.feat = layout, feat
-        row, source, edge = layout.in_edges()
-        num_src = layout.num_src
-        self.ends: Tensor | slice = slice(None)
-        if feat is not None:  # one source for each edge
-            self.ends, source, num_src = source[edge.argsort()], edge, len(edge)
-
-        def table(of_edges: Tensor) -> Tensor:
-            zeros = of_edges.new_zeros(layout.num_dst, num_src, of_edges.shape[1])
-            return zeros.index_put((row, source), of_edges, accumulate=True).movedim(-1, 0)
-
-        many = torch.ones(len(row), 1)
-        if bias is not None:
-            many = bias.view(len(row), -1)[edge].exp()
-        # (H or 1, N_dst, N_src), the number of edges between nodes, times `exp(bias)`
-        self.copies = table(many)
-        self.factor: Tensor | float = 1.0  # the mean weight of these edges
-        if weight is not None:
-            weighted = table(many * weight.view(len(row), -1)[edge])
-            self.factor = weighted / torch.where(self.copies > 0, self.copies, 1.0)
-
-
 def _step(
     step: UniversalTransformerStep,
-    edges: _Edges,
+    layout: EdgeLayout,
+    edges: dict[str, Tensor | None],
     now: Tensor,
     shown: Tensor,
     combined: Tensor,
@@ -248,90 +217,32 @@ def _step(
         return norm(rows) if pre else rows
 
     norm = step.attention_norm
-    rows = add(now, _attend(step.attention, edges, ready(now, norm), ready(shown, norm)), norm)
+    read = _attend(step.attention, layout, ready(now, norm), ready(shown, norm), **edges)
+    rows = add(now, read, norm)
     if step.cross_attention is not None and step.cross_norm is not None and cross is not None:
-        query, between = ready(rows, step.cross_norm), _Edges(as_layout(cross[0]))
-        read = _attend(step.cross_attention, between, query, cross[1])
+        query = ready(rows, step.cross_norm)
+        read = _attend(step.cross_attention, as_layout(cross[0]), query, cross[1])
         rows = add(rows, read, step.cross_norm)
     norm = step.transition_norm
-    offer = ready(rows, norm)
-    combined = torch.where(runs[:, None], offer, combined)
-    if isinstance(step.transition, SeparableConvTransition):
-        change = step.transition.convolve(_windows(step.transition, edges.layout, combined))
-    else:
-        change = step.transition.layers(offer)
+    combined = torch.where(runs[:, None], ready(rows, norm), combined)
+    change = step.transition(layout, combined)
     if step.copy_gate is not None:
         share = step.copy_gate(rows)
         return share * norm(change) + (1 - share) * now, combined
     return add(rows, change, norm), combined
 
 
-def _attend(layer: nn.Module, edges: _Edges, rows: Tensor, shown: Tensor) -> Tensor:
-    source, copies = shown[edges.ends], edges.copies
-    if isinstance(layer, MessageAggregation):
-        out = _messages(layer, copies, source)
-        return (
-            out if layer.attention is None else out + _attend(layer.attention, edges, rows, shown)
-        )
-    if not isinstance(layer, MultiHeadAttention):
-        own: Tensor = layer(edges.layout, shown)
-        return own
-
-    def heads(x: Tensor) -> Tensor:
-        return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
-
-    wide = torch.promote_types(rows.dtype, torch.float32)
-    key, value = map(heads, layer.key_value(source).chunk(2, dim=1))
-    if edges.feat is not None and layer.edge is not None:
-        of_edges = heads(layer.edge(edges.feat))
-        key, value = key + of_edges, value + of_edges
-    products = (heads(layer.query(rows)) @ key.transpose(1, 2)).to(wide)
-    if layer.degree_scale is not None:
-        growth = edges.layout.in_degrees.to(wide).log1p()
-        products = products * torch.outer(layer.degree_scale, growth)[:, :, None]
-    if layer.direction is not None:
-        weights = _geometric(layer, rows, products, copies)
-    else:
-        scores = products * layer.head_feats**-0.5
-        scores = (scores + copies.to(wide).log()).clamp_min(torch.finfo(wide).min)
-        weights = scores.softmax(-1) * (copies > 0) * edges.factor
-    return layer.output((weights.to(value.dtype) @ value).transpose(0, 1).flatten(1))
+def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges: Any) -> Tensor:
+    out: Tensor = _plain(layer).attend(layout, rows, layer.project(shown), **edges)[0]
+    return out
 
 
-def _messages(layer: MessageAggregation, copies: Tensor, source: Tensor) -> Tensor:
-    """Return the output of `MessageAggregation` without its attention; see `_Edges.copies`."""
-    count, reduced = copies[0].to(source.dtype), []
-    parts = layer.message(source).relu().split(layer.out_feats, 1)
-    for name, sent in zip(layer.aggregators, parts, strict=True):
-        if name == "sum":
-            reduced.append((count @ sent).log1p())
-        else:
-            reduced.append(torch.where(count[:, :, None] > 0, sent, 0.0).amax(1))
-    return layer.output(torch.cat(reduced, 1))
-
-
-def _geometric(layer: MultiHeadAttention, rows: Tensor, products: Tensor, copies: Tensor) -> Tensor:
-    """Return the weights of geometric attention, `(H, N, N)`; `products` are `q_i . k_j`."""
-    assert layer.direction is not None and layer.score_terms is not None
-    alpha, beta, gamma = layer.score_terms
-    toward = layer.direction(rows).unflatten(1, (layer.num_heads, 2))
-    weights = []
-    for i, edges in enumerate(copies[0].tolist()):
-        found, missed = [products.new_zeros(layer.num_heads)] * len(edges), 1.0
-        for j in sorted(range(len(edges)), key=lambda j: (abs(i - j), j < i)):
-            score = alpha * products[:, i, j] + beta * toward[i, :, int(j > i)] + gamma
-            for _ in range(int(edges[j]) * (i != j)):
-                found[j], missed = found[j] + score.sigmoid() * missed, missed * (-score).sigmoid()
-        total = torch.stack(found, 1)
-        weights.append(total / total.sum(1, keepdim=True).clamp_min(torch.finfo(total.dtype).tiny))
-    return torch.stack(weights, 1)
-
-
-def _windows(transition: SeparableConvTransition, layout: EdgeLayout, feat: Tensor) -> Tensor:
-    """Return the rows under the filter of each node, `(N, kernel_size, d)`."""
-    left, right = -transition.offsets[0], transition.offsets[-1]
-    windows = []
-    for sentence in feat.split(layout.dst_lengths.tolist()):
-        padded = torch.nn.functional.pad(sentence, (0, 0, left, right))
-        windows.append(padded.unfold(0, transition.kernel_size, 1).transpose(1, 2))
-    return torch.cat(windows)
+def _plain(layer: Any) -> Any:
+    """Return a copy of a layer that computes attention with dense masks, without dropout."""
+    plain = copy(layer)
+    if isinstance(layer, MultiHeadAttention):
+        plain.backend, plain.attn_drop, plain.allow_zero_in_degree = "dense", 0.0, True
+    elif isinstance(layer, MessageAggregation):
+        plain.backend = "torch"
+        plain._modules = {**layer._modules, "attention": _plain(layer.attention)}
+    return plain

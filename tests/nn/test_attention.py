@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.attention import as_layout
+from graphut.attention import EdgeLayout, as_layout
 from graphut.nn import AttentionRecord, MultiHeadAttention, dense_recurrence, reference
 from graphut.topology import Causal, Complete, Topology, Window
+from tests.attention.test_geometric import naive_weights
 from tests.helpers import (
     Pairs,
     assert_same,
@@ -301,6 +302,29 @@ def test_attention_refuses_edge_features_that_do_not_fit(
         build(edge_dim=edge_dim)(ROWS, normal(5, 8), edge_feat=edge_feat)
 
 
+@pytest.mark.parametrize("topology", [Complete(), Causal()], ids=str)
+def test_attention_geometric_is_its_formula(topology: Topology) -> None:
+    layer, feat, heads, layout = (
+        build(geometric=True),
+        normal(6, 8),
+        (2, 4),
+        topology.layout([4, 2]),
+    )
+    assert layer.direction is not None and layer.score_terms is not None
+    alpha, beta, gamma = layer.score_terms
+    key, value = (x.view(-1, *heads) for x in layer.key_value(feat).chunk(2, 1))
+    query, toward = layer.query(feat).view(-1, *heads), layer.direction(feat).view(-1, 2, 2)
+    weights = naive_weights(layout, alpha * query, key, beta * toward + gamma)
+    total, out = torch.zeros(6, 2).double(), torch.zeros(6, *heads).double()
+    for (source, node), weight in zip(pairs_of(layout), weights, strict=True):
+        total = total.index_add(0, torch.tensor(node), weight[None])
+        out = out.index_add(0, torch.tensor(node), weight[None, :, None] * value[source])
+    expected = layer.output((out / total.clamp_min(1e-300)[..., None]).flatten(1))
+    found, inputs = layer(layout, feat), [feat, *layer.parameters()]
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+
+
 def test_attention_geometric_refuses_what_it_does_not_support() -> None:
     layer, feat = build(geometric=True), normal(4, 8)
     with pytest.raises(ValueError, match=r"whose sources are its destinations; .* 4 sources and 2"):
@@ -355,17 +379,21 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     found: list[Tensor] = []
     attend = reference._attend
 
-    def attend_and_note(layer: Any, edges: Any, rows: Tensor, source: Tensor) -> Tensor:
+    def attend_and_note(
+        layer: Any, layout: EdgeLayout, rows: Tensor, source: Tensor, **edges: Any
+    ) -> Tensor:
         def heads(x: Tensor) -> Tensor:
             return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
 
         scores = heads(layer.query(rows)) @ heads(layer.key_value(source).chunk(2, 1)[0]).mT
         scores = scores * layer.head_feats**-0.5
         if layer.degree_scale is not None:
-            growth = edges.layout.in_degrees.double().log1p()
+            growth = layout.in_degrees.double().log1p()
             scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
-        found.append((scores + edges.copies.double().log()).softmax(-1).detach())
-        return attend(layer, edges, rows, source)
+        copies = scores.new_zeros(layout.num_dst, layout.num_src)
+        copies.index_put_(layout.in_edges()[:2], copies.new_ones(()), accumulate=True)
+        found.append((scores + copies.log()).softmax(-1).detach())
+        return attend(layer, layout, rows, source, **edges)
 
     monkeypatch.setattr(reference, "_attend", attend_and_note)
     return found

@@ -87,10 +87,9 @@ def test_recurrence_hooks_act_as_on_calls_of_the_step(
     ponder = case.layer(case.graph, case.feat, **case.arguments)[1]
     assert ponder.projected == case.graph.num_src * int(ponder.steps.max())
 
-    def call(
-        step: Any, edges: Any, now: Any, shown: Any, combined: Any, runs: Any, cross: Any
-    ) -> Any:
-        return step(edges.layout, shown, cross=cross), combined
+    def call(step: Any, layout: Any, edges: Any, now: Any, shown: Any, *others: Any) -> Any:
+        combined, _, cross = others
+        return step(layout, shown, cross=cross), combined
 
     with monkeypatch.context() as patch:
         patch.setattr("graphut.nn.reference._step", call)
