@@ -40,19 +40,16 @@ def call_recurrence(
     start: Start | None = None,
     positions: Tensor | None = None,
     cross: tuple[Graph, Tensor] | None = None,
-    edge_bias: Any = None,
-    edge_feat: Any = None,
-    edge_weight: Any = None,
     graph_ids: Tensor | None = None,
     get_attention: bool = False,
     get_steps: bool = False,
+    **of_edges: Any,
 ) -> tuple[Any, ...]:
     """Check the arguments of `AdaptiveRecurrence.forward`, run the loop, and return the results."""
     rule = layer.active_rule
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    by_edge = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
-    context = _context(layer, graph, feat, cross, by_edge)
+    context = _context(layer, graph, feat, cross, of_edges)
     context.get_attention, nodes = get_attention, context.layout.num_src
     if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
         raise ValueError(
@@ -89,19 +86,19 @@ def _context(
     graph: Graph | Sequence[Graph],
     feat: Tensor,
     cross: tuple[Graph, Tensor] | None,
-    by_edge: dict[str, Any],
+    of_edges: dict[str, Any],
 ) -> GraphContext:
-    """Create the context of the first step; `by_edge` has biases, features and weights of edges."""
+    """Create the context of the first step; see `GraphContext.of_edges`."""
     step, blocks = steps_of(layer)[0], []
     if isinstance(graph, Sequence):
-        blocks = _block_layouts(layer, graph, **by_edge)
+        blocks = _block_layouts(layer, graph, **of_edges)
         blocks = [block.to(feat.device) for block in blocks]
         context = step.context(blocks[0], cross)
     else:
         check_same_nodes(graph)
         context = step.context(as_layout(graph).to(feat.device), cross)
     context.blocks = blocks
-    context.of_edges = by_edge
+    context.of_edges = of_edges
     num_src, num_dst = context.layout.num_src, context.layout.num_dst
     if num_dst > num_src:
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor
 
@@ -13,39 +13,6 @@ from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.ponder import FlopCount
 from graphut.nn.transition import PositionwiseTransition, Transition
-
-
-class AttentionContext(Protocol):
-    """Interface of the context of a step: edges, and the keys and values of all nodes.
-
-    `GraphContext` implements it for a graph, and a decoder for its key/value cache.
-    """
-
-    frontier: Tensor | None  # (A,) ids of the active nodes; None for all
-    value_shift: Tensor | None  # (d,) to be added to every value
-
-    @property
-    def num_src(self) -> int:
-        """Number of nodes with keys and values."""
-
-    @property
-    def num_dst(self) -> int:
-        """Number of nodes that can be active."""
-
-    def begin_step(self, step: int) -> None:
-        """Begin a step, counted from 1."""
-
-    def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        """Store the keys and values `(A, 2 * H * D)` of `nodes`, `(A,)`, or of all nodes."""
-
-    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Apply self-attention to packed rows `(A, d)`, one row for each active node."""
-
-    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Apply cross-attention over the encoder's output to packed rows `(A, d)`."""
-
-    def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Apply the transition to packed rows `(A, d)`; it may read neighbouring tokens."""
 
 
 class EncoderOutput:
@@ -70,7 +37,10 @@ class EncoderOutput:
 
 @dataclass
 class GraphContext:
-    """The `AttentionContext` of a graph, or of sampled blocks, one for each step."""
+    """The context of a step on a graph, or on sampled blocks, one for each step.
+
+    A decoder has another one, for its key/value cache.
+    """
 
     layout: EdgeLayout  # edges of self-attention in this step
     cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes to a decoder's
@@ -84,8 +54,8 @@ class GraphContext:
     count: Tensor | None = None  # number of active nodes, if only the device knows it
     in_place: KeyValueMemory | None = None  # replaces `key_value` where the backend supports it
     owns_table: bool = False  # whether `key_value` may be changed in place, without gradients
-    frontier: Tensor | None = None
-    value_shift: Tensor | None = None
+    frontier: Tensor | None = None  # (A,) ids of the active nodes; None for all
+    value_shift: Tensor | None = None  # (d,) to be added to every value
     key_value: Tensor | None = field(default=None, init=False)  # (N_src, 2 * H * D)
     combined: Tensor | None = field(default=None, init=False)  # (N, d), input of a convolution
     weights: list[Tensor] = field(default_factory=list, init=False)  # (E, H) of each attention

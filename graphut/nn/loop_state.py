@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut.attention.checks import skip_checks
 from graphut.nn.checks import FiniteChecks, check_probability_shape
-from graphut.nn.context import AttentionContext
+from graphut.nn.context import GraphContext
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.noise import draw_noise, with_noise
 from graphut.nn.rules.act import ACT
@@ -57,7 +57,7 @@ class LoopState:
     def __init__(
         self,
         layer: Recurrence,
-        context: AttentionContext,
+        context: GraphContext,
         feat: Tensor,
         positions: Tensor | None,
         num_dst: int,  # number of nodes in the result

@@ -13,7 +13,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.checks import check_feat, check_same_nodes, check_widths, sources_of
-from graphut.nn.context import AttentionContext, EncoderOutput, GraphContext
+from graphut.nn.context import EncoderOutput, GraphContext
 from graphut.nn.transition import CopyGate, Transition
 
 NORMS = ("post", "pre")
@@ -228,7 +228,7 @@ class UniversalTransformerStep(nn.Module):
             return None
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
-    def update(self, rows: Tensor, context: AttentionContext) -> Tensor:
+    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
         """Return the new states of the active nodes, given their packed rows `(A, d)`."""
         pre, given = self.norm == "pre", rows
         attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)

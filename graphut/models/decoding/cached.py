@@ -17,7 +17,7 @@ from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.nodes import no_in_edge
 from graphut.nn import MultiHeadAttention
-from graphut.nn.context import EncoderOutput
+from graphut.nn.context import EncoderOutput, GraphContext
 from graphut.nn.loop import run_loop
 from graphut.nn.loop_state import LoopState
 from graphut.nn.rules import BatchIndex
@@ -59,24 +59,23 @@ class CachedDecoder(TokenDecoder):
         return self.predict(found.out), found.steps
 
 
-class _NewestTokens:
-    """An `AttentionContext` in which the newest token of each hypothesis reads the cache."""
+class _NewestTokens(GraphContext):
+    """The context of a step in which the newest token of each hypothesis reads the cache."""
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
         self.paths = decoder.ids
-        self.num_src = self.num_dst = len(self.paths)
-        self.frontier: Tensor | None = None
-        self.value_shift: Tensor | None = None
-        self._step = 1
         length = decoder.length
         self._sources = self.paths[:, _in_neighbours(decoder.topology, length)]
         if decoder.source is not None:
             layout = decoder.source.edges_to(decoder.sentences, length - 1)
             self._cross_layout = layout.to(decoder.source.feat.device)
 
-    def begin_step(self, step: int) -> None:
-        self._step = step
+    @property
+    def num_dst(self) -> int:
+        return len(self.paths)
+
+    num_src = num_dst
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         self.decoder.memory.write(self._ids(nodes), self._step, key_value)
