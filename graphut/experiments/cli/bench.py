@@ -18,6 +18,7 @@ from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.machine import benchmark_machine
@@ -86,6 +87,7 @@ _BENCHMARKS: Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]] = {
     "layers": (layers.bench_layers, layers.PEERS),
     "model": (_model, ("dense",)),
     "scaling": (layers.bench_scaling, ()),
+    "train": (bench_training, ("plain torch",)),
     "waking": (bench_waking, (EVERY,)),
 }
 """The function of each benchmark, and the contenders that the others are compared with."""

@@ -79,6 +79,14 @@ def _add_scaling(parser: Parser) -> None:
     add_device(parser)
 
 
+def _add_train(parser: Parser) -> None:
+    option = parser.add_argument
+    option("--workloads", nargs="+", choices=("translation", "sorting", "characters"), dest="names",
+           help="default: all")
+    option("--compiled", action="store_true", help="also compile the layers of the plain model")
+    option("--repeats", type=int, default=9, metavar="N", help="timed rounds (default: 9)")
+
+
 def _add_waking(parser: Parser) -> None:
     option = parser.add_argument
     option("run", metavar="RUN", help="folder of a run of graph-distance with the preset waking")
@@ -109,6 +117,7 @@ _BENCHMARKS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "layers": (_add_layers, "compare graph layers with DGL's and PyG's, on the CPU"),
     "model": (_add_model, "compare the recurrence, with scheduled halting, with a padded model"),
     "scaling": (_add_scaling, "measure one attention layer on sentences of increasing length"),
+    "train": (_add_train, "compare an update of three presets with one of a model in plain torch"),
     "waking": (_add_waking, "compare a model whose nodes wake with the same model, always awake"),
     "gpu": (_add_gpu, "measure everything on a GPU, except sections that FILE already contains"),
 }

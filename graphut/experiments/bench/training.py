@@ -1,0 +1,170 @@
+"""The benchmark of training: models of graphut, and the same models in plain torch with padding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from graphut._tokens import EOS
+from graphut.experiments.bench.driver import CPU, TOLERANCE, Row, largest_error, measure, say
+from graphut.experiments.bench.plain_torch import PlainModel
+from graphut.experiments.tasks import TASKS, PairTask, Text, preset_of
+from graphut.experiments.training import TrainingConfig, learner_of
+
+_BATCHES = 4
+_NAMES = ("graphut", "plain torch", "compiled")
+Batch = tuple[list[list[int]], list[list[int]]]
+"""Sources and targets without `<eos>`; a language model does not read the sources."""
+Model = tuple[Any, Callable[[Batch], Tensor]]
+"""A model in training mode, and its loss."""
+
+
+class Workload(NamedTuple):
+    """The task of a preset, the size of its vocabulary, and the lengths of its sentences."""
+
+    task: str
+    vocabulary: int
+    mean_length: float  # in tokens
+    deviation: float  # of the lengths
+    # Biases of the halting units, with which models take about as many steps as after training.
+    biases: Mapping[str, float]
+
+
+WORKLOADS = {
+    "translation": Workload("multi30k", 8002, 15, 5, {"encoder": -0.3, "decoder": -6.0}),
+    "sorting": Workload("sort", 28, 10, 3, {"encoder": 4.0, "decoder": 0.5}),
+    "characters": Workload("char-lm", 65, 128, 0, {"decoder": 0.0}),
+}
+
+
+def bench_training(
+    names: Sequence[str] | None = None, *, compiled: bool = False, repeats: int = 9
+) -> list[Row]:
+    """Compare the time of an update: forward and backward pass, clipping and AdamW.
+
+    The models have the sizes, the dropout and the halting rule of the preset `small` of a task, and
+    the same weights; the data are random tokens. The plain model is a `PlainModel`, which may also
+    be compiled. If the loss or the gradients without dropout differ, the rows have a note instead
+    of figures.
+
+    Examples
+    --------
+    >>> rows = bench_training(["sorting"], repeats=1)
+    >>> [row["contender"] for row in rows], rows[0]["error"] < 1e-5
+    (['graphut', 'plain torch'], True)
+    """
+    rows: list[Row] = []
+    for name in names or WORKLOADS:
+        workload = WORKLOADS[name]
+        options = preset_of(workload.task, "small")
+        training = TrainingConfig(**_own(TrainingConfig, options))
+        batches = _batches(workload, training.batch_size)
+        off = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+        exact = _models(workload, options | off, training)
+        error = largest_error(*(_gradients(*model, batches[0]) for model in exact))
+        text = f"{name}, {training.batch_size} sentences, {options['d_model']} features"
+        text += f", {_mean_steps(exact[0][0], batches[0])} steps"
+        say(text)
+        models = _models(workload, options, training)
+        if compiled:
+            models.append(_models(workload, options, training)[1])
+            models[2][0].compile_layers()
+        runs = {
+            each: partial(_update_all, model, batches)
+            for each, model in zip(_NAMES, models, strict=False)
+        }
+        if error <= TOLERANCE[torch.float32]:
+            found = measure(text, runs, repeats=repeats, device=CPU)
+            times = ("ms", "lower_ms", "upper_ms")
+            found = [row | {each: row[each] / _BATCHES for each in times} for row in found]
+        else:
+            note = f"wrong by {error:.0e}"
+            found = [{"workload": text, "contender": each, "note": note} for each in runs]
+        rows += [{**row, "error": error} for row in found]
+    return rows
+
+
+def _own(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are fields of a dataclass."""
+    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
+
+
+def _batches(workload: Workload, size: int) -> list[Batch]:
+    """Draw sentences of random tokens; each target is as long as its source."""
+    random, batches = np.random.default_rng(0), list[Batch]()
+    for _ in range(_BATCHES):
+        drawn = random.normal(workload.mean_length, workload.deviation, size)
+        lengths = drawn.round().clip(2).astype(int)
+        draw: Any = partial(random.integers, EOS + 1, workload.vocabulary)
+        sources, targets = ([draw(n).tolist() for n in lengths] for _ in range(2))
+        batches.append((sources, targets))
+    return batches
+
+
+def _models(
+    workload: Workload, options: Mapping[str, Any], training: TrainingConfig
+) -> list[Model]:
+    """Return our model and the plain one, with their losses."""
+    torch.manual_seed(0)
+    task = TASKS[workload.task]
+    learner = learner_of(task)
+    sizes = dict.fromkeys(task.from_data, workload.vocabulary)
+    config = task.config_kind(**_own(task.config_kind, options) | sizes | {"halting_gain": 0.3})
+    ours: Any = learner.model_kind(config).train()
+    for part, bias in workload.biases.items():
+        nn.init.constant_(getattr(ours, part).halting.linear.bias, bias)
+    plain, smoothing, weight = PlainModel(ours), training.label_smoothing, training.ponder_weight
+    is_pairs = issubclass(task, PairTask)
+
+    def loss(batch: Batch) -> Tensor:
+        examples = [*zip(*batch, strict=True)] if is_pairs else [*map(Text, batch[1])]
+        return learner.outcome(ours, examples, smoothing).total_loss(weight)
+
+    def plain_loss(batch: Batch) -> Tensor:
+        sources, targets = batch
+        labels = [[*target, EOS] for target in targets] if is_pairs else targets
+        cross_entropy, cost = plain(labels, sources, smoothing)
+        return cross_entropy + weight * cost
+
+    return [(ours, loss), (plain, plain_loss)]
+
+
+def _gradients(model: Any, loss: Callable[[Batch], Tensor], batch: Batch) -> list[Tensor]:
+    """Return the loss, and the gradient of each weight that both models store in one tensor."""
+    value = loss(batch)
+    value.backward()
+    weights = [model.output.weight, *(part.halting.linear.weight for part in _parts(model))]
+    return [value.detach(), *(weight.grad for weight in weights)]
+
+
+def _parts(model: Any) -> list[Any]:
+    return [part for part in (getattr(model, "encoder", None), model.decoder) if part is not None]
+
+
+def _mean_steps(model: Any, batch: Batch) -> str:
+    """Return the mean steps of the tokens in each part of a model of graphut."""
+    with torch.no_grad():
+        if len(_parts(model)) == 2:
+            output = model(*batch)
+            ponders = [output.encoder, output.decoder]
+        else:
+            ponders = [model(batch[1], ends=False).ponder]
+    return "/".join(f"{ponder.steps.double().mean():.1f}" for ponder in ponders)
+
+
+def _update_all(model: Model, batches: Sequence[Batch]) -> None:
+    """Train a model with a new optimizer, one update for each batch."""
+    weights, loss = [*model[0].parameters()], model[1]
+    optimizer = torch.optim.AdamW(weights, fused=True)
+    for batch in batches:
+        optimizer.zero_grad()
+        loss(batch).backward()
+        clip_grad_norm_(weights, 1.0)
+        optimizer.step()
