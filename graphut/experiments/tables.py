@@ -61,8 +61,7 @@ def percent(value: float) -> str:
     >>> percent(0.0456), percent(1.0), percent(0.99996)
     ('4.56%', '100.00%', '99.99%')
     """
-    text = f"{value:.2%}"
-    return "99.99%" if text == "100.00%" and value < 1 else text
+    return f"{min(value, 0.9999) if value < 1 else value:.2%}"
 
 
 def is_share(metric: str) -> bool:
@@ -78,8 +77,7 @@ def share(value: float) -> str:
     >>> share(0.5), share(1.0), share(0.99996)
     ('.500', '1.000', '.999')
     """
-    text = f"{value:.3f}"
-    return ".999" if text == "1.000" and value < 1 else text.removeprefix("0")
+    return f"{min(value, 0.999) if value < 1 else value:.3f}".removeprefix("0")
 
 
 def with_prefix(value: float) -> str:

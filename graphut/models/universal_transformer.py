@@ -216,17 +216,13 @@ class UniversalTransformer(GenerativeModel):
         return source, target, as_layout(graph, "cross")
 
     def _read_sources(self, sources: Sentences) -> SentenceNodes:
-        token, lengths = self._flatten_sources(sources)
-        self._check_tokens(token, self.source_embedding, "source token")
-        return SentenceNodes.from_tokens(token, lengths, self.encoder_topology)
+        return SentenceNodes.from_tokens(*self._flatten_sources(sources), self.encoder_topology)
 
     def _read_targets(
         self, targets: Sentences, src_lengths: Tensor
     ) -> tuple[SentenceNodes, EdgeLayout]:
         """Return the target nodes and the cross edges."""
-        target, lengths = self._flatten_targets(targets, len(src_lengths))
-        self._check_tokens(target, self.target_embedding, "target token")
-        token, _, lengths = shift_targets(target, lengths)
+        token, _, lengths = shift_targets(*self._flatten_targets(targets, len(src_lengths)))
         encoder, decoder = self.encoder_topology, self.decoder_topology
         cross = cross_layout(
             self.cross_topology, lengths, src_lengths, decoder=decoder, encoder=encoder
@@ -236,6 +232,7 @@ class UniversalTransformer(GenerativeModel):
     def _flatten_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
         """Return all source tokens, with `<bos>` and `<eos>` if configured, and the lengths."""
         token, lengths = flatten(sources, "sources", allow_empty=False)
+        self._check_tokens(token, self.source_embedding, "source token")
         if self.config.add_bos_eos:
             token, lengths = insert_token(token, starts(lengths + 1), BOS), lengths + 2
             token = insert_token(token, lengths.cumsum(0) - 1, EOS)
@@ -245,5 +242,6 @@ class UniversalTransformer(GenerativeModel):
     def _flatten_targets(self, targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
         """Return all target tokens and the lengths, without `<bos>` and `<eos>`."""
         token, lengths = flatten_targets(targets, sources)
+        self._check_tokens(token, self.target_embedding, "target token")
         self._check_length(int(lengths.max()) + 1, "a target sentence")
         return token, lengths

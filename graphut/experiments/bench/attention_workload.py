@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from graphut.topology import parse
 REFERENCE = "dense"
 _DENSE_SCORES = 1 << 22  # beyond this number of scores the reference is the backend "torch"
 Run = Callable[[], list[Tensor]]
-"""A function that returns the output and the gradients of query, key and value."""
+"""A function that returns the output and the gradients of the inputs."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,7 +90,8 @@ class AttentionWorkload:
         """Return the call with a backend of graphut, ready to be timed, in any data type."""
         options: dict[str, Any] = {"frontier": self.frontier, "backend": backend}
         attend = partial(edge_attention, self.layout, **options)
-        return Prepared(gradient_run(attend, *(x.to(dtype) for x in self.tensors)))
+        *inputs, upstream = (x.to(dtype) for x in self.tensors)
+        return Prepared(gradient_run(attend, inputs, upstream))
 
     def reference(self) -> list[Tensor]:
         """Return the output and the gradients of query, key and value, computed in float64."""
@@ -109,15 +110,22 @@ Prepare = Callable[[AttentionWorkload], Prepared]
 
 
 def gradient_run(
-    attend: Callable[..., Tensor], query: Tensor, key: Tensor, value: Tensor, upstream: Tensor
+    call: Callable[..., Tensor],
+    inputs: Sequence[Tensor],
+    upstream: Tensor,
+    weights: Sequence[Tensor] = (),
 ) -> Run:
-    """Return a function that runs `attend` forward and backward on copies of the tensors."""
-    leaves = [x.clone().requires_grad_() for x in (query, key, value)]
+    """Return a function that runs `call` forward and backward on copies of its inputs.
+
+    The result is the output, and the gradients of inputs and weights for the gradient `upstream`.
+    """
+    leaves = [x.clone().requires_grad_() for x in inputs]
 
     def run() -> list[Tensor]:
-        out = attend(*leaves)
+        out = call(*leaves)
         # An input that does not affect the output gets a zero gradient.
-        gradients = torch.autograd.grad(out, leaves, upstream, materialize_grads=True)
+        needed = [*leaves, *weights]
+        gradients = torch.autograd.grad(out, needed, upstream, materialize_grads=True)
         return [out.detach(), *gradients]
 
     return run

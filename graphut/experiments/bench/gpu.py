@@ -14,10 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.profiler import profile
 
-from graphut.attention import EdgeLayout
 from graphut.experiments.bench.attention import bench_attention
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import (
@@ -131,25 +129,17 @@ def launches(plan: Plan) -> list[Row]:
         layer = AdaptiveRecurrence(step, HaltingUnit(dim), max_steps=16).to(plan.device)
         feat = torch.randn(layout.num_src, dim, device=plan.device)
         for backward in (False, True):
-            run = partial(_adaptive_run, layer, layout, feat, backward)
-            run()  # compiles
-            with profile() as profiler:
-                steps = run()
+            with torch.set_grad_enabled(backward):
+                for _ in range(2):  # the first time compiles
+                    with profile() as profiler:
+                        out, ponder = layer(layout, feat)
+                        if backward:
+                            (out.square().mean() + ponder.cost).backward()
+                        steps = int(ponder.steps.max())
             counts = [e.count for e in profiler.key_averages() if "LaunchKernel" in e.key]
             name = f"{shape}, {dim} features, forward" + "+backward" * backward
             rows.append(_value(name, sum(counts) / steps))
     return rows
-
-
-def _adaptive_run(
-    layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor, backward: bool
-) -> int:
-    """Run a recurrence, optionally with its backward pass; return its number of steps."""
-    with torch.set_grad_enabled(backward):
-        out, ponder = layer(layout, feat)
-    if backward:
-        (out.square().mean() + ponder.cost).backward()
-    return int(ponder.steps.max())
 
 
 def waking(plan: Plan) -> list[Row]:
@@ -169,22 +159,18 @@ def waking(plan: Plan) -> list[Row]:
     ).to(plan.device).eval()  # fmt: skip
     layout = Patch(side, 1).layout([side * side]).to(plan.device)
     feat = torch.randn(side * side, dim, device=plan.device)
-    events = partial(_inference, layer, layout, feat)
+    events = torch.no_grad()(partial(layer, layout, feat))
     out, ponder = events()
     every = copy(layer)
     every.rule, every.max_steps = FixedDepth(), len(ponder.frontier_sizes)
     error = largest_error([out], [every(layout, feat)[0].detach()])
-    contenders = {"every node": partial(_inference, every, layout, feat), "event-driven": events}
+    run_every = torch.no_grad()(partial(every, layout, feat))
+    contenders = {"every node": run_every, "event-driven": events}
     name = f"waking, grid of {side**2:,} nodes, {dim} features"
     rows = measure(name, contenders, repeats=plan.repeats, device=plan.device)
     rows[1]["error"] = error
     updates = ponder.steps.double().mean()
     return [*rows, _value("rounds", every.max_steps), _value("updates of a node", updates)]
-
-
-def _inference(layer: AdaptiveRecurrence, layout: EdgeLayout, feat: Tensor) -> tuple[Any, ...]:
-    with torch.no_grad():
-        return layer(layout, feat)
 
 
 def training(plan: Plan) -> list[Row]:

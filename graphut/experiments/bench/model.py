@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from graphut.experiments.bench.attention_workload import gradient_run
 from graphut.experiments.bench.driver import (
     CPU,
     TOLERANCE,
+    Contender,
     Row,
     check_tokens_only,
     largest_error,
@@ -91,46 +93,29 @@ def bench_model(
     mask = padded_mask(present, present, layout.in_edges()[:2])
     dense = PaddedModel(step, mask, max_steps=len(ACTIVE_FRACTIONS), share=_SHARE)
     padded_depth, positions = pad(depth.to(device), present), present.nonzero()[:, 1] + 1
-    runs: dict[str, Callable[[bool], list[Tensor]]] = {
-        "dense": partial(
-            _run, lambda x: dense(x, padded_depth), step, pad(feat, present), pad(upstream, present)
-        ),
-        "adaptive": partial(
-            _run, lambda x: adaptive(layout, x, positions=positions)[0], step, feat, upstream
-        ),
+    calls: dict[str, tuple[Callable[[Tensor], Tensor], Tensor, Tensor]] = {
+        "dense": (lambda x: dense(x, padded_depth), pad(feat, present), pad(upstream, present)),
+        "adaptive": (lambda x: adaptive(layout, x, positions=positions)[0], feat, upstream),
     }
-    out, to_feat, *others = runs["dense"](True)
-    error = largest_error(runs["adaptive"](True), [out[present], to_feat[present], *others])
+    weights = [*step.parameters()]
+    both = {name: gradient_run(call, [x], grad, weights) for name, (call, x, grad) in calls.items()}
+    forward = {name: torch.no_grad()(partial(call, x)) for name, (call, x, _) in calls.items()}
+    out, to_feat, *others = both["dense"]()
+    error = largest_error(both["adaptive"](), [out[present], to_feat[present], *others])
     ponder = adaptive(layout, feat, positions=positions)[1]
     # The padded model computes all rows, and scores all pairs of a padded sentence.
     by_node = ponder.node_flops + ponder.key_value_flops + present.shape[1] * ponder.edge_flops
     share = int(ponder.flops) / (len(ACTIVE_FRACTIONS) * present.numel() * by_node)
     flops = {"dense": 1.0, "adaptive": share}
     rows: list[Row] = []
-    for backward, name in ((False, "forward"), (True, "forward+backward")):
+    modes: dict[str, Mapping[str, Contender]] = {"forward": forward, "forward+backward": both}
+    for name, runs in modes.items():
         workload = f"{text}, {name}"
         if error <= TOLERANCE[torch.float32]:
-            contenders = {contender: partial(run, backward) for contender, run in runs.items()}
-            found = measure(workload, contenders, repeats=repeats, device=device)
+            found = measure(workload, runs, repeats=repeats, device=device)
         else:
             note = f"wrong by {error:.0e}"
             found = [{"workload": workload, "contender": name, "note": note} for name in flops]
         rows += [{**row, "relative_flops": flops[row["contender"]]} for row in found]
     rows[1]["error"] = rows[3]["error"] = error if math.isfinite(error) else None
     return rows
-
-
-def _run(
-    model: Callable[[Tensor], Tensor],
-    step: nn.Module,
-    feat: Tensor,
-    upstream: Tensor,
-    backward: bool,
-) -> list[Tensor]:
-    """Return the output and, with `backward`, the gradients of features and weights."""
-    leaf = feat.detach().requires_grad_(backward)
-    with torch.set_grad_enabled(backward):
-        out = model(leaf)
-    if not backward:
-        return [out]
-    return [out.detach(), *torch.autograd.grad(out, (leaf, *step.parameters()), upstream)]

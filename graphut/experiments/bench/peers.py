@@ -45,7 +45,7 @@ def prepare_pyg(workload: AttentionWorkload) -> Prepared:
         )
         return out
 
-    return Prepared(gradient_run(attend, *workload.tensors))
+    return Prepared(gradient_run(attend, workload.tensors[:3], workload.tensors[3]))
 
 
 def prepare_padded(workload: AttentionWorkload) -> Prepared:
@@ -71,8 +71,8 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
         batches = (rows, rows, sources, sources)
         return [x[present] for present, x in zip(batches, found, strict=True)]
 
-    tensors = (pad(query, rows), pad(key, sources), pad(value, sources), pad(upstream, rows))
-    return Prepared(gradient_run(attend, *tensors), unpad)
+    inputs = (pad(query, rows), pad(key, sources), pad(value, sources))
+    return Prepared(gradient_run(attend, inputs, pad(upstream, rows)), unpad)
 
 
 def prepare_sentences(workload: AttentionWorkload) -> Prepared:
@@ -100,7 +100,7 @@ def prepare_sentences(workload: AttentionWorkload) -> Prepared:
             parts.append(out[0].transpose(0, 1))
         return torch.cat(parts)
 
-    return Prepared(gradient_run(attend, *workload.tensors))
+    return Prepared(gradient_run(attend, workload.tensors[:3], workload.tensors[3]))
 
 
 def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
@@ -128,7 +128,7 @@ def prepare_flex(workload: AttentionWorkload) -> Prepared:
         query, key, value = (x.transpose(0, 1)[None] for x in (query, key, value))
         return kernel(query, key, value, block_mask=blocks)[0].transpose(0, 1)
 
-    return Prepared(gradient_run(attend, *workload.tensors))
+    return Prepared(gradient_run(attend, workload.tensors[:3], workload.tensors[3]))
 
 
 def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:

@@ -57,12 +57,10 @@ def _answers(found: GraphPrediction, names: Sequence[str], target: str) -> list[
         return []
     columns, rows = [f"probability_{name}" for name in names], found.probabilities.tolist()
     shares = [dict(zip(columns, row, strict=True)) for row in rows]
-    if target == "class":
-        return [
-            {"class": names[row.index(max(row))], **share}
-            for row, share in zip(rows, shares, strict=True)
-        ]
-    applies = [
-        {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)} for row in rows
+    answers: list[dict[str, Any]] = [
+        {"class": names[row.index(max(row))]}
+        if target == "class"
+        else {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)}
+        for row in rows
     ]
-    return [{**own, **share} for own, share in zip(applies, shares, strict=True)]
+    return [answer | share for answer, share in zip(answers, shares, strict=True)]
