@@ -36,16 +36,12 @@ class Random(Topology, minimum={"links": 1}):
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges from the random sources before and after each destination."""
-        before, after = self._halves
+        before, after = self.links - self.links // 2, self.links // 2
         back = random_choice(dst, before, self.seed, dst, 0)
         ahead = random_choice((n_src - dst - 1).clamp(min=0), after, self.seed, dst, 1)
         ahead = torch.where(ahead < 0, -1, ahead + dst[:, None] + 1)
         source = torch.cat([back, ahead], dim=1)
         return torch.arange(len(dst)).repeat_interleave(source.shape[1]), source.flatten()
-
-    @property
-    def _halves(self) -> tuple[int, int]:
-        return self.links - self.links // 2, self.links // 2
 
 
 @dataclass(frozen=True)

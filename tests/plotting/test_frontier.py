@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,16 +72,6 @@ def test_draw_frontier_of_many_steps_shows_some_and_the_last() -> None:
     steps = [int(axes.get_title().split(":")[0].removeprefix("step ")) for axes in figure.axes]
     assert len(steps) == 12 and steps[0] == 1 and steps[-1] == 40
     assert steps == sorted(set(steps))
-
-
-@pytest.mark.parametrize("nodes", [1, 5, 30])
-@pytest.mark.parametrize("letters", [1, 5, 12])
-def test_draw_frontier_keeps_names_on_a_line_apart(nodes: int, letters: int) -> None:
-    names = ["n" * letters] * nodes
-    figure = draw_frontier(Window(1).graph([nodes]), [1] * nodes, names=names)
-    assert_nothing_is_cut_off(figure)
-    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
-    assert all(one.x1 <= other.x0 for one, other in pairwise(boxes))
 
 
 @pytest.mark.parametrize("nodes", [1, 7, 60])

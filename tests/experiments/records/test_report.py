@@ -114,16 +114,8 @@ def test_run_report_shows_a_script_in_the_data_as_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize("layer", ["attention", "gin"])
 def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
     argv = ["--epoch-size", "16", "--held-out", "12", "--sizes", "2-9", "--test-sizes", "12"]
-    argv += [
-        "--test-nodes",
-        "24",
-        "--batch-size",
-        "8",
-        "--layer",
-        layer,
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    argv += ["--test-nodes", "24", "--batch-size", "8", "--layer", layer]
+    argv += ["--out", str(tmp_path / "run")]
     assert main(["train", "graph-distance", *argv, *TINY]) == 0
     assert main(["eval", str(tmp_path / "run"), "--max-steps", "5"]) == 0
     html, page = report_of(tmp_path / "run")

@@ -60,14 +60,6 @@ def test_algorithmic_tasks_lengths_of_each_set(kind: type[AlgorithmicTask]) -> N
     assert set(lengths(sets["exactly-30"])) == {30}
 
 
-def test_algorithmic_tasks_lengths_and_digits_are_uniform() -> None:
-    pairs = AlgorithmicCopy().train(1, 2)
-    counts = np.bincount(lengths(pairs), minlength=41)
-    assert counts[0] == 0 and np.abs(counts[1:] - 250).max() < 5 * 250**0.5
-    tokens = np.bincount(np.concatenate([source for source, _ in pairs]))
-    assert np.abs(tokens[2:] / tokens.sum() - 0.1).max() < 5 * (0.09 / tokens.sum()) ** 0.5
-
-
 def test_algorithmic_addition_has_the_lengths_of_tensor2tensor() -> None:
     """The first length is uniform in 1..n/2, the second in the rest."""
     task = AlgorithmicAddition(train_length=6)
