@@ -131,13 +131,6 @@ def from_edge_index(
         raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be (2, E), got shape {tuple(edge_index.shape)}")
-    for side, ids, rows in (("source", edge_index[0], num_src), ("target", edge_index[1], num_dst)):
-        outside = (ids < 0) | (ids >= rows)
-        if bool(outside.any()):
-            raise ValueError(
-                f"edge_index refers to {side} node {int(ids[outside][0])}, but x has only "
-                f"{rows} row{'' if rows == 1 else 's'}"
-            )
     lengths = None
     if batch is not None:
         if isinstance(num_nodes, tuple):

@@ -150,7 +150,7 @@ def _examples(
         chosen += dict.fromkeys([*order[:1], *order[len(order) // 2 :][:1], *order[-1:]])
     examples = []
     for index in chosen:  # again, since the attention of all examples takes much memory
-        [found] = run.learner.answers(model, task, [task.test[index]])
+        found = run.learner.answer(model, task, task.test[index])
         steps = {
             part.name: (padded(part.names, len(part.ponder.steps)), part.ponder.steps.tolist())
             for part in found.parts

@@ -163,9 +163,16 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         if the examples of the task are not texts.
         """
 
-    @abstractmethod
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Return the answers to examples, with the correct answers and the attention weights."""
+        """Return the answers to examples, with the correct answers and the attention weights.
+
+        A learner overrides `answer`, or this method if its model answers a batch at once.
+        """
+        return [self.answer(model, task, example) for example in examples]
+
+    def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
+        """Return the answer to one example; see `answers`."""
+        return self.answers(model, task, [example])[0]
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
@@ -273,10 +280,9 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         for text in texts:
             yield self._answer(model, vocabularies, self.parse(text, vocabularies))
 
-    def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Return the answers to examples, with the correct answers and the attention weights."""
-        readings = (self.reading(example, task) for example in examples)
-        return [self._answer(model, task.vocabularies, *reading) for reading in readings]
+    def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
+        """Return the answer to an example, with the correct answer and the attention weights."""
+        return self._answer(model, task.vocabularies, *self.reading(example, task))
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

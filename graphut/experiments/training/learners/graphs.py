@@ -166,14 +166,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         """Return an empty dictionary: the details of an evaluation have the operations already."""
         return {}
 
-    def answers(
-        self, model: UniversalGraphTransformer, task: GraphTask, examples: Sequence[LabelledGraph]
-    ) -> list[Answer]:
-        """Return the number of correct answers to each graph, with the steps of its nodes."""
-        return [self._answer(model, task, example) for example in examples]
-
     @torch.no_grad()
-    def _answer(
+    def answer(
         self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
     ) -> Answer:
         """Return the number of correct answers to a graph, with the steps of its nodes."""

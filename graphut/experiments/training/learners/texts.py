@@ -139,17 +139,10 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             text = vocabulary.write(prompt + found.tokens)
             yield Answer(text, [part], note=f"\n{text}")
 
-    def answers(
-        self, model: UniversalTransformerLM, task: Any, examples: Sequence[Text]
-    ) -> list[Answer]:
-        """Return the predictions for the first `most_shown` tokens of each text."""
-        return [self._answer(model, task.vocabulary, example) for example in examples]
-
     @torch.no_grad()
-    def _answer(
-        self, model: UniversalTransformerLM, vocabulary: Vocabulary, example: Text
-    ) -> Answer:
-        tokens = example.tokens[: self.most_shown]
+    def answer(self, model: UniversalTransformerLM, task: Any, example: Text) -> Answer:
+        """Return the predictions for the first `most_shown` tokens of a text."""
+        vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
         with model.evaluating():
             output = model([tokens], ends=False, get_attention=True)
         steps = output.steps.tolist()
