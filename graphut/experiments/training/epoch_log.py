@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_Write = Callable[[dict[str, float], int], None]
+EPOCH_LOGS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
+"""The module that each log needs."""
 
 
 class EpochLog:
@@ -30,20 +31,28 @@ class EpochLog:
     """
 
     def __init__(self, name: str, folder: str | Path) -> None:
-        module, self._open = EPOCH_LOGS[name]
         try:
-            self._module = import_module(module)
+            self._module = import_module(EPOCH_LOGS[name])
         except ImportError as error:
             raise ImportError(f"logging to {name} needs it: pip install {name}") from error
-        self.folder = Path(folder)
-        self._write: _Write | None = None
+        self.name, self.folder = name, Path(folder)
+        self._log: Any = None
 
     def __call__(self, metrics: Mapping[str, Any]) -> None:
         """Log the metrics of an epoch; the first call opens the log."""
-        update = metrics["update"]
-        if self._write is None:
-            self._write = self._open(self._module, self.folder, update)
-        self._write(_scalars("training", metrics), update)
+        update, scalars = metrics["update"], _scalars("training", metrics)
+        if self.name == "wandb":
+            if self._log is None:
+                self._log = self._module.init(name=self.folder.name, dir=self.folder)
+            self._log.log(scalars, step=update)
+            return
+        if self._log is None:
+            # A resumed run repeats the updates after its checkpoint: hide what was logged before.
+            folder = self.folder / "tensorboard"
+            self._log = self._module.SummaryWriter(folder, purge_step=update)
+        for name, value in scalars.items():
+            self._log.add_scalar(name, value, update)
+        self._log.flush()
 
 
 def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -55,27 +64,3 @@ def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
         elif isinstance(value, (int, float)):
             found[f"{group}/{name}"] = value
     return found
-
-
-def _open_tensorboard(module: Any, folder: Path, update: int) -> _Write:
-    # A resumed run repeats the updates after its checkpoint: hide what was logged before.
-    writer = module.SummaryWriter(folder / "tensorboard", purge_step=update)
-
-    def write(scalars: dict[str, float], update: int) -> None:
-        for name, value in scalars.items():
-            writer.add_scalar(name, value, update)
-        writer.flush()
-
-    return write
-
-
-def _open_wandb(module: Any, folder: Path, update: int) -> _Write:
-    run = module.init(name=folder.name, dir=folder)
-    return lambda scalars, update: run.log(scalars, step=update)
-
-
-EPOCH_LOGS: dict[str, tuple[str, Callable[[Any, Path, int], _Write]]] = {
-    "tensorboard": ("torch.utils.tensorboard", _open_tensorboard),
-    "wandb": ("wandb", _open_wandb),
-}
-"""For each log, the module that it needs, and the function that opens it."""
