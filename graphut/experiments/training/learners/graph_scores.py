@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import isnan, nan
 from typing import Any
 
@@ -57,16 +57,11 @@ class GraphScores:
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
         """Concatenate the scores of several batches."""
         first = np.cumsum([0, *(len(part.groups) for part in parts)])
-        columns = ["right", "log_probability", "steps", "depth"]
-        columns += [] if parts[0].rounds is None else ["rounds", "quiescent"]
-        columns += [] if parts[0].given is None else ["given", "wanted"]
-        flops = ("flops", "all_flops", "needed_flops")
-        values: dict[str, Any] = {
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
-            **{name: sum(getattr(part, name) for part in parts) for name in flops},
-        }
-        graph = np.concatenate([p.graph + start for p, start in zip(parts, first, strict=False)])
-        return cls(**values, graph=graph, groups=[group for part in parts for group in part.groups])
+        parts = [replace(p, graph=p.graph + start) for p, start in zip(parts, first, strict=False)]
+        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(cls)}
+        joins: dict[type, Any] = {np.ndarray: np.concatenate, list: lambda lists: [*chain(*lists)]}
+        joins[type(None)] = lambda nothing: None
+        return cls(**{name: joins.get(type(x[0]), sum)(x) for name, x in columns.items()})
 
     def metrics(self) -> dict[str, Any]:
         """Return the metrics that `GraphLearner.metric_meanings` explains."""
