@@ -94,9 +94,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     target_metric: ClassVar[str]  # metric that is compared with `TrainingConfig.target_accuracy`
     summary: ClassVar[str]  # format string of one line, with names of metrics
 
-    @abstractmethod
     def sizes(self, task: TaskT) -> dict[str, Any]:
-        """Return the values of the model configuration that depend on the task, by field."""
+        """Return the values of `task.from_data`; by default the size of the only vocabulary."""
+        return {"vocab_size": len(task.vocabularies["text"])}
 
     def prepare(self, model: ModelT, task: TaskT) -> None:
         """Fit what a model takes from the training examples and does not learn, such as scales."""

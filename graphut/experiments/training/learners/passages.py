@@ -46,10 +46,6 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         """Return the token ids of the passage."""
         return example.context
 
-    def sizes(self, task: PassageTask) -> dict[str, int]:
-        """Return the size of the vocabulary."""
-        return {"vocab_size": len(task.vocabulary)}
-
     def outcome(
         self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
     ) -> Outcome:

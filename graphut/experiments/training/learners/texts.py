@@ -69,10 +69,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         nats = metrics["nats"]
         return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
 
-    def sizes(self, task: TextTask) -> dict[str, int]:
-        """Return the size of the vocabulary."""
-        return {"vocab_size": len(task.vocabulary)}
-
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
     ) -> Outcome:
