@@ -135,14 +135,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics; the details are metrics by depth and by group, and the operations."""
-        return self.evaluated(model, score_graphs(model, examples), len(examples))
-
-    def evaluated(
-        self, model: UniversalGraphTransformer, scores: GraphScores, graphs: int
-    ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the metrics and the details of the scores on a number of graphs."""
+        scores = score_graphs(model, examples)
         details = {
-            "flops_per_example": scores.flops / graphs,
+            "flops_per_example": scores.flops / len(examples),
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
             "by_group": scores.by_group(),
