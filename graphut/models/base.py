@@ -97,7 +97,8 @@ class AdaptiveModel(nn.Module):
         for layer in self.children():
             if isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
         # Last, because a tied output weight must be initialised as an embedding.
         for layer in self.children():
             if isinstance(layer, nn.Embedding):

@@ -46,7 +46,8 @@ class UniversalGraphTransformer(AdaptiveModel):
     The first state of a node is the embedding of its kind, or a linear map of its features. One
     step is repeated until the node halts. The logits of a node are a linear map of its final state
     :math:`x_i`. The logits of a graph are a linear map of the mean state of its nodes. The logits
-    of the in-edges of a node are :math:`\log \mathrm{softmax}_j(W_q x_i \cdot W_k x_j)`.
+    of the in-edges of a node are :math:`\log \mathrm{softmax}_j(W_q x_i \cdot (W_k x_j + W_e
+    e_{ij}))`, with the features :math:`e_{ij}` of the edges if they have any.
 
     Examples
     --------
@@ -81,6 +82,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         if config.answer_at == "edge":
             self.query = nn.Linear(config.d_model, config.d_model)
             self.key = nn.Linear(config.d_model, config.d_model)
+            if config.edge_feats:
+                self.edge = nn.Linear(config.edge_feats, config.d_model, bias=False)
         else:
             self.output = nn.Linear(config.d_model, config.classes)
         if config.answer_kind == "values":  # the mean and the standard deviation of training labels
@@ -183,7 +186,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             options["edge_feat"] = edge_feats.to(self.device)
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
-        return GraphOutput(self.read_out(layout, states), ponder, steps)
+        return GraphOutput(self.read_out(layout, states, edge_feats), ponder, steps)
 
     @torch.no_grad()
     def predict(self, graphs: Any) -> list[GraphPrediction]:
@@ -227,8 +230,13 @@ class UniversalGraphTransformer(AdaptiveModel):
         labels = [names[index] for index in logits.argmax(1).tolist()]
         return GraphPrediction(labels, logits.softmax(1), None, steps)
 
-    def read_out(self, layout: EdgeLayout, states: Tensor) -> Tensor:
-        """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges."""
+    def read_out(
+        self, layout: EdgeLayout, states: Tensor, edge_feats: Tensor | None = None
+    ) -> Tensor:
+        """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges.
+
+        `edge_feats` is as in `forward`; only edges that answer read it.
+        """
         if self.config.answer_at == "graph":
             empty = layout.dst_lengths == 0
             if not is_tracing() and bool(empty.any()):
@@ -250,7 +258,10 @@ class UniversalGraphTransformer(AdaptiveModel):
                 "a block"
             )
         target, source, edge = layout.in_edges()
-        pairs = self.query(states)[target] * self.key(states)[source]
+        keys = self.key(states)[source]
+        if edge_feats is not None:
+            keys = keys + self.edge(edge_feats.to(keys.device)[edge])
+        pairs = self.query(states)[target] * keys
         wide = torch.promote_types(pairs.dtype, torch.float32)
         scores = pairs.to(wide).sum(-1) / self.config.d_model**0.5
         in_order = scores - row_log_sums(scores, target, layout.num_dst)[target]

@@ -235,6 +235,17 @@ def test_graph_transformer_takes_the_mean_of_a_large_graph_in_float32() -> None:
     assert_same([model.read_out(layout, states)], [expected])
 
 
+def test_graph_transformer_reads_features_of_the_edges_that_answer() -> None:
+    model, feats = build(answer_at="edge", edge_feats=2), normal(graph().num_edges(), 2)
+    first = model.embedding.weight[NODES] * 8**0.5
+    states, *_ = dense_recurrence(model.encoder, graph(), first, edge_feat=feats)
+    source, target = graph().edges()
+    keys = model.key(states)[source] + feats @ model.edge.weight.T
+    scores = (model.query(states)[target] * keys).sum(1) / 8**0.5
+    rows = torch.stack([scores[target == node].logsumexp(0) for node in target])
+    assert_same([model(graph(), NODES, edge_feats=feats).logits], [scores - rows])
+
+
 def test_graph_transformer_answers_at_no_edge_and_not_at_those_of_a_block() -> None:
     model = build(answer_at="edge")
     assert model(dgl.graph(([], []), num_nodes=0), NODES[:0]).logits.shape == (0,)

@@ -111,9 +111,21 @@ _SALSA: Preset = {
 _WAKING_SALSA_BFS: Preset = (
     _WAKING_BFS | _SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
 )
-_WAKING_SALSA_MIS: Preset = (
-    WAKING_GRAPHS | _SALSA | {"max_steps": 12, "messages": "max", "noise": 0.1, "epochs": 5}
+_WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | _SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
+# Distances are real numbers: noise, and a penalty on change, would make them imprecise.
+_WAKING_SALSA_DIJKSTRA: Preset = (
+    WAKING_GRAPHS
+    | _SALSA
+    | {
+        "max_steps": 12,
+        "noise": 0.005,
+        "change_penalty": 0.0,
+        "evaluation_rule": "event_driven:tol=0.02",
+        "epochs": 5,
+    }
 )
+# The hint is the distance itself: in the training graphs it is below 16.
+_WAKING_SALSA_ECCENTRICITY: Preset = _WAKING_SALSA_BFS | {"messages": "max", "depth_modulus": 16}
 # The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
 _WAKING_PREFIX: Preset = (
     WAKING_GRAPHS
@@ -130,8 +142,10 @@ _WAKING_PREFIX: Preset = (
 )
 
 Numbers = NDArray[np.int64]
-Solution = tuple[NDArray[Any], Numbers, Numbers]
-"""Kinds or features of nodes, labels and depths: see `LabelledGraph`."""
+Solution = (
+    tuple[NDArray[Any], Numbers, Numbers] | tuple[NDArray[Any], Numbers, Numbers, NDArray[Any]]
+)
+"""Kinds of nodes, labels, depths and, in some problems, `(F, E)` features of edges."""
 
 
 @dataclass(frozen=True)
@@ -217,21 +231,31 @@ class GraphUnion:
         is_tree = num_edges < np.bincount(component)
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
+    def parents(self, starts: Numbers, weights: NDArray[np.float64]) -> Numbers:
+        """Return the node before each node on the shortest path to it; -1 if there is none."""
+        from scipy.sparse.csgraph import dijkstra
+
+        _, parent, _ = dijkstra(
+            self._matrix(weights), indices=starts, min_only=True, return_predecessors=True
+        )
+        return np.maximum(parent, -1).astype(np.int64)
+
     def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Split an array with a row for each node into one array for each graph."""
         return np.split(values, self.first[1:])
 
-    def by_edge(self, values: Numbers) -> list[Numbers]:
+    def by_edge(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Return the values, `(..., E)`, of the edges of each graph."""
         graph = self.graph[self.edges[1]]
         ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
         return np.split(values[..., np.argsort(graph, kind="stable")], ends[:-1], axis=-1)
 
-    def _matrix(self) -> csr_array:
+    def _matrix(self, weights: NDArray[np.float64] | None = None) -> csr_array:
         from scipy.sparse import coo_array
 
         size, (source, target) = self.sizes.sum(), self.edges
-        return coo_array((np.ones(len(source)), (source, target)), shape=(size, size)).tocsr()
+        weights = np.ones(len(source)) if weights is None else weights
+        return coo_array((weights, (source, target)), shape=(size, size)).tocsr()
 
 
 @dataclass(frozen=True)
@@ -316,7 +340,7 @@ class GraphProblem(DrawnTask, GraphTask):
         pairs = zip(families, sizes.tolist(), strict=True)
         parts = [self._draw_edges(family, size, random) for family, size in pairs]
         union = GraphUnion.of(sizes, parts, random, self.directed)
-        kinds, labels, depth = self.solve(union, random)
+        kinds, labels, depth, *feats = self.solve(union, random)
         by_part = union.by_edge if self.answer_at == "edge" else union.by_node
         columns = (
             union.by_edge(union.edges - union.first[union.graph[union.edges[1]]]),
@@ -324,10 +348,11 @@ class GraphProblem(DrawnTask, GraphTask):
             by_part(labels),
             union.by_node(depth),
             families,
+            [own.T for own in union.by_edge(feats[0])] if feats else [None] * len(families),
         )
         return [
-            LabelledGraph(edges, nodes, answers, needed, group=family)
-            for edges, nodes, answers, needed, family in zip(*columns, strict=True)
+            LabelledGraph(edges, nodes, answers, needed, group=family, edge_feats=own_feats)
+            for edges, nodes, answers, needed, family, own_feats in zip(*columns, strict=True)
         ]
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
@@ -468,35 +493,68 @@ class GraphBFS(GraphProblem):
         return _marks(union, marked), (nearer | at_mark).astype(np.int64), distance
 
 
+@dataclass(frozen=True)
+class GraphDijkstra(GraphBFS):
+    """Predict for each node the last edge of its shortest path from the marked node.
+
+    The feature of an edge is its weight. The marked node answers with its self-loop. The depth of a
+    node is the number of edges of its path. SALSA-CLRS (arXiv 2309.12253) has the same families,
+    sizes and weights.
+    """
+
+    name: ClassVar[str] = "graph-dijkstra"
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS) | {SALSA_CLRS: _WAKING_SALSA_DIJKSTRA}
+    edge_feats: ClassVar[int] = 1
+
+    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
+        """Mark a node of each graph, draw weights, and return kinds, labels, depths and weights."""
+        marked = union.draw(random)
+        loops = union.sizes.sum()
+        drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
+        weights = np.sqrt(drawn.prod(0) + 1e-3)
+        weights = np.concatenate([weights, weights, np.zeros(loops)])
+        parent = union.parents(marked, weights)
+        depth, node = np.zeros_like(parent), parent
+        while (on_way := node >= 0).any():
+            depth += on_way
+            node = np.where(on_way, parent[node], -1)
+        source, target = union.edges
+        parent[marked] = marked
+        labels = (source == parent[target]).astype(np.int64)
+        return _marks(union, marked), labels, depth, weights[None].astype(np.float32)
+
+
 class GraphMIS(GraphProblem):
     """Predict for each node whether it is in the maximal independent set of a greedy algorithm.
 
-    Each node has a random number. A node is in the set if no neighbour with a smaller number is. In
-    SALSA-CLRS (arXiv 2309.12253), nodes draw a new number in each phase. The depth of a node is the
-    number of phases after which its answer is certain.
+    Each node draws a random number. A node is in the set if no neighbour with a smaller number is.
+    The feature of an edge is 1 if its source has the smaller number. In SALSA-CLRS (arXiv
+    2309.12253), nodes draw a new number in each phase and read the numbers themselves. The depth of
+    a node is the number of phases after which its answer is certain.
     """
 
     name: ClassVar[str] = "graph-mis"
     presets = GraphProblem.presets | {SALSA_CLRS: _WAKING_SALSA_MIS}
-    node_kinds: ClassVar[Vocabulary] = Vocabulary([])
-    num_feats: ClassVar[int] = 1
+    node_kinds: ClassVar[Vocabulary] = Vocabulary(["node"])
+    edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Draw the numbers, and solve the problem."""
-        numbers = random.random(union.sizes.sum(), np.float32)
-        source, target = union.edges[:, union.edges[0] != union.edges[1]]
+        numbers = random.random(union.sizes.sum())
+        source, target = union.edges
+        is_smaller = numbers[source] < numbers[target]
         labels, depth = np.full((2, len(numbers)), -1)
         phase = 0
         while (is_open := labels < 0).any():
-            least = np.full_like(numbers, np.inf)
-            between = is_open[source] & is_open[target]
-            np.minimum.at(least, target[between], numbers[source[between]])
-            joins = is_open & (numbers < least)
+            waits = is_smaller & is_open[source]
+            joins = is_open.copy()
+            joins[target[waits]] = False
             labels[target[joins[source]]] = 0
             labels[joins] = 1
             phase += 1
             depth[is_open & (labels >= 0)] = phase
-        return numbers[:, None], labels, depth
+        kinds = np.zeros_like(labels)
+        return kinds, labels, depth, is_smaller[None].astype(np.float32)
 
 
 class GraphEccentricity(GraphProblem):
@@ -507,7 +565,7 @@ class GraphEccentricity(GraphProblem):
 
     name: ClassVar[str] = "graph-eccentricity"
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {
-        SALSA_CLRS: _WAKING_SALSA_BFS
+        SALSA_CLRS: _WAKING_SALSA_ECCENTRICITY
     }
 
     @property

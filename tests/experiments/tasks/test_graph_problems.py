@@ -11,6 +11,7 @@ from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
+    GraphDijkstra,
     GraphDistance,
     GraphEccentricity,
     GraphMIS,
@@ -25,6 +26,7 @@ PROBLEMS: list[Any] = [
     GraphReach,
     GraphPath,
     GraphBFS,
+    GraphDijkstra,
     GraphMIS,
     GraphEccentricity,
     PrefixParity,
@@ -158,12 +160,42 @@ def is_sure(seen: list[int], is_whole: list[bool]) -> bool:
 
 def test_graph_mis_equals_the_greedy_algorithm() -> None:
     for graph in graphs_of(GraphMIS, FAMILIES):
-        near, chosen = neighbours_of(graph), set()
-        for node in np.argsort(graph.nodes[:, 0]).tolist():
-            if not chosen & set(near[node]) - {node}:
+        assert graph.edge_feats is not None and not graph.nodes.any()
+        is_smaller = graph.edge_feats[:, 0] == 1
+        first = networkx.DiGraph(graph.edges[:, is_smaller].T.tolist())
+        first.add_nodes_from(range(len(graph.nodes)))
+        pairs = {frozenset(pair) for pair in graph.edges.T.tolist()}
+        assert first.number_of_edges() == sum(len(pair) == 2 for pair in pairs)
+        chosen: set[int] = set()
+        phase: dict[int, int] = {}
+        for node in networkx.topological_sort(first):
+            before = set(first.predecessors(node))
+            if not chosen & before:
                 chosen.add(node)
+                # It joins in the phase after the last smaller neighbour has left.
+                phase[node] = 1 + max((phase[other] for other in before), default=0)
+            else:
+                phase[node] = min(phase[other] for other in chosen & before)
         assert set(np.flatnonzero(graph.labels == 1).tolist()) == chosen
-        assert graph.depth is not None and graph.depth.min() == 1
+        assert graph.depth is not None
+        assert graph.depth.tolist() == [phase[node] for node in range(len(graph.nodes))]
+
+
+def test_graph_dijkstra_equals_networkx() -> None:
+    for graph in graphs_of(GraphDijkstra, FAMILIES):
+        [start] = marked(graph)
+        assert graph.edge_feats is not None and graph.depth is not None
+        weights, plain = graph.edge_feats[:, 0], networkx.Graph()
+        for (source, target), weight in zip(graph.edges.T.tolist(), weights.tolist(), strict=True):
+            assert weight == 0 if source == target else 0.03 < weight < 1.01
+            if source != target:
+                assert plain.get_edge_data(source, target, {"weight": weight})["weight"] == weight
+                plain.add_edge(source, target, weight=weight)
+        paths = networkx.single_source_dijkstra_path(plain, start)
+        wanted = {(path[-2], node) for node, path in paths.items() if len(path) > 1}
+        wanted.add((start, start))
+        assert {*map(tuple, graph.edges[:, graph.labels == 1].T.tolist())} == wanted
+        assert graph.depth.tolist() == [len(paths[node]) - 1 for node in range(len(graph.nodes))]
 
 
 def test_graph_eccentricity_equals_networkx() -> None:

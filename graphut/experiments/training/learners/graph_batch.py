@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -171,6 +172,7 @@ def step_losses(
     config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
     answer_of_node = answer_of_node.to(model.device)
     layout, states = batch.layout.to(model.device), steps[0].states
+    read_out = partial(model.read_out, layout, edge_feats=batch.edge_feats)
     weighted, has_halting = config.step_loss == "weighted", steps[0].probability is not None
     asked = max(1, int((answer_of_node >= 0).sum()))
     first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
@@ -182,7 +184,7 @@ def step_losses(
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
         if number < first and not has_halting:
             continue
-        loss, right = batch.judge(model, model.read_out(layout, states), label_smoothing)
+        loss, right = batch.judge(model, read_out(states), label_smoothing)
         answer = answer_of_node[rows.nodes]
         here = answer >= 0
         if number >= first:
