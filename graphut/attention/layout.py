@@ -51,6 +51,8 @@ class EdgeLayout(ABC):
     src_lengths: Tensor  #: (batch,) int64 on the CPU, sources of each sentence
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  #: True if some nodes are not tokens
+    #: a `graphut.distributed.Halo` if the sources after the destinations belong to other processes
+    halo: Any = None
     _trusted: bool = field(default=False, repr=False)  # whether to skip the checks
     # Properties that depend on the indices. They are computed once, and copied to other devices.
     _facts: dict[str, int] = field(default_factory=dict, repr=False)
@@ -196,7 +198,8 @@ class EdgeLayout(ABC):
     def _copy(self, tensors: dict[str, Any], device: torch.device) -> EdgeLayout:
         """Return a copy on another device, with its `_tensors`, and keep it."""
         cuts = tensors.pop("dst_cuts"), tensors.pop("src_cuts")
-        copy = replace(self, **tensors, _trusted=True, _copies={}, _original=ref(self))
+        halo = None if self.halo is None else self.halo.to(device)
+        copy = replace(self, **tensors, halo=halo, _trusted=True, _copies={}, _original=ref(self))
         copy._cache[cu_seqlens] = cuts
         self._copies[device] = copy
         return copy

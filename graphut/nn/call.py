@@ -50,7 +50,8 @@ def call_recurrence(
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
     context = _context(layer, graph, feat, cross, of_edges)
-    context.get_attention, nodes = get_attention, context.layout.num_src
+    context.get_attention, halo = get_attention, context.layout.halo
+    nodes = context.num_src if halo is None else context.num_dst
     if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
         raise ValueError(
             f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
@@ -63,6 +64,9 @@ def call_recurrence(
         steps = [HookedStep(step, checkpointed=again) for step in steps]
     checks, halting_frontier = _fast_paths(layer, steps, context, feat, record=rows is not None)
     checks.check_features(feat)
+    if halo is not None:
+        _check_part(steps_of(layer), start, graph_ids)
+    exchange = None if halo is None else halo.begin()
     state = LoopState(
         layer,
         context,
@@ -73,9 +77,12 @@ def call_recurrence(
         batch=_batch(rule, context, graph_ids),
         checks=checks,
         rows=rows,
+        exchange=exchange,
     )
     found = run_loop(state, halting_frontier=halting_frontier, start=start)
     checks.close()
+    if exchange is not None:
+        found, rows = exchange.close((found, rows))
     ponder = _ponder(layer, context, found, rows)
     asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
     return found.out, ponder, *asked
@@ -105,8 +112,25 @@ def _context(
             f"the graph has {num_dst} destination and {num_src} source nodes; in a recurrence "
             "every destination must be a source too"
         )
-    check_feat(feat, "source", num_src, step.attention.in_feats[1], step.attention)
+    # With the nodes of a part, those of other processes have no features here.
+    nodes = num_src if context.layout.halo is None else num_dst
+    check_feat(feat, "source", nodes, step.attention.in_feats[1], step.attention)
     return context
+
+
+def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | None) -> None:
+    """Raise a `ValueError` for what a part of a graph does not support."""
+    wrong = ""
+    if start is not None:
+        wrong = "resume"
+    elif graph_ids is not None:
+        wrong = "graph_ids: it is a part of a single graph"
+    elif any(isinstance(step.transition, SeparableConvTransition) for step in steps):
+        wrong = "a separable convolution, which reads other nodes than in-neighbours"
+    elif any(step.cross_attention is not None for step in steps):
+        wrong = "a decoder step"
+    if wrong:
+        raise ValueError(f"a part of a graph does not support {wrong}")
 
 
 def _block_layouts(
@@ -162,7 +186,7 @@ def _fast_paths(
     if record or is_capturing() or context.blocks or by_edge or steps[0].is_hooked:
         return plain
     layout, between = context.layout, context.cross_layout
-    can_count = not isinstance(layer.active_rule, EventDriven)
+    can_count = not isinstance(layer.active_rule, EventDriven) and layout.halo is None
     for step in steps:
         if not isinstance(step.attention, MultiHeadAttention):
             return plain

@@ -51,9 +51,12 @@ class HaltingFrontier:
         Active nodes are written in each step. Except with `halted="stale"`, a node is written once
         more after it has halted, because its keys and values are older than its final state.
         """
-        context, rows = self.state.context, self.rows
-        step, signal = self.state.step(t), self.state.signal(t)
-        nodes, shown = rows.last_nodes, rows.last
+        state, context, rows = self.state, self.state.context, self.rows
+        step, signal = state.step(t), state.signal(t)
+        if self.halted == "stale" and rows.step > 1:
+            nodes, shown = state.with_halo(rows.nodes, active)
+        else:
+            nodes, shown = state.with_halo(rows.last_nodes, rows.last())
         if self.halted == "copied" and signal is not None:
             # The signal moves the values of all halted nodes by one vector. If the projection is
             # linear, this vector is added after attention, and halted nodes are not projected.
@@ -61,13 +64,12 @@ class HaltingFrontier:
                 self.value_shifts[t - 1] if self.value_shifts else step.value_shift(signal)
             )
             if context.value_shift is None:
-                context.write(None, step.project(rows.all_states(context.num_src) + signal))
-            else:
-                context.write(nodes, step.project(shown()))
-        elif self.halted == "stale" and rows.step > 1:
-            context.write(rows.nodes, step.project(active))
-        else:
-            context.write(nodes, step.project(add_encoding(shown(), signal)))
+                table = rows.all_states(context.num_src, nodes, shown)
+                context.write(None, step.project(table + signal))
+                return
+        elif self.halted != "stale" or rows.step == 1:
+            shown = add_encoding(shown, signal)
+        context.write(nodes, step.project(shown))
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Let the rule halt nodes, given states before and after step `t`; store their outputs."""
@@ -81,7 +83,7 @@ class HaltingFrontier:
                 columns = [column.index_select(0, split.halting_rows) for column in columns]
             steps = torch.full_like(split.halting_nodes, t)
             self._finished.append((split.halting_nodes, steps, *columns))
-        if rows.num_active:
+        if rows.num_active or state.exchange is not None:
             decided.keep(split.active_rows)
         elif state.fill_cache:
             self._fill_cache(t)
@@ -156,15 +158,13 @@ class ActiveRows:
     def _select(self, rows: Tensor) -> Tensor:
         return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
-    def all_states(self, num_src: int) -> Tensor:
+    def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
         """Return states plus encodings and noise of the first `num_src` nodes, active or halted.
 
-        It must be called in every step, because it updates a table of all nodes.
+        It must be called in every step, because it updates a table of all nodes by the `rows` of
+        the `nodes` that changed.
         """
-        if self.last_nodes is None:
-            self._table = self.last()
-        else:
-            self._table = self._table[:num_src].index_copy(0, self.last_nodes, self.last())
+        self._table = rows if nodes is None else self._table[:num_src].index_copy(0, nodes, rows)
         return self._table
 
     def truncate(self, num_dst: int) -> int:

@@ -34,7 +34,7 @@ def run_loop(
     else:
         frontier = halting_frontier(state)
     for t in range(1, max_steps + 1):
-        if not frontier.num_active:
+        if not state.any_active(frontier.num_active):
             break
         before = frontier.refresh_keys_and_values(t)
         after = state.update(before, t)

@@ -67,9 +67,11 @@ class LoopState:
         checks: FiniteChecks | None = None,
         rows: list[FrontierRows] | None = None,  # receives the rows of each step
         fill_cache: bool = False,
+        exchange: Any = None,  # with other processes, if each has a part of the graph
     ) -> None:
         self.layer, self.context, self.num_dst = layer, context, num_dst
         self.batch, self.rows, self.fill_cache = batch, rows, fill_cache
+        self.exchange, self._all_reduce = exchange, exchange and exchange.sum
         self.checks = FiniteChecks() if checks is None else checks
         self.steps = steps or steps_of(layer)
         self.rule = layer.active_rule
@@ -80,7 +82,7 @@ class LoopState:
         rules = (self.rule, layer.rule, layer.evaluation_rule)
         readers = [rule for rule in rules if rule.uses_probability]
         self.halt_from = (readers or [self.rule])[0].halt_from
-        self.noise = draw_noise(layer)
+        self.noise = draw_noise(layer, None if exchange is None else exchange.halo)
         self.signals: Tensor | None = None  # (max_steps, d) step signals
         if layer.step_signal is not None:
             self.signals = step_signals(layer.step_signal, layer.max_steps, feat)
@@ -93,6 +95,14 @@ class LoopState:
             feat = layer.quantize.round(feat)
         self.feat = with_noise(self.noise, "first", feat)  # (N_src, d) first states
         self.rule_state = RuleState(self.rule, self.feat[: context.num_dst], batch)
+
+    def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Add the changed rows of other processes to those of `nodes`, if the graph is divided."""
+        return (nodes, rows) if self.exchange is None else self.exchange(nodes, rows)
+
+    def any_active(self, count: int) -> bool:
+        """Return whether a node is active, on this or another process, given their number here."""
+        return bool(count) if self.exchange is None else self.exchange.any_active(count)
 
     def step(self, t: int) -> UniversalTransformerStep:
         """Return the step of repetition `t`, counted from 1."""
@@ -140,7 +150,8 @@ class LoopState:
             check_probability_shape(probability, len(after))
             self.checks.check_probability(probability, nodes, t)
         is_last = t == self.layer.max_steps
-        halts = self.rule_state.update(StepRows(before, after, probability, t, is_last), active)
+        step_rows = StepRows(before, after, probability, t, is_last, self._all_reduce)
+        halts = self.rule_state.update(step_rows, active)
         if self.rows is not None and shown is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
             weights = self.rule_state.weight

@@ -34,7 +34,9 @@ class MaskedFrontier:
         state, context, moving = self.state, self.state.context, self.states.shape[0]
         context.begin_step(t)
         shown = self._with_signals(self.states, 0, t, t)
-        if moving < context.num_src:
+        if state.exchange is not None:
+            _, shown = state.with_halo(None, shown)
+        elif moving < context.num_src:
             halted, others = state.layer.halted, state.feat[moving : context.num_src]
             signal = 1 if halted in ("frozen", "stale") else t
             noise = t if halted == "running" else 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -67,10 +67,13 @@ class DrawnNoise:
 
     std: float
     seed: int
+    ids: Tensor | None = None  # of all nodes, if the nodes of a call are part of a graph
 
     def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
         """Add the noise of a step to rows `(A, d)` of the nodes `(A,)`, or of all nodes."""
         node = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
+        if self.ids is not None:
+            node = self.ids[node]
         feature = torch.arange(rows.shape[1], device=rows.device)
         by_node = mix(mix(node) ^ mix(seed_hash(self.seed) + step))
         bits = mix(by_node[:, None] ^ mix(feature + 0x9E3779B9))
@@ -81,13 +84,19 @@ Noise: TypeAlias = Mapping[str, DrawnNoise]
 """The noise of one call of a recurrence, by place."""
 
 
-def draw_noise(layer: Any) -> Noise:
-    """Draw the noise of one call of a recurrence; in evaluation there is none."""
+def draw_noise(layer: Any, halo: Any = None) -> Noise:
+    """Draw the noise of one call of a recurrence; in evaluation there is none.
+
+    With the `halo` of a part, noise is a function of the node of the whole graph, and all processes
+    have the seed of the first.
+    """
     if not layer.training:
         return {}
     drawn = {kind.on: kind.draw() for kind in kinds_of_noise(layer.noise)}
     if layer.quantize is not None and layer.quantize.noise:
         drawn["quantized"] = InputNoise(layer.quantize.noise).draw()
+    if halo is not None:
+        drawn = {k: replace(x, seed=halo.first(x.seed), ids=halo.ids) for k, x in drawn.items()}
     return drawn
 
 

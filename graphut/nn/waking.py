@@ -127,6 +127,11 @@ class WakingFrontier:
         context, self.shown = state.context, state.feat
         if not isinstance(context, GraphContext):
             raise ValueError("EventDriven needs a graph; a decoder cannot wake earlier tokens")
+        self._encodings = state.encodings
+        if state.exchange is not None:
+            _, self.shown = state.with_halo(None, self.shown)
+            if self._encodings is not None:
+                _, self._encodings = state.with_halo(None, self._encodings)
         self.nodes: Tensor | None = None  # (A,) sorted nodes of the frontier; None for all
         if start is not None:
             self.shown = torch.cat([start.shown, self.shown[len(start.shown) :]])
@@ -162,7 +167,7 @@ class WakingFrontier:
 
     def _read(self, rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
         """Add encodings and noise to the shown states of `nodes`, or of the first nodes if None."""
-        own = self.state.encodings
+        own = self._encodings
         if own is not None:
             rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
         return with_noise(self.state.noise, "every_step", rows, nodes, t)
@@ -177,8 +182,8 @@ class WakingFrontier:
             self._check_finite(after, t)
         moved = (decided > self.rule.tol**2).nonzero()[:, 0]
         self._count(t)
-        self._accept(after, moved)
-        self._wake(t)
+        self._accept(after, moved, t)
+        self._wake()
         # The first round has checked the arguments of attention.
         state.trusts_arguments = self.context.owns_table
         if state.rows is not None:
@@ -187,12 +192,17 @@ class WakingFrontier:
             weights = torch.zeros_like(decided).index_fill(0, moved, 1.0)
             state.rows.append(FrontierRows(ids, states, weights, None, change))
 
-    def _accept(self, new: Tensor, moved: Tensor) -> None:
+    def _accept(self, new: Tensor, moved: Tensor, t: int) -> None:
         """Show the new states of the rows `moved` of the frontier, given all `new`, `(A, d)`."""
-        self._changed = self.nodes
+        changed = self.nodes
         if len(moved) < len(new):
             new = new.index_select(0, moved)
-            self._changed = moved if self.nodes is None else self.nodes.index_select(0, moved)
+            changed = moved if self.nodes is None else self.nodes.index_select(0, moved)
+        if changed is None:
+            self._last_change.fill_(t)
+        else:
+            self._last_change.index_fill_(0, changed, t)
+        self._changed, new = self.state.with_halo(changed, new)
         wide = torch.promote_types(new.dtype, self.shown.dtype)
         table, new, nodes = self.shown.to(wide), new.to(wide), self._changed
         if nodes is None:
@@ -202,15 +212,13 @@ class WakingFrontier:
         else:
             self.shown = table.index_copy_(0, nodes, new)
 
-    def _wake(self, t: int) -> None:
+    def _wake(self) -> None:
         """Find the frontier of the next round: changed nodes and their out-neighbours."""
         changed, size = self._changed, self.context.num_dst
         if changed is None:
-            self._last_change.fill_(t)
             return
         self.nodes = changed
         if len(changed):
-            self._last_change.index_fill_(0, changed, t)
             self.nodes = with_out_neighbours(self.context.layout, changed)
         self.num_active = len(self.nodes)
         if self.num_active == size:
@@ -255,7 +263,7 @@ class WakingFrontier:
         context.work.computed = updates.sum()
         context.work.edges = (updates * context.layout.in_degrees).sum()
         quiescent = torch.ones_like(self._rounds, dtype=torch.bool)
-        if self.num_active:
+        if self.state.any_active(self.num_active):
             quiescent[self._graphs()] = False
         shown, rows = self.shown[: context.num_dst], self.state.rows
         record = {

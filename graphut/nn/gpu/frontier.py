@@ -39,9 +39,9 @@ class DeviceRows(ActiveRows):
         encodings = None if encodings is None else _padded(encodings)
         super().__init__(_padded(feat), encodings, num_dst, noise)
 
-    def all_states(self, num_src: int) -> Tensor:
+    def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
         """Return states plus encodings and noise of all nodes, and of a padding row."""
-        return super().all_states(num_src + 1)
+        return super().all_states(num_src + 1, nodes, rows)
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
         """Store the new states `(A, d)` of the active nodes, and remove the rows that halt."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -55,6 +55,8 @@ class BatchIndex(NamedTuple):
 def batch_index(layout: EdgeLayout) -> BatchIndex:
     """Return the `BatchIndex` of the destinations of a batch of graphs."""
     graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
+    if layout.halo is not None:
+        place = layout.halo.ids[: layout.num_dst]
     return BatchIndex(graph, place, len(layout.dst_lengths), graph)
 
 
@@ -66,6 +68,8 @@ class StepRows(NamedTuple):
     probability: Tensor | None  #: (A,) halting probability; None if the rule does not read it
     step: int  #: the step, from 1
     is_last: bool  #: True in step `max_steps`, when all nodes halt
+    #: sums a tensor over processes, if each has a part of the graph
+    all_reduce: Callable[[Tensor], Tensor] | None = None
 
 
 class Decision(NamedTuple):

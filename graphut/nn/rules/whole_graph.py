@@ -54,9 +54,9 @@ class Global(HaltingRule):
         """Return the mean of the inner rule's measure over the graph of each row, `(A,)`."""
         graph, num_graphs, *inner = memory
         own = self.rule.measure(tuple(inner), rows)
-        sums, counts = (
-            own.new_zeros(num_graphs).index_add(0, graph, x) for x in (own, torch.ones_like(own))
-        )
+        both = torch.stack([own, torch.ones_like(own)])
+        both = own.new_zeros(2, num_graphs).index_add(1, graph, both)
+        sums, counts = both if rows.all_reduce is None else rows.all_reduce(both)
         return (sums / counts.clamp_min(1.0)).index_select(0, graph)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:

@@ -1,0 +1,235 @@
+"""The halo of a part: copies of in-neighbours that other processes own, and their exchange.
+
+Each process owns the destinations of its part. The sources are these nodes and, after them, the
+halo. A *slot* is an owned node that one other process has in its halo, so a node has a slot for
+each process that reads it.
+
+Autograd runs the exchanges of a backward pass in the reverse order on every process, because each
+exchange returns a token that the next one takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from graphut.attention.ragged import ragged_arange
+
+
+class Halo:
+    """The nodes of a part that other processes own, and the owned nodes that they read.
+
+    All processes must make the same calls in the same order.
+
+    Parameters
+    ----------
+    ids : Tensor
+        `(num_src,)` int64, the id in the whole graph of each source: of the owned nodes, sorted,
+        and of the halo, by owner.
+    num_dst : int
+        Number of owned nodes.
+    num_nodes : int
+        Number of nodes of the whole graph.
+    halo_sizes : Tensor
+        `(processes,)` int64, the number of halo nodes that each process owns.
+    group : ProcessGroup, optional
+        The processes. By default a new group of all processes, because collectives of
+        `DistributedDataParallel` must not come between those of an exchange.
+
+    Raises
+    ------
+    ValueError
+        If a process does not own a node that another one reads from it.
+    """
+
+    def __init__(
+        self, ids: Tensor, num_dst: int, num_nodes: int, halo_sizes: Tensor, group: Any = None
+    ) -> None:
+        self.group = dist.new_group() if group is None else group
+        self.num_dst, self.num_nodes = num_dst, num_nodes
+        device = "cuda" if dist.get_backend(self.group) == "nccl" else "cpu"
+        self.ids, halo_sizes = ids.to(device), halo_sizes.to(device)
+        # Each process tells the owners of its halo which nodes it reads, and their numbers here.
+        slot_sizes = torch.empty_like(halo_sizes)
+        dist.all_to_all_single(slot_sizes, halo_sizes, group=self.group)
+        numbers = torch.arange(num_dst, len(ids), device=device)
+        asked = torch.stack([self.ids[num_dst:], numbers], 1)
+        wanted = asked.new_empty(int(slot_sizes.sum()), 2)
+        sizes = slot_sizes.tolist(), halo_sizes.tolist()
+        dist.all_to_all_single(wanted, asked, *sizes, group=self.group)
+        own = self.ids[:num_dst]
+        self.slot_nodes = torch.searchsorted(own, wanted[:, 0].contiguous())
+        if not torch.equal(own[self.slot_nodes.clamp_max(num_dst - 1)], wanted[:, 0]):
+            raise ValueError(
+                "a part reads a node that its owner does not have: cut the graph again"
+            )
+        self.slot_targets = wanted[:, 1].int()  # numbers of the nodes at the reading process
+        self.slot_ends = slot_sizes.cumsum(0)
+        # The slots of each owned node.
+        self.slots = self.slot_nodes.argsort(stable=True)
+        self.slots_of = torch.bincount(self.slot_nodes, minlength=num_dst)
+        self.first_slot = self.slots_of.cumsum(0) - self.slots_of
+
+    def to(self, device: torch.device) -> Halo:
+        """Return the halo with its tensors on a device."""
+        if device == self.ids.device:
+            return self
+        copy = object.__new__(type(self))
+        vars(copy).update(
+            {k: x.to(device) if isinstance(x, Tensor) else x for k, x in vars(self).items()}
+        )
+        return copy
+
+    def begin(self) -> Exchange:
+        """Return the exchange of one call, whose steps send rows one after the other."""
+        return Exchange(self)
+
+    def fetch(self, rows: Tensor) -> Tensor:
+        """Return the rows of all sources, `(num_src, d)`, given those of the owned nodes.
+
+        The backward pass sends the gradients of the halo to the owners, which add them up.
+
+        Examples
+        --------
+        A layer or a step on a part: `layer(part.layout, part.halo.fetch(x))`.
+        """
+        return self.begin()(None, rows)[1]
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes; its gradient is summed too."""
+        return self.begin().sum(values)
+
+    def first(self, number: int) -> int:
+        """Return the number that process 0 gives."""
+        shared = torch.tensor([number], device=self.ids.device)
+        dist.broadcast(shared, group=self.group, group_src=0)
+        return int(shared)
+
+
+class Exchange:
+    """The exchanges of one call, whose backward passes run in the reverse order."""
+
+    def __init__(self, halo: Halo) -> None:
+        self.halo = halo
+        self._token = torch.empty(0, device=halo.ids.device, requires_grad=torch.is_grad_enabled())
+
+    def __call__(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Send the changed rows that others read; return own and received rows, and their nodes.
+
+        `rows`, `(A, d)`, are of the owned `nodes`, sorted, or of all owned nodes if None. The
+        result has the same form. Received rows are of halo nodes that their owners gave.
+        """
+        halo = self.halo
+        row, slot = halo.slot_nodes, None
+        if nodes is not None:
+            row, offset = ragged_arange(halo.slots_of[nodes])
+            slot, order = halo.slots[halo.first_slot[nodes[row]] + offset].sort()
+            row = row[order]
+        targets = halo.slot_targets if slot is None else halo.slot_targets[slot]
+        ends = halo.slot_ends if slot is None else torch.searchsorted(slot, halo.slot_ends)
+        sent = ends.diff(prepend=ends.new_zeros(1))
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent, group=halo.group)
+        sizes = sent.tolist(), received.tolist()
+        self._token, found, ids = _Send.apply(  # type: ignore[no-untyped-call]
+            self._token, rows, row, targets, sizes, halo.group
+        )
+        rows = torch.cat([rows, found])
+        if nodes is None:
+            if len(rows) == len(halo.ids):
+                return None, rows
+            nodes = torch.arange(halo.num_dst, device=rows.device)
+        return torch.cat([nodes, ids]), rows
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes; its gradient is summed too."""
+        found: Tensor
+        self._token, found = _Sum.apply(  # type: ignore[no-untyped-call]
+            self._token, values, self.halo.group
+        )
+        return found
+
+    def any_active(self, count: int) -> bool:
+        """Return whether some process has active nodes, given their number on this one."""
+        most = torch.tensor(count, device=self.halo.ids.device)
+        dist.all_reduce(most, dist.ReduceOp.MAX, group=self.halo.group)
+        return bool(most)
+
+    def close(self, results: Any) -> Any:
+        """Return the results of the call, a pytree, whose backward pass runs all exchanges.
+
+        Without it, a process whose results do not depend on the last exchanges would not take part
+        in their backward passes.
+        """
+        if not self._token.requires_grad:
+            return results
+        leaves, tree = pytree.tree_flatten(results)
+        at = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad]
+        tied = _Close.apply(self._token, *[leaves[i] for i in at])  # type: ignore[no-untyped-call]
+        for i, x in zip(at, tied, strict=True):
+            leaves[i] = x
+        return pytree.tree_unflatten(leaves, tree)
+
+
+class _Send(torch.autograd.Function):
+    """Send rows with the number of their node at the receiver, 4 bytes, in one collective."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, token: Tensor, rows: Tensor, row: Tensor, targets: Tensor, sizes: Any, group: Any
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.row, ctx.shape, ctx.sizes, ctx.group = row, rows.shape, sizes, group
+        sent, received = sizes
+        numbers = targets[:, None].view(torch.uint8)
+        packed = torch.cat([rows.index_select(0, row).view(torch.uint8), numbers], 1)
+        arrived = packed.new_empty(sum(received), packed.shape[1])
+        dist.all_to_all_single(arrived, packed, received, sent, group=group)
+        # `contiguous` would keep the stride of a single row.
+        found, ids = (
+            x.clone(memory_format=torch.contiguous_format).view(dtype)
+            for x, dtype in ((arrived[:, :-4], rows.dtype), (arrived[:, -4:], torch.int32))
+        )
+        ids = ids[:, 0].long()
+        ctx.mark_non_differentiable(ids)
+        return token.clone(), found, ids
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, token: Tensor, found: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        sent, received = ctx.sizes
+        arrived = found.new_empty(sum(sent), *ctx.shape[1:])
+        dist.all_to_all_single(arrived, found.contiguous(), sent, received, group=ctx.group)
+        rows = found.new_zeros(ctx.shape).index_add_(0, ctx.row, arrived)
+        return token, rows, None, None, None, None
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, values: Tensor, group: Any) -> tuple[Tensor, Tensor]:
+        ctx.group, total = group, values.clone()
+        dist.all_reduce(total, group=group)
+        return token.clone(), total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, token: Tensor, total: Tensor) -> tuple[Tensor | None, ...]:
+        total = total.clone()
+        dist.all_reduce(total, group=ctx.group)
+        return token, total, None
+
+
+class _Close(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, token: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(token)
+        ctx.set_materialize_grads(False)
+        return tuple(x.view_as(x) for x in tensors)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *tensors: Tensor) -> tuple[Tensor | None, ...]:
+        return ctx.saved_tensors[0].clone(), *tensors

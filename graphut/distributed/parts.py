@@ -1,0 +1,218 @@
+"""Parts of a graph: the cut, folders of arrays without pickle, and the part of this process."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from graphut._dgl import dgl
+from graphut._files import read_checked_json, reraise_for_file, with_checksum, write_json
+from graphut.attention import EdgeLayout, layout_from_edges
+from graphut.distributed.halo import Halo
+from graphut.topology import Topology
+
+GRAPH, PART = "graph.json", "part.json"
+_TENSORS = ("nodes", "halo_nodes", "halo_sizes", "edges")
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """The part of a graph that one process owns: some nodes, and all their in-edges.
+
+    Give the layout to a recurrence or a model, with features of the owned nodes.
+    """
+
+    nodes: Tensor  #: (N,) int64, ids of the owned nodes in the whole graph, sorted
+    halo_nodes: Tensor  #: (H,) int64, ids of the other sources, by owner
+    halo_sizes: Tensor  #: (parts,) int64, number of `halo_nodes` in each part
+    edges: Tensor  #: (2, E) int64, numbers of sources and destinations: owned nodes, then the halo
+    num_nodes: int  #: of the whole graph
+    arrays: Arrays = field(default_factory=dict)  #: further arrays of the part, by name
+    cut: str = ""  #: SHA-256 of the graph and of its division, the same in all parts
+
+    @cached_property
+    def halo(self) -> Halo | None:
+        """The exchange with other processes, which all must create; None for a single part."""
+        parts = len(self.halo_sizes)
+        if parts == 1:
+            return None
+        if (found := dist.get_world_size() if dist.is_initialized() else 1) != parts:
+            raise ValueError(
+                f"the graph has {parts} parts, but there is a group of {found} processes: use "
+                f"torchrun --nproc-per-node {parts}, or cut the graph again"
+            )
+        cuts: list[Any] = [None] * parts
+        dist.all_gather_object(cuts, self.cut)
+        others = [p for p, cut in enumerate(cuts) if cut != self.cut]
+        if others:
+            raise ValueError(
+                f"the parts of process {dist.get_rank()} and of process {others[0]} are not of one "
+                "graph, or not of one cut: give all processes the same parts"
+            )
+        ids = torch.cat([self.nodes, self.halo_nodes])
+        return Halo(ids, len(self.nodes), self.num_nodes, self.halo_sizes)
+
+    @cached_property
+    def layout(self) -> EdgeLayout:
+        """The edge layout of the part with its halo; all processes must create it."""
+        size = len(self.nodes)
+        num_src = size + len(self.halo_nodes)
+        return replace(
+            layout_from_edges(*self.edges, num_src=num_src, num_dst=size), halo=self.halo
+        )
+
+
+def assign_parts(
+    edges: NDArray[np.int64], num_nodes: int, parts: int, method: str = "metis"
+) -> NDArray[np.int64]:
+    """Return the part of each node, `(num_nodes,)`.
+
+    "metis" cuts few edges (DGL's METIS), "random" gives equal parts at random, and "contiguous"
+    gives runs of nodes. Raise `ValueError` for more parts than nodes, or an unknown method.
+    """
+    if not 1 <= parts <= num_nodes:
+        raise ValueError(f"parts must be at least 1 and at most {num_nodes} nodes, got {parts}")
+    equal = np.arange(num_nodes) * parts // num_nodes
+    if method == "contiguous" or parts == 1:
+        return equal
+    if method == "random":
+        return equal[np.random.default_rng(0).permutation(num_nodes)]
+    if method != "metis":
+        raise ValueError(f"method must be 'metis', 'random' or 'contiguous', got {method!r}")
+    graph = dgl.graph((torch.from_numpy(edges[0]), torch.from_numpy(edges[1])), num_nodes=num_nodes)
+    # DGL prints its steps, and leaves a file open.
+    with warnings.catch_warnings(), redirect_stdout(StringIO()):
+        warnings.simplefilter("ignore", ResourceWarning)
+        found = dgl.metis_partition_assignment(dgl.to_bidirected(graph), parts).numpy()
+    if len(np.unique(found)) < parts:  # METIS may leave parts of a small graph empty
+        return assign_parts(edges, num_nodes, parts, "random")
+    return found.astype(np.int64)
+
+
+def cut_graph(
+    edges: NDArray[np.int64],
+    part_of: NDArray[np.int64],
+    of_nodes: Arrays | None = None,
+    of_edges: Arrays | None = None,
+) -> Iterator[Part]:
+    """Yield the parts of a graph with `(2, E)` edges, given the part of each node.
+
+    `of_nodes` and `of_edges` are arrays with a row for each node and for each edge.
+    """
+    for part in range(int(part_of.max()) + 1):
+        nodes, mine = np.flatnonzero(part_of == part), np.flatnonzero(part_of[edges[1]] == part)
+        arrays = {name: rows[nodes] for name, rows in (of_nodes or {}).items()}
+        arrays |= {name: rows[mine] for name, rows in (of_edges or {}).items()}
+        yield _make_part(nodes, edges[:, mine], part_of, arrays)
+
+
+def topology_part(topology: Topology, length: int, part: int, parts: int) -> Part:
+    """Return a contiguous part of one sentence; only its own edges are computed.
+
+    Examples
+    --------
+    >>> from graphut.topology import Causal, Window
+    >>> part = topology_part(Window(2) & Causal(), 100, part=1, parts=2)
+    >>> part.nodes[0], part.halo_nodes
+    (tensor(50), tensor([48, 49]))
+    """
+    part_of = assign_parts(np.zeros((2, 0), np.int64), length, parts, "contiguous")
+    nodes = np.flatnonzero(part_of == part)
+    dst, size = torch.from_numpy(nodes), torch.full((len(nodes),), length)
+    row, source = topology.sorted_in_edges(dst, size, size)
+    return _make_part(nodes, np.stack([source.numpy(), nodes[row]]), part_of, {})
+
+
+def _make_part(
+    nodes: NDArray[np.int64], edges: NDArray[np.int64], part_of: NDArray[np.int64], arrays: Arrays
+) -> Part:
+    """Return the part with these nodes, given its edges in numbers of the whole graph."""
+    halo = np.setdiff1d(edges[0], nodes)
+    halo = halo[part_of[halo].argsort(kind="stable")]
+    number = np.empty(len(part_of), np.int64)
+    number[np.concatenate([nodes, halo])] = np.arange(len(nodes) + len(halo))
+    sizes = np.bincount(part_of[halo], minlength=int(part_of.max()) + 1)
+    own = {"nodes": nodes, "halo_nodes": halo, "halo_sizes": sizes, "edges": number[edges]}
+    tensors: dict[str, Any] = {name: torch.from_numpy(rows) for name, rows in own.items()}
+    return Part(**tensors, num_nodes=len(part_of), arrays=arrays)
+
+
+def write_parts(
+    folder: str | Path,
+    edges: NDArray[np.int64],
+    part_of: NDArray[np.int64],
+    of_nodes: Arrays | None = None,
+    of_edges: Arrays | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write the parts of a graph, as `cut_graph` makes them, and return the folder.
+
+    The folder must be new or empty. It gets `graph.json`, which has the `facts` and does not depend
+    on the cut, and a folder for each part: `part-0`, `part-1`, ... Arrays are `.npy` files.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if found := next(folder.iterdir(), None):
+        raise FileExistsError(f"{folder} is not empty, it has {found.name}: name a new folder")
+    of_nodes, of_edges = of_nodes or {}, of_edges or {}
+    digest = sha256(np.ascontiguousarray(edges).tobytes())
+    for name, rows in sorted({**of_nodes, **of_edges}.items()):
+        digest.update(name.encode() + np.ascontiguousarray(rows).tobytes())
+    graph = {**(facts or {}), "num_nodes": len(part_of), "graph": digest.hexdigest()}
+    digest.update(part_of.tobytes())
+    for number, part in enumerate(cut_graph(edges, part_of, of_nodes, of_edges)):
+        own = folder / f"part-{number}"
+        own.mkdir()
+        tensors = {name: getattr(part, name).numpy() for name in _TENSORS}
+        for name, rows in {**tensors, **part.arrays}.items():
+            np.save(own / f"{name}.npy", rows, allow_pickle=False)
+        write_json(own / PART, with_checksum({"part": number, "cut": digest.hexdigest()}))
+    write_json(folder / GRAPH, with_checksum(graph))
+    return folder
+
+
+def is_divided(folder: str | Path) -> bool:
+    """Return whether a folder has the parts of a graph."""
+    return Path(folder, GRAPH).is_file()
+
+
+def read_facts(folder: str | Path) -> dict[str, Any]:
+    """Return the content of `graph.json`."""
+    return read_checked_json(Path(folder, GRAPH))[0]
+
+
+def load_part(folder: str | Path) -> Part:
+    """Read the part of this process from the folder of `write_parts`.
+
+    Raise `FileNotFoundError` if it is missing, and `ValueError` if a file is damaged. Parts that do
+    not fit together raise an error when the layout is created.
+    """
+    rank = dist.get_rank() if dist.is_initialized() else 0
+    own, facts = Path(folder, f"part-{rank}"), read_facts(folder)
+    if not own.is_dir():
+        raise FileNotFoundError(
+            f"process {rank} has no part in {folder}: {own.name} is missing; use as many processes "
+            "as there are parts, or cut the graph again"
+        )
+    state, _ = read_checked_json(own / PART)
+    arrays = {}
+    for file in own.glob("*.npy"):
+        with reraise_for_file(file, "is not a .npy file of numbers or text"):
+            arrays[file.stem] = np.load(file, allow_pickle=False)
+    with reraise_for_file(own):
+        tensors = {name: torch.from_numpy(arrays.pop(name)) for name in _TENSORS}
+    return Part(**tensors, num_nodes=facts["num_nodes"], arrays=arrays, cut=state["cut"])
