@@ -24,7 +24,7 @@ from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.distributed.halo import Halo
 from graphut.topology import Topology
 
-GRAPH, PART = "graph.json", "part.json"
+GRAPH, PART = "parts.json", "part.json"
 _TENSORS = ("nodes", "halo_nodes", "halo_sizes", "edges")
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -52,7 +52,7 @@ class Part:
             return None
         if (found := dist.get_world_size() if dist.is_initialized() else 1) != parts:
             raise ValueError(
-                f"the graph has {parts} parts, but there is a group of {found} processes: use "
+                f"the graph has {parts} parts, but the number of processes is {found}: use "
                 f"torchrun --nproc-per-node {parts}, or cut the graph again"
             )
         cuts: list[Any] = [None] * parts
@@ -161,7 +161,7 @@ def write_parts(
 ) -> Path:
     """Write the parts of a graph, as `cut_graph` makes them, and return the folder.
 
-    The folder must be new or empty. It gets `graph.json`, which has the `facts` and does not depend
+    The folder must be new or empty. It gets `parts.json`, which has the `facts` and does not depend
     on the cut, and a folder for each part: `part-0`, `part-1`, ... Arrays are `.npy` files.
     """
     folder = Path(folder)
@@ -191,7 +191,7 @@ def is_divided(folder: str | Path) -> bool:
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
-    """Return the content of `graph.json`."""
+    """Return the content of `parts.json`."""
     return read_checked_json(Path(folder, GRAPH))[0]
 
 

@@ -46,6 +46,7 @@ class GraphInput(NamedTuple):
     positions: NDArray[Any] | None = None  # (N, k)
     edge_weights: NDArray[np.float32] | None = None  # (E,) positive
     edge_feats: NDArray[np.float32] | None = None  # (E, F)
+    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
 
 class EdgeAttributes(NamedTuple):
@@ -134,9 +135,11 @@ class JoinedGraphs:
                 np.ones(graph.edges.shape[1], np.float32) if each is None else each
                 for graph, each in zip(graphs, weights, strict=True)
             ]
-        layout = layout_from_edges(
-            source, target, num_src=nodes, num_dst=nodes, src_lengths=lengths, dst_lengths=lengths
-        )
+        if (part := graphs[0].part) is not None:
+            layout = part.layout
+        else:
+            both = {"src_lengths": lengths, "dst_lengths": lengths}
+            layout = layout_from_edges(source, target, num_src=nodes, num_dst=nodes, **both)
         return cls(
             layout=layout,
             nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),
@@ -230,6 +233,12 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     of_edges = EdgeAttributes.of(weights, feats, types, loops)
     encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges.shape[1])
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
+
+
+def num_nodes(graph: Any) -> int:
+    """Return the number of nodes of a graph with the fields of `GraphInput`, in all its parts."""
+    count: int = len(graph.nodes) if graph.part is None else graph.part.num_nodes
+    return count
 
 
 def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:

@@ -24,6 +24,7 @@ from graphut.models.graph_inputs import (
     as_input,
     graph_list,
     in_groups,
+    num_nodes,
     until_quiescent,
 )
 from graphut.models.outputs import GraphOutput, GraphPrediction
@@ -177,6 +178,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
         if self.config.topology:
+            if layout.halo is not None:
+                raise ValueError("a topology adds edges, which a part of a graph does not support")
             if edge_weights is not None or edge_feats is not None:
                 raise ValueError("a topology adds edges, which have no weights and features")
             layout = _with_edges(layout, parse(self.config.topology))
@@ -199,7 +202,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         config = self.config
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
         found: list[GraphPrediction] = []
-        largest = max((len(graph.nodes) for graph in inputs), default=1)
+        largest = max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             for group in in_groups(inputs):
                 joined = JoinedGraphs.join(group)
@@ -246,19 +249,22 @@ class UniversalGraphTransformer(AdaptiveModel):
             # In float32: a sum of many bfloat16 numbers stops growing.
             wide = torch.promote_types(states.dtype, torch.float32)
             mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
+            if layout.halo is not None:
+                mean = layout.halo.sum(mean * layout.num_dst) / layout.halo.num_nodes
             states = mean.to(states.dtype)
         if self.config.answer_kind == "values":
             return self.output(states) * self.value_scale + self.value_mean
         if self.config.answer_at != "edge":
             return self.output(states)
-        if layout.num_src != layout.num_dst:
+        others = states if layout.halo is None else layout.halo.fetch(states)
+        if layout.num_src != len(others):
             raise ValueError(
                 "answers at edges need the states of both ends, but only "
                 f"{layout.num_dst} of {layout.num_src} sources are destinations: give a graph, not "
                 "a block"
             )
         target, source, edge = layout.in_edges()
-        keys = self.key(states)[source]
+        keys = self.key(others)[source]
         if edge_feats is not None:
             keys = keys + self.edge(edge_feats.to(keys.device)[edge])
         pairs = self.query(states)[target] * keys

@@ -77,7 +77,7 @@ def test_write_parts_and_load_part(tmp_path: Path) -> None:
         mixed = load_part(tmp_path / ("two", "other")[dist.get_rank()])
         with pytest.raises(ValueError, match=r"of process . are not of one graph, or not"):
             mixed.layout  # noqa: B018
-        with pytest.raises(ValueError, match="3 parts, but there is a group of 2 processes"):
+        with pytest.raises(ValueError, match="3 parts, but the number of processes is 2"):
             load_part(tmp_path / "three").layout  # noqa: B018
         if dist.get_rank() == 1:
             with pytest.raises(
@@ -92,7 +92,7 @@ def test_write_parts_and_load_part(tmp_path: Path) -> None:
     for name, part_of in cuts.items():
         write_parts(tmp_path / name, EDGES, np.array(part_of), {"names": names}, facts={"a": 1})
         parts[name] = [*cut_graph(EDGES, np.array(part_of))]
-    texts = {Path(tmp_path, name, "graph.json").read_text() for name in cuts}
+    texts = {Path(tmp_path, name, "parts.json").read_text() for name in cuts}
     assert len(texts) == 1 and is_divided(tmp_path / "one") and not is_divided(tmp_path)
     assert read_facts(tmp_path / "one")["a"] == 1
     assert load_part(tmp_path / "one").layout.halo is None

@@ -15,6 +15,7 @@ from graphut.experiments.cli.options import Parser
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",
     "eval": "evaluate the model in a folder on its test sets",
+    "partition": "divide a graph among processes that torchrun starts",
     "predict": "write a model's predictions for your own graphs to a file",
     "generate": "answer texts with the model in a folder, and print its steps",
     "show": "draw the steps and the attention of a model for a text",
@@ -102,7 +103,7 @@ def _message(error: Exception) -> str:
 
 
 def _parser() -> Parser:
-    lines = [f"  {name:10}{what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:11}{what}" for name, what in COMMANDS.items()]
     lines = ["commands:", *lines, "", "graphut COMMAND --help lists the options.", *_THREADS]
     parser = Parser(
         prog="graphut",

@@ -16,6 +16,7 @@ from graphut.experiments.cli.options import check_options
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.result_table import append_rows, check_table
 from graphut.experiments.training import Run
+from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
 from graphut.experiments.wording import pluralize
 from graphut.models.base import AdaptiveModel
@@ -35,8 +36,15 @@ class ResultFiles(NamedTuple):
 
 
 def main(arguments: Namespace) -> int:
-    """Evaluate the best model of a run on its test sets, and print the results."""
-    options = vars(arguments)
+    """Evaluate the best model of a run on its test sets, and print the results.
+
+    Processes that `torchrun` has started share the work.
+    """
+    with process_group():
+        return _evaluate(vars(arguments))
+
+
+def _evaluate(options: dict[str, Any]) -> int:
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     files = ResultFiles(options.pop("results"), options.pop("curves"))
     files.check()
@@ -47,7 +55,8 @@ def main(arguments: Namespace) -> int:
     check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.
-    digest = model_digest(folder) if data is None else None
+    digest = model_digest(folder) if data is None and is_first() else None
+    files = files if is_first() else ResultFiles()
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])

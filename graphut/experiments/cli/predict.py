@@ -6,6 +6,7 @@ import csv
 import io
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from graphut.experiments.cli.device import pick_device
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.graph_predictions import prediction_rows
+from graphut.experiments.training.processes import all_gather, is_first, process_group
 from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
 
@@ -21,7 +23,15 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def main(arguments: Namespace) -> int:
-    """Write the predictions of a model for the graphs in a file or folder."""
+    """Write the predictions of a model for the graphs in a file or folder.
+
+    Processes that `torchrun` has started need a graph in parts.
+    """
+    with process_group():
+        return _predict(arguments)
+
+
+def _predict(arguments: Namespace) -> int:
     encode = _encoder(arguments.out)
     device = pick_device(arguments.device)
     run = Run.open(arguments.folder)
@@ -30,6 +40,11 @@ def main(arguments: Namespace) -> int:
         raise ValueError(f"{run.task_name} is not a task on graphs: graphut generate answers texts")
     files = read_graphs(arguments.data, model.config.answer_kind, need_labels=False)
     rows = [*prediction_rows(model, files, run.vocabularies)]
+    if (part := files[0].part) is not None:
+        every = chain(*all_gather([[*zip(part.nodes.tolist(), rows, strict=True)]]))
+        rows = [row for _, row in sorted(every, key=lambda pair: pair[0])]
+    if not is_first():
+        return 0
     write_atomically(arguments.out, encode(rows))
     counts = pluralize(len(rows), "prediction"), pluralize(len(files), "graph")
     print(f"{counts[0]} for {counts[1]} in {arguments.out}")

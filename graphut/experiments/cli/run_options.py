@@ -68,6 +68,18 @@ def _add_eval(parser: Parser) -> None:
     _add_generation(parser, EVALUATION_OPTIONS)
 
 
+def _add_partition(parser: Parser) -> None:
+    option = parser.add_argument
+    option("data", metavar="DATA",
+           help="file or folder of one graph, in the formats of graphut train graphs")
+    option("--parts", type=int, required=True, metavar="N", help="number of parts, and processes")
+    option("--out", required=True, metavar="FOLDER", help="new or empty folder for the parts")
+    option("--method", choices=("metis", "random", "contiguous"), default="metis",
+           help="cut few edges (metis), at random, or into runs of nodes (default: metis)")
+    option("--target", choices=("class", "labels", "values"), default="class",
+           help="what a label is, as in graphut train graphs (default: class)")
+
+
 def _add_predict(parser: Parser) -> None:
     _add_run(parser)
     option = parser.add_argument
@@ -132,6 +144,10 @@ _COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
         "Evaluate the best model of a run: compare its answers to the test examples with the "
         "correct ones. The metrics of each test set, in total and by length, difficulty or group, "
         "are also written to evaluation-NAME.json in the folder.",
+    ),
+    "partition": (
+        _add_partition,
+        "Divide a graph with labels of nodes among processes, each of which loads its part only.",
     ),
     "predict": (
         _add_predict,

@@ -77,6 +77,7 @@ class LabelledGraph(NamedTuple):
     edge_weights: NDArray[np.float32] | None = None  # (E,) positive
     edge_feats: NDArray[np.float32] | None = None  # (E, F)
     label_weights: NDArray[np.float32] | None = None  # factors of the loss, for each of `labels`
+    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
     @property
     def has_label(self) -> NDArray[np.bool_]:

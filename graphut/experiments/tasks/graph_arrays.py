@@ -67,7 +67,7 @@ def read_arrays(files: Sequence[Path], target: str) -> list[GraphFile]:
         known = {"edges", "graphs", *_OF_NODES, *_OF_EDGES, *_OF_ANSWERS}
         unused = frozenset(f"{name}.npy" for name in arrays.keys() - known)
         return [
-            _graph(place, str(k), part, target, by_node, unused) for k, part in enumerate(parts)
+            make_graph(place, str(k), part, target, by_node, unused) for k, part in enumerate(parts)
         ]
 
 
@@ -89,9 +89,10 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
             raise ValueError(f"{name}.npy has {len(arrays[name])} rows; expected {rows}")
 
 
-def _graph(
+def make_graph(
     place: str, name: str, arrays: Arrays, target: str, by_node: bool, unused: frozenset[str]
 ) -> GraphFile:
+    """Return the graph with these arrays, whose labels are of nodes if `by_node`."""
     nodes, edges = arrays["nodes"], arrays["edges"].T
     features = arrays.get("features", np.full(len(nodes), KIND))
     has_kinds = features.dtype.kind == "U"

@@ -40,6 +40,7 @@ class GraphFile:
     unused: frozenset[str]  # the names of attributes that are not read
     ids: list[Hashable]  # of each node, as in the file
     name: str  # the name of the file, or the id of the graph in it
+    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
     @property
     def num_nodes(self) -> int:
@@ -82,6 +83,7 @@ class GraphFile:
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
                 edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges.shape[1]),
+                part=self.part,
             )
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import read_json, reraise_for_file
+from graphut.distributed.parts import is_divided
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays
 from graphut.experiments.tasks.graph_file import KIND, MASKS, GraphFile, check_masks, has_some
+from graphut.experiments.tasks.graph_parts import read_part
 from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
 from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 
@@ -45,13 +47,16 @@ def read_graphs(
     instead. An empty label means unlabelled, and so does the class -1. White space in names becomes
     "_". The attributes `train_mask`, `val_mask` and `test_mask` of what has labels may define the
     split. Edges may have `weight`, `feat` and `type`. Undirected edges count in both directions.
-    Nodes without a self-loop get one. Without `need_labels`, graphs may have no label.
+    Nodes without a self-loop get one. Without `need_labels`, graphs may have no label. Of a folder
+    that `graphut partition` has written, only the part of this process is read.
 
     Raises
     ------
     FileNotFoundError, ValueError
         If there is no graph, or a file cannot be read. The message names the file.
     """
+    if is_divided(path):
+        return [read_part(path, target)]
     files = graph_files(path)
     if files[0].suffix in _SUFFIXES:
         graphs = [_read_networkx(file, target) for file in files]

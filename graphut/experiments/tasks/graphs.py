@@ -77,11 +77,15 @@ class Graphs(GraphTask):
         """The kinds of nodes; empty if nodes have features."""
         if self.num_feats:
             return Vocabulary([])
+        if self._facts:
+            return Vocabulary(self._facts["kinds"])
         return Vocabulary(sorted({kind for graph in self._files for kind in graph.kinds or ()}))
 
     @cached_property
     def answers(self) -> Vocabulary:
         """The vocabulary of the classes."""
+        if self._facts:
+            return Vocabulary(self._facts["answers"])
         if self.target != "class":
             return Vocabulary(map(str, range(self._labels[0].shape[1])))
         labels = chain.from_iterable(self._labels)
@@ -96,6 +100,8 @@ class Graphs(GraphTask):
     @cached_property
     def edge_types(self) -> list[str]:
         """The names of the types of edges, whose features come last."""
+        if self._facts:
+            return list(self._facts["edge_types"])
         found = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
         return sorted({name for name in found if name is not None})
 
@@ -104,11 +110,13 @@ class Graphs(GraphTask):
         """The paths of the user's files, which have no known checksum, by `data/NAME`."""
         from graphut.experiments.tasks.graph_files import graph_files  # this imports torch
 
+        if self._facts:
+            return {"data": Path(self.data, "parts.json")}
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs with a label in "train", "validation" or "test"."""
-        found = [graph for graph in self._parts[part] if graph.has_label.any()]
+        found = [g for g in self._parts[part] if g.has_label.any() or g.part is not None]
         if not self.class_weights or part != "train":
             return found
         known = np.concatenate([graph.labels[graph.has_label] for graph in found])
@@ -123,7 +131,7 @@ class Graphs(GraphTask):
         labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
         feats = pluralize(self.num_feats, "feature")
         said = [
-            pluralize(len(files), "graph"),
+            "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
             pluralize(sum(file.num_nodes for file in files), "node"),
             pluralize(sum(file.edges.shape[1] for file in files), "edge") + " with self-loops",
             feats
@@ -144,6 +152,8 @@ class Graphs(GraphTask):
         if self.target == "labels":
             return pluralize(count, "label")
         values = np.concatenate([*self._labels])
+        if np.isnan(values).all():  # in this part of a graph
+            return pluralize(count, "value")
         return f"{pluralize(count, 'value')} from {np.nanmin(values):g} to {np.nanmax(values):g}"
 
     @property
@@ -154,11 +164,33 @@ class Graphs(GraphTask):
     def check_lengths(self, config: ModelConfig) -> None:
         """Raise `ValueError` if the edges have weights that the layer of the model cannot take."""
         layer = getattr(config, "layer", "attention")
+        if self._facts and self.class_weights:
+            raise ValueError(f"class_weights must be '' for parts, got {self.class_weights!r}")
         weighted = [file.place for file in self._files if file.of_edges.weights is not None]
         if weighted and layer != "attention":
             raise ValueError(
                 f"{weighted[0]} has edge weights, which need --layer attention, not {layer}"
             )
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        """The names that all parts of a divided graph share; empty for other data."""
+        from graphut.distributed.parts import is_divided, read_facts
+
+        return read_facts(self.data) if is_divided(self.data) else {}
+
+    def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
+        """Write the graph in parts for `--data FOLDER`; return the folder."""
+        from graphut.experiments.tasks.graph_parts import write_graph_parts
+
+        if len(self._files) > 1 or self._facts:
+            raise ValueError(f"{self.data} must hold one whole graph to be cut into parts")
+        masks = {name: self._parts[name][0].has_label for name in PARTS}
+        names = {"kinds": self.node_kinds.symbols, "answers": self.answers.symbols}
+        facts = {name: [*symbols] for name, symbols in names.items()}
+        return write_graph_parts(
+            self._files[0], masks, folder, parts, method, **facts, edge_types=self.edge_types
+        )
 
     @cached_property
     def _files(self) -> list[GraphFile]:

@@ -50,6 +50,10 @@ class BatchGradient:
         """
         counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
         parts = shard([batch[start :: self._parts] for start in range(self._parts)])
+        if counts is not None and getattr(batch[0], "part", None) is not None:
+            # Each process has a part of the graph, and counts only that.
+            sums = all_reduce_sum(torch.tensor([*counts.values()], device=self._model.device))
+            counts, parts = dict(zip(counts, sums.tolist(), strict=True)), [batch]
         used = [part for part in parts if part]
         # A process without examples computes one with factor 0, to join the exchange.
         computed, factor = used or [batch[:1]], len(used) > 0

@@ -17,8 +17,9 @@ from torch import Tensor
 from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.evaluation import score_batches
 from graphut.experiments.training.learners.graph_batch import GraphBatch
+from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
-from graphut.models.graph_inputs import until_quiescent
+from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.nn import Ponder
 
 _BATCH_NODES = 20_000
@@ -62,6 +63,13 @@ class GraphScores:
         joins: dict[type, Any] = {np.ndarray: np.concatenate, list: lambda lists: [*chain(*lists)]}
         joins[type(None)] = lambda nothing: None
         return cls(**{name: joins.get(type(x[0]), sum)(x) for name, x in columns.items()})
+
+    def of_one_graph(self) -> GraphScores:
+        """Return the scores of graphs as those of the parts of one graph."""
+        first: dict[str, Any] = {"groups": self.groups[:1], "graph": np.zeros_like(self.graph)}
+        if self.rounds is not None and self.quiescent is not None:
+            first |= {"rounds": self.rounds[:1], "quiescent": self.quiescent[:1]}
+        return replace(self, **first)
 
     def metrics(self) -> dict[str, Any]:
         """Return the metrics that `GraphLearner.metric_meanings` explains."""
@@ -134,8 +142,10 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
 
     The scores are sorted by the size of the graphs.
     """
-    largest = max((len(graph.nodes) for graph in graphs), default=1)
+    largest = max(map(num_nodes, graphs), default=1)
     with until_quiescent(model, largest):
+        if graphs and graphs[0].part is not None:
+            return GraphScores.joined(all_gather([_score(model, graphs)])).of_one_graph()
         found = score_batches(
             partial(_score, model),
             graphs,

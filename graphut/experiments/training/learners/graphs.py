@@ -26,7 +26,7 @@ from graphut.experiments.training.learners.graph_predictions import edge_options
 from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
 from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
-from graphut.models.graph_inputs import until_quiescent
+from graphut.models.graph_inputs import num_nodes, until_quiescent
 
 
 class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
@@ -168,10 +168,11 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         """Return the number of correct answers to a graph, with the steps of its nodes."""
         batch = GraphBatch.of([example], model.config.answer_at)
         has_attention = model.config.layer == "attention"
-        with model.evaluating(), until_quiescent(model, len(example.nodes)):
+        with model.evaluating(), until_quiescent(model, num_nodes(example)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
         right = batch.judge(model, output.logits)[1].tolist()
-        names = [str(node) for node in range(len(example.nodes))]
+        ids = range(len(example.nodes)) if example.part is None else example.part.nodes.tolist()
+        names = [*map(str, ids)]
         if example.nodes.dtype == np.int64:
             kinds = task.node_kinds.symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
@@ -209,7 +210,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         graphs = [file.labelled(kinds, answers, *edge_options(config)) for file in files]
         pairs = zip(graphs, files, strict=True)
         graphs = [asking(graph, file.asked_in("test")) for graph, file in pairs]
-        asked = [graph for graph in graphs if graph.has_label.any()]
+        asked = [g for g in graphs if g.has_label.any() or g.part is not None]
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return asked

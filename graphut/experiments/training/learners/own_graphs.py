@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from math import exp
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learners.graph_metrics import answer_metrics
 from graphut.experiments.training.learners.graph_scores import GraphScores
 from graphut.experiments.training.learners.graphs import GraphLearner
+from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
 
 
@@ -83,7 +85,8 @@ class OwnGraphLearner(GraphLearner):
         if model.config.answer_kind != "values":
             return
         labels = [graph.labels[graph.has_label] for graph in task.train(0, 0)]
-        values = torch.from_numpy(np.concatenate(labels).astype(np.float64))
+        parts = [labels] if task.train(0, 0)[0].part is None else all_gather([labels])
+        values = torch.from_numpy(np.concatenate([*chain(*parts)]).astype(np.float64))
         scale = values.std(0, correction=0)
         model.value_mean.copy_(values.mean(0))
         model.value_scale.copy_(torch.where(scale > 0, scale, 1.0))

@@ -1,0 +1,63 @@
+"""A graph of a user that is divided among processes: `graphut partition`, and the parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphut.distributed import assign_parts, load_part, write_parts
+from graphut.distributed.parts import read_facts
+from graphut.experiments.tasks.graph_arrays import make_graph
+from graphut.experiments.tasks.graph_file import MASKS, GraphFile
+
+
+def write_graph_parts(
+    file: GraphFile,
+    masks: dict[str, Any],
+    folder: str | Path,
+    parts: int,
+    method: str,
+    **facts: Any,
+) -> Path:
+    """Divide a graph with labels of nodes, and write the parts; return the folder.
+
+    `masks` are of the nodes for training, validation and test. `facts` are lists of names that all
+    processes need: of the kinds of nodes, the answers and the types of edges.
+    """
+    if file.labels is None:
+        raise ValueError(f"{file.place} has no labels of nodes: parts are for answers at nodes")
+    labels: Any = file.labels
+    if isinstance(labels, list):
+        labels = np.array(["" if label is None else label for label in labels])
+    edges = file.of_edges
+    of_edges = {"edge_weights": edges.weights, "edge_features": edges.feats}
+    if edges.types is not None:
+        of_edges["edge_types"] = np.array(["" if name is None else name for name in edges.types])
+    of_nodes = {
+        "ids": np.array(file.ids),
+        "features": np.array(file.kinds or file.features),
+        "labels": labels,
+        **{MASKS[name]: mask for name, mask in masks.items()},
+    }
+    part_of = assign_parts(file.edges, file.num_nodes, parts, method)
+    given = {name: rows for name, rows in of_edges.items() if rows is not None}
+    return write_parts(folder, file.edges, part_of, of_nodes, given, facts)
+
+
+def read_part(folder: str | Path, target: str) -> GraphFile:
+    """Read the part of this process of a graph that `write_graph_parts` has written."""
+    part = load_part(folder)
+    nodes = np.arange(len(part.nodes))
+    arrays = {**part.arrays, "nodes": nodes, "edges": part.edges.numpy().T}
+    ids = arrays.pop("ids").tolist()
+    file = make_graph(str(folder), Path(folder).name, arrays, target, True, frozenset())
+    if file.labels is None:  # other parts have all the labels
+        width = len(read_facts(folder)["answers"])
+        labels: Any = [None] * len(nodes)
+        file = replace(
+            file, labels=labels if target == "class" else np.full((len(nodes), width), np.nan)
+        )
+    return replace(file, ids=ids, part=part)
