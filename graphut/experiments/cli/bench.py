@@ -17,6 +17,7 @@ from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
+from graphut.experiments.bench.parts import bench_parts
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
@@ -89,6 +90,7 @@ _BENCHMARKS: Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]] = {
     "scaling": (layers.bench_scaling, ()),
     "train": (bench_training, ("plain torch",)),
     "waking": (bench_waking, (EVERY,)),
+    "parts": (bench_parts, ()),
 }
 """The function of each benchmark, and the contenders that the others are compared with."""
 
