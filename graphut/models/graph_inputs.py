@@ -138,9 +138,9 @@ class JoinedGraphs:
         if (part := graphs[0].part) is not None:
             layout = part.layout
         else:
-            sizes: dict[str, Any] = {"num_src": nodes, "num_dst": nodes}
-            sizes |= {"src_lengths": lengths, "dst_lengths": lengths}
-            layout = layout_from_edges(source, target, **sizes)
+            both: dict[str, Any] = {"num_src": nodes, "num_dst": nodes}
+            both |= {"src_lengths": lengths, "dst_lengths": lengths}
+            layout = layout_from_edges(source, target, **both)
         return cls(
             layout=layout,
             nodes=torch.from_numpy(np.concatenate([graph.nodes for graph in graphs])),

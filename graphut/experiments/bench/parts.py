@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -163,16 +164,17 @@ def _work(
     if count > 1:
         store = f"file://{folder}/store"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=count)
-    run = _Run(load_part(folder / str(count)), dim, heads)
-    answers = {
-        "loss": run,
-        "seconds": run.seconds,
-        "peak": lambda: (
-            (peak_bytes(lambda: _Run(load_part(folder / str(count)), dim, heads)(), CPU) or 0)
-            / 2**20
-        ),
-        "bytes": run.sent_and_expected,
-    }
+
+    def load() -> _Run:
+        return _Run(load_part(folder / str(count)), dim, heads)
+
+    def peak() -> float:
+        return (peak_bytes(lambda: load()(), CPU) or 0) / 2**20
+
+    run = load()
+    answers: dict[str, Callable[[], Any]] = {
+        "loss": run, "seconds": run.seconds, "peak": peak, "bytes": run.sent_and_expected
+    }  # fmt: skip
     while (question := asked.recv()) is not None:
         asked.send(answers[question]())
 
@@ -220,11 +222,8 @@ class _Run:
                 sizes.append(given.nbytes if given.dtype == torch.uint8 else found.nbytes)
             return send(found, given, *args, **options)
 
-        dist.all_to_all_single = count
-        try:
+        with patch.object(dist, "all_to_all_single", count):
             self()
-        finally:
-            dist.all_to_all_single = send
         forward, backward = sizes[: len(sizes) // 2], sizes[len(sizes) // 2 :][::-1]
         slots = self.steps[halo.slot_nodes]
         rows = [int((slots >= t - 1).sum()) for t in range(1, len(forward) + 1)]
