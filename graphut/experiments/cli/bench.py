@@ -24,6 +24,7 @@ from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows, check_table
+from graphut.experiments.training.processes import is_first, process_group
 
 
 def main(arguments: Namespace) -> int:
@@ -40,9 +41,10 @@ def main(arguments: Namespace) -> int:
     if "device" in options:
         options["device"] = device
     run, baselines = _BENCHMARKS[what]
-    rows = run(**options)
-    print(rows_text(rows, baselines))
-    if results is not None:
+    with process_group():
+        rows, reports = run(**options), is_first()
+        print(rows_text(rows, baselines))
+    if results is not None and reports:
         origin = {**benchmark_machine(device), "command": command}
         append_rows(results, [{"bench": what, **row, **origin} for row in rows])
     return 0

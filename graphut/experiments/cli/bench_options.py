@@ -101,7 +101,6 @@ def _add_parts(parser: Parser) -> None:
     option("--nodes", type=int, default=200_000, metavar="N", help="default: 200000")
     option("--families", nargs="+", choices=("grid", "power-law"), default=["grid", "power-law"],
            help="kinds of graphs (default: both)")
-    option("--processes", type=int, default=2, metavar="N", help="number of parts (default: 2)")
     _add_sizes(parser, dim=32, heads=4, repeats=9)
 
 
@@ -128,6 +127,6 @@ _BENCHMARKS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "scaling": (_add_scaling, "measure one attention layer on sentences of increasing length"),
     "train": (_add_train, "compare an update of three presets with one of a model in plain torch"),
     "waking": (_add_waking, "compare a model whose nodes wake with the same model, always awake"),
-    "parts": (_add_parts, "compare processes that divide a graph with one that has all of it"),
+    "parts": (_add_parts, "compare processes of torchrun, each with a part of a graph, with one"),
     "gpu": (_add_gpu, "measure everything on a GPU, except sections that FILE already contains"),
 }

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from graphut.experiments.bench.parts import FAMILIES, bench_parts, make_edges
+from tests.experiments.training.together import run_together
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -19,17 +22,18 @@ def test_make_edges_of_a_grid() -> None:
     assert np.bincount(make_edges("grid", 9)[1]).tolist() == [3, 4, 3, 4, 5, 4, 3, 4, 3]
 
 
-def test_bench_parts_compares_and_counts_bytes() -> None:
-    rows = bench_parts(60, families=["grid"], dim=4, heads=2, repeats=1)
-    assert [row["contender"] for row in rows[:2]] == [
-        "1 process, 2 threads",
-        "2 processes, 1 thread",
-    ]
-    assert all(row["ms"] > 0 for row in rows[:2])
-    sent = [row["value"] for row in rows[2:]]
-    assert len(sent) == 8 and sent == sorted(sent, reverse=True) and sent[0] > sent[-1]
+def test_bench_parts_compares_and_counts_bytes(tmp_path: Path) -> None:
+    def check() -> None:
+        rows = bench_parts(60, families=["grid"], dim=4, heads=2, repeats=1)
+        names = ["1 process, 2 threads", "2 processes, 1 thread"]
+        assert [row["contender"] for row in rows[:2]] == names
+        assert all(row["ms"] > 0 for row in rows[:2])
+        sent = [row["value"] for row in rows[2:]]
+        assert len(sent) == 8 and sent == sorted(sent, reverse=True) and sent[0] > sent[-1]
+
+    run_together(check, tmp_path)
 
 
-def test_bench_parts_refuses_a_wrong_number_of_processes() -> None:
-    with pytest.raises(ValueError, match="processes must be at least 2 and at most 5, got 6"):
-        bench_parts(5, processes=6, dim=4, heads=2, repeats=1)
+def test_bench_parts_needs_processes() -> None:
+    with pytest.raises(ValueError, match="there is one process: torchrun --nproc-per-node 2"):
+        bench_parts(5, dim=4, heads=2, repeats=1)
