@@ -19,6 +19,7 @@ from graphut.models import (
     UniversalTransformerPointer,
 )
 from graphut.models.outputs import Generation
+from graphut.nn import Ponder
 from graphut.topology import Topology
 from tests.helpers import covering
 from tests.nn.cases import randomised
@@ -222,3 +223,12 @@ def assert_same_generations(found: list[Generation], expected: list[Generation])
 def seeded(options: dict[str, Any]) -> dict[str, Any]:
     """Options of `generate`, with a new generator for sampling."""
     return {**options, "generator": torch.Generator().manual_seed(0)}
+
+
+def rows_of(output: Any) -> list[torch.Tensor]:
+    """The parts of an output with rows that belong to single samples."""
+    ponders = [part for part in output if isinstance(part, Ponder)]
+    own = [getattr(output, name) for name in ("labels", "tokens", "steps") if hasattr(output, name)]
+    if not own:
+        own = [part for ponder in ponders for part in (ponder.steps, ponder.remainder)]
+    return [output[0], *own]

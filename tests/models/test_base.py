@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,8 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader
 
 from graphut import models
-from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
-from graphut.models.base import KINDS
 from graphut.nn import (
-    ACT,
     Convergence,
     EventDriven,
     FixedDepth,
@@ -37,6 +33,7 @@ from tests.models.cases import (
     build_model,
     logits_of,
     plain_greedy,
+    rows_of,
     small,
 )
 
@@ -101,15 +98,6 @@ def test_reset_parameters_draws_all_anew(model: UniversalTransformer) -> None:
     torch.manual_seed(0)
     model.reset_parameters()
     assert all(torch.equal(a, b) for a, b in zip(again, model.parameters(), strict=True))
-
-
-def test_loading_and_saving_do_not_import_the_compiler_of_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; from graphut.models import load;"
-        f"load('examples/sort').save_pretrained({str(tmp_path)!r});"
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
 
 
 class Merging(nn.Linear):
@@ -217,39 +205,8 @@ def test_adaptive_model_in_captum_attributes_to_embeddings() -> None:
     assert found.shape == (5, 8) and found.any(1).all()
 
 
-def test_load_knows_every_model() -> None:
-    kinds = {name.removesuffix("Config") for name in models.__all__ if "Config" in name}
-    assert len(kinds) == 5 and kinds <= KINDS.keys()
-
-
-def test_load_finds_a_class_of_ones_own(tmp_path: Path) -> None:
-    class OwnTransformer(UniversalTransformer):
-        config_class = UniversalTransformer.config_class
-
-    OwnTransformer(small()).save_pretrained(tmp_path)
-    assert type(load(tmp_path)) is OwnTransformer
-
-
-@pytest.mark.parametrize("kind", ["Elsewhere", "AdaptiveModel", "GenerativeModel", None, [], {}])
-def test_load_names_a_class_that_is_not_there(kind: object, tmp_path: Path) -> None:
-    build_model().save_pretrained(tmp_path)
-    path = tmp_path / "config.json"
-    write_json(path, with_checksum({**read_checked_json(path)[0], "model": kind}))
-    with pytest.raises(ValueError, match=r"config.json describes .*; known models are Universal"):
-        load(tmp_path)
-
-
 EVERY = [(name, row) for name, case in CASES.items() for row in case.rows]
 EVERY_ROW = pytest.mark.parametrize(("name", "row"), EVERY, ids=lambda x: str(x)[:90])
-
-
-def rows_of(output: Any) -> list[torch.Tensor]:
-    """The parts of an output with rows that belong to single samples."""
-    ponders = [part for part in output if isinstance(part, Ponder)]
-    own = [getattr(output, name) for name in ("labels", "tokens", "steps") if hasattr(output, name)]
-    if not own:
-        own = [part for ponder in ponders for part in (ponder.steps, ponder.remainder)]
-    return [output[0], *own]
 
 
 @EVERY_ROW
@@ -357,18 +314,6 @@ def test_models_of_these_tests_take_different_numbers_of_steps(name: str) -> Non
         output = CASES[name].run(CASES[name].build(norm=norm))
         for ponder in (part for part in output if isinstance(part, Ponder)):
             assert len(ponder.steps.unique()) >= 3
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_load_restores_each_model(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    model = case.build(halted="frozen")
-    model.max_steps, model.rule = 3, ACT(threshold=0.8)
-    model.save_pretrained(tmp_path)
-    again = load(tmp_path)
-    assert type(again) is type(model)
-    assert again.config == replace(model.config, max_steps=3, rule="act:threshold=0.8")
-    assert all(map(torch.equal, rows_of(case.run(again)), rows_of(case.run(model))))
 
 
 def test_models_work_without_dgl() -> None:

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from graphut.experiments.cli.run_options import read_options
+
+
+def test_read_options_leaves_out_options_of_generation_that_are_not_given() -> None:
+    options = vars(read_options("generate", ["run", "a b", "--beam-size", "3", "c"]))
+    assert (options["texts"], options["beam_size"]) == (["a b", "c"], 3)
+    assert "temperature" not in options and options["input"] is None
+
+
+@pytest.mark.parametrize("command", ["eval", "show", "info"])
+def test_read_options_refuses_an_option_of_another_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        read_options(command, ["run", "--plain"])
+    assert f"graphut {command} --help" in capsys.readouterr().err

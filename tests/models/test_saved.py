@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from graphut import models
+from graphut._files import read_checked_json, with_checksum, write_json
+from graphut.models import UniversalTransformer, load
+from graphut.models.base import KINDS
+from graphut.nn import ACT
+from tests.models.cases import CASES, build_model, rows_of, small
+
+
+def test_load_knows_every_model() -> None:
+    kinds = {name.removesuffix("Config") for name in models.__all__ if "Config" in name}
+    assert len(kinds) == 5 and kinds <= KINDS.keys()
+
+
+def test_load_finds_a_class_of_ones_own(tmp_path: Path) -> None:
+    class OwnTransformer(UniversalTransformer):
+        config_class = UniversalTransformer.config_class
+
+    OwnTransformer(small()).save_pretrained(tmp_path)
+    assert type(load(tmp_path)) is OwnTransformer
+
+
+@pytest.mark.parametrize("kind", ["Elsewhere", "AdaptiveModel", "GenerativeModel", None, [], {}])
+def test_load_names_a_class_that_is_not_there(kind: object, tmp_path: Path) -> None:
+    build_model().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    write_json(path, with_checksum({**read_checked_json(path)[0], "model": kind}))
+    with pytest.raises(ValueError, match=r"config.json describes .*; known models are Universal"):
+        load(tmp_path)
+
+
+def test_loading_and_saving_do_not_import_the_compiler_of_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from graphut.models import load;"
+        f"load('examples/sort').save_pretrained({str(tmp_path)!r});"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_load_restores_each_model(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    model = case.build(halted="frozen")
+    model.max_steps, model.rule = 3, ACT(threshold=0.8)
+    model.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    assert type(again) is type(model)
+    assert again.config == replace(model.config, max_steps=3, rule="act:threshold=0.8")
+    assert all(map(torch.equal, rows_of(case.run(again)), rows_of(case.run(model))))
