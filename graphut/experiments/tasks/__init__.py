@@ -35,6 +35,7 @@ from graphut.experiments.tasks.base import (
     Vocabularies,
 )
 from graphut.experiments.tasks.letters import Copy, Reverse, Sort
+from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.tasks.registry import (
     TASK_PRESETS,
     TASKS,
@@ -64,6 +65,7 @@ __all__ = [
     "LabelledGraph",
     "Pair",
     "PairTask",
+    "Pairs",
     "Passage",
     "PassageTask",
     "Question",
