@@ -138,6 +138,6 @@ def reraise_lost_process() -> Iterator[None]:
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
             raise
         raise ConnectionError(
-            f"process {rank()} stops because another process has ended: see the message of that "
-            "one; the saved run can be resumed with any number of processes"
+            f"process {rank()} stops because another process has ended or cannot be reached: see "
+            "the message of that one; the saved run can be resumed with any number of processes"
         ) from error

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from socket import socket
+from socket import SHUT_RDWR, socket
 
 import pytest
 import torch
@@ -71,6 +72,22 @@ def test_a_process_notices_that_another_one_has_ended(tmp_path: Path) -> None:
         message = "process 0 stops because another process has ended"
         with pytest.raises(ConnectionError, match=message), reraise_lost_process():
             barrier()
+
+    run_together(check, tmp_path)
+
+
+def test_processes_notice_that_their_connection_is_cut(tmp_path: Path) -> None:
+    def check() -> None:
+        barrier()
+        if rank() == 1:
+            for file in map(int, os.listdir("/dev/fd")):
+                with suppress(OSError):  # a file, or a socket that is not connected
+                    connection = socket(fileno=os.dup(file))
+                    connection.getpeername()
+                    connection.shutdown(SHUT_RDWR)
+        with pytest.raises(ConnectionError, match="cannot be reached"), reraise_lost_process():
+            barrier()
+        os._exit(0)  # without a word to the store, whose connection is cut too
 
     run_together(check, tmp_path)
 
