@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from inspect import Parameter, Signature, signature
 from typing import NoReturn
@@ -96,11 +97,13 @@ class _Parser:
     def named(self) -> Topology:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
-            known = "known are " + "; ".join(spec_signatures())
-            hint = f"; {known} (import the module of your own topology first)"
+            hint = " (import the module of your own topology first); known are "
+            hint += "; ".join(spec_signatures())
             if name in {"", *"|&():,@"}:
                 self.expected("a topology", hint)
-            self.fail(f"unknown topology {name!r}{hint}", position)
+            near = get_close_matches(name, registry, n=1)
+            meant = f", did you mean {near[0]}?" if near else ""
+            self.fail(f"unknown topology {name!r}{meant}{hint}", position)
         values = [] if self.take(":") is None else [self.integer()]
         while values and self.take(",") is not None:
             values.append(self.integer())

@@ -62,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # --help and wrong options end here, before torch is imported, which takes a second.
         reader = import_module(f"graphut.experiments.cli.{_READERS.get(command, 'run_options')}")
         options = reader.read_options(command, arguments)
-        vars(options).pop("import", None)
+        if command != "train":  # it says how the run is resumed
+            vars(options).pop("import", None)
         status: int = import_module(f"graphut.experiments.cli.{command}").main(options)
         sys.stdout.flush()
         return status

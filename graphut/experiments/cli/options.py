@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from argparse import (
     SUPPRESS,
+    ArgumentError,
     ArgumentParser,
     BooleanOptionalAction,
     _ActionsContainer,
@@ -12,6 +13,7 @@ from argparse import (
 )
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
+from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -35,6 +37,12 @@ class Parser(ArgumentParser):
         )
         # Accept -1e-05 as a value too; argparse takes it for an option.
         self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.I)
+
+    def _check_value(self, action: Any, value: Any) -> None:
+        near = get_close_matches(str(value), map(str, action.choices or ()), n=1)
+        if near and value not in action.choices:
+            raise ArgumentError(action, f"{value!r} is unknown; did you mean {near[0]}?")
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Print an error of one line, and exit with status 2."""

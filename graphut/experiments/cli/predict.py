@@ -38,7 +38,7 @@ def _predict(arguments: Namespace) -> int:
     model = run.trained_model(device)
     if not isinstance(model, UniversalGraphTransformer):
         raise ValueError(f"{run.task_name} is not a task on graphs: graphut generate answers texts")
-    files = read_graphs(arguments.data, model.config.answer_kind, need_labels=False)
+    files = read_graphs(arguments.data, target=None)
     rows = [*prediction_rows(model, files, run.vocabularies)]
     if (part := files[0].part) is not None:
         every = chain(*all_gather([[*zip(part.nodes.tolist(), rows, strict=True)]]))

@@ -45,6 +45,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _train(options: dict[str, Any]) -> int:
+    imported = options.pop("import", [])
     name, folder, resume, device, minutes, preset, accumulate, log_to, *paths = (
         options.pop(key) for key in _RUN_OPTIONS
     )
@@ -84,7 +85,9 @@ def _train(options: dict[str, Any]) -> int:
         for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
             print(f"\n{answer}")
     elif not done:
-        print(f"stopped; to continue: graphut train {name} --out {shlex.quote(folder)} --resume")
+        words = ["graphut", "train", name, "--out", folder, "--resume"]
+        words += [f"--import={module}" for module in imported]
+        print(f"stopped; to continue: {shlex.join(words)}")
     return 0 if interruption.signal is None else 128 + interruption.signal
 
 

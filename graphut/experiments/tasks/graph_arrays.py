@@ -22,7 +22,7 @@ _OF_ANSWERS = ("labels", *MASKS.values())
 Arrays = dict[str, NDArray[Any]]
 
 
-def read_arrays(files: Sequence[Path], target: str) -> list[GraphFile]:
+def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
     """Read the graphs in `.npy` files of a folder, without pickle.
 
     - `edges`: `(2, E)` integers, the numbers of sources and destinations.
@@ -90,7 +90,7 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
 
 
 def make_graph(
-    place: str, name: str, arrays: Arrays, target: str, by_node: bool, unused: frozenset[str]
+    place: str, name: str, arrays: Arrays, target: str | None, by_node: bool, unused: frozenset[str]
 ) -> GraphFile:
     """Return the graph with these arrays, whose labels are of nodes if `by_node`."""
     nodes, edges = arrays["nodes"], arrays["edges"].T

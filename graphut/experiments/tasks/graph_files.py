@@ -37,9 +37,7 @@ _FORMATS = (
 )
 
 
-def read_graphs(
-    path: str | Path, target: str = "class", *, need_labels: bool = True
-) -> list[GraphFile]:
+def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFile]:
     """Read the graph in a file, or the graphs in all files of a folder.
 
     A node has the attributes `feat` (numbers, or the name of its kind) and `label`: a class, or
@@ -47,8 +45,8 @@ def read_graphs(
     instead. An empty label means unlabelled, and so does the class -1. White space in names becomes
     "_". The attributes `train_mask`, `val_mask` and `test_mask` of what has labels may define the
     split. Edges may have `weight`, `feat` and `type`. Undirected edges count in both directions.
-    Nodes without a self-loop get one. Without `need_labels`, graphs may have no label. Of a folder
-    that `graphut partition` has written, only the part of this process is read.
+    Nodes without a self-loop get one. Without a target, labels are not read. Of a folder that
+    `graphut partition` has written, only the part of this process is read.
 
     Raises
     ------
@@ -68,7 +66,7 @@ def read_graphs(
     if any(graph.labels is not None for graph in graphs):
         graphs = [_with_labels(graph, graphs) for graph in graphs]
     for graph in graphs:
-        if need_labels and graph.labels is None and graph.label is None:
+        if target is not None and graph.labels is None and graph.label is None:
             raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")
         if has_masks and not graph.masks and graph.has_labels:
             raise ValueError(
@@ -103,7 +101,7 @@ def graph_files(path: str | Path) -> list[Path]:
     raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
-def _read_networkx(path: Path, target: str) -> GraphFile:
+def _read_networkx(path: Path, target: str | None) -> GraphFile:
     if path.suffix == ".graphml":
         with reraise_for_file(path, "is not a GraphML file"):
             text = read_text(path)
@@ -142,7 +140,7 @@ def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
                 raise ValueError(f"an edge refers to {end}, which is not among the nodes")
 
 
-def _read_csv(files: Sequence[Path], target: str) -> list[GraphFile]:
+def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
     tables: dict[str, tuple[Path, dict[str, list[dict[str, str]]]]] = {}
     for file in files:
         kind, rows = _read_table(file)
@@ -202,7 +200,7 @@ def _make(
     nodes: Mapping[Hashable, Attributes],
     edges: Sequence[tuple[Hashable, Hashable, Attributes]],
     of_graph: Attributes,
-    target: str,
+    target: str | None,
 ) -> GraphFile:
     """Return a graph from the attributes of its nodes, its edges (with their ends) and its own."""
     if not nodes:

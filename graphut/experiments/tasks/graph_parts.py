@@ -47,14 +47,14 @@ def write_graph_parts(
     return write_parts(folder, file.edges, part_of, of_nodes, given, facts)
 
 
-def read_part(folder: str | Path, target: str) -> GraphFile:
+def read_part(folder: str | Path, target: str | None) -> GraphFile:
     """Read the part of this process of a graph that `write_graph_parts` has written."""
     part = load_part(folder)
     nodes = np.arange(len(part.nodes))
     arrays = {**part.arrays, "nodes": nodes, "edges": part.edges.numpy().T}
     ids = arrays.pop("ids").tolist()
     file = make_graph(str(folder), Path(folder).name, arrays, target, True, frozenset())
-    if file.labels is None:  # other parts have all the labels
+    if file.labels is None and target is not None:  # other parts have all the labels
         width = len(read_facts(folder)["answers"])
         labels: Any = [None] * len(nodes)
         file = replace(

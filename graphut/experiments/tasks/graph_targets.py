@@ -15,11 +15,13 @@ Labels = list[str | None] | NDArray[np.float32]
 """The names of classes, or `(N, K)` numbers; None or a row of NaN where there is no label."""
 
 
-def read_labels(values: Sequence[Any], target: str) -> Labels | None:
+def read_labels(values: Sequence[Any], target: str | None) -> Labels | None:
     """Return the labels of nodes or graphs, or None if none has a label.
 
     Raise `ValueError` if a label does not fit the target.
     """
+    if target is None:
+        return None
     if target == "class":
         names = [_class(value) for value in values]
         return names if any(name is not None for name in names) else None
