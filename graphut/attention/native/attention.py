@@ -55,9 +55,8 @@ def _arguments(call: AttentionCall) -> tuple[Tables, Edges, ScalarArgs]:
     edges = call.layout.cached(edge_tensors)
     bias = None if call.edge_bias is None else call.edge_bias.to(call.score_dtype)
     tables = Tables(call.query, call.key, call.value, call.frontier, bias)
-    kernel = "rows" if edges.indices.numel() else "fastest"
     assert isinstance(call.seed, int)  # only a GPU has seeds in tensors
-    return tables, edges, ScalarArgs(call.scale, call.dropout, call.seed, kernel)
+    return tables, edges, ScalarArgs(call.scale, call.dropout, call.seed, "fastest")
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:

@@ -1,20 +1,19 @@
 // The entry points, with C linkage, independent of torch and Python.
 #include "geometric.h"
 #include "interval.h"
+#include "packed.h"
 
 namespace graphut {
 namespace {
 
 enum Dtype { FLOAT32 = 0, FLOAT64 = 1, BFLOAT16 = 2 };
-enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2 };
+enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2, PACKED = 3 };
 
 // Measured costs of the kernels, in units of one entry of a block of the interval kernel. They affect
 // the speed, but not the result.
 constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 32, EDGE_COST = 5;
 
 bool by_interval(const Call& call, int64_t lanes) {
-    if (!call.rows) return true;
-    if (call.kernel != FASTEST) return call.kernel == INTERVAL;
     int64_t blocks = 0, rows = 0;
     for (const Tile& tile : make_tiles(call))
         for (int64_t row = tile.first; row < tile.last; row += 2 * lanes) {
@@ -33,14 +32,32 @@ bool by_interval(const Call& call, int64_t lanes) {
     return blocks <= rows;
 }
 
+constexpr int64_t PACKED_EDGES = 12;  // edges of a source that are worth a packed key and value
+
+Kernel choose(const Call& call, int64_t lanes) {
+    if (!call.rows) return INTERVAL;
+    if (call.kernel != FASTEST) return static_cast<Kernel>(call.kernel);
+    if (!call.indices) return by_interval(call, lanes) ? INTERVAL : ROWS;
+    int64_t edges = 0;
+    for (int64_t row = 0; row < call.rows; ++row) edges += call.degree(call.node(row));
+    return edges < PACKED_EDGES * call.sources ? ROWS : PACKED;
+}
+
 template <class S, class T>
 int forward(const Call& call) {
-    return by_interval(call, LANES<T>) ? interval_forward<S, T>(call) : row_forward<S, T>(call);
+    const Kernel kernel = choose(call, LANES<T>);
+    if (kernel == PACKED) return packed_forward<S, T>(call);
+    return kernel == INTERVAL ? interval_forward<S, T>(call) : row_forward<S, T>(call);
 }
 
 template <class S, class T>
 int backward(const Call& call) {
-    by_interval(call, LANES<T>) ? interval_backward<S, T>(call) : row_backward<S, T>(call);
+    const Kernel kernel = choose(call, LANES<T>);
+    if (kernel == PACKED) {
+        packed_backward<S, T>(call);
+    } else {
+        kernel == INTERVAL ? interval_backward<S, T>(call) : row_backward<S, T>(call);
+    }
     return 0;
 }
 

@@ -246,15 +246,18 @@ struct Swapped {
     static constexpr int at(int l) { return (l & HALF ? W + l : l) ^ HALF; }
 };
 
-// Lane l of the result is the sum of all lanes of rows[l].
-template <class T, int HALF = LANES<T> / 2>
+// The sums of all lanes of `ROWS` vectors whose distance is a multiple of P = W / ROWS: lane r * P + l
+// of the result is the sum of lanes l, l + P, ... of rows[r].
+template <class T, int ROWS = LANES<T>, int HALF = LANES<T> / 2>
 INLINE Vec<T> row_sums(Vec<T>* rows) {
     constexpr int W = LANES<T>;
+    if constexpr (ROWS > 1) {
 #pragma GCC unroll 16
-    for (int i = 0; i < HALF; ++i)
-        rows[i] = shuffle<T, Kept<W, HALF>>(rows[i], rows[i + HALF]) +
-                  shuffle<T, Swapped<W, HALF>>(rows[i], rows[i + HALF]);
-    if constexpr (HALF > 1) return row_sums<T, HALF / 2>(rows);
+        for (int i = 0; i < ROWS / 2; ++i)
+            rows[i] = shuffle<T, Kept<W, HALF>>(rows[i], rows[i + ROWS / 2]) +
+                      shuffle<T, Swapped<W, HALF>>(rows[i], rows[i + ROWS / 2]);
+        return row_sums<T, ROWS / 2, HALF / 2>(rows);
+    }
     return rows[0];
 }
 

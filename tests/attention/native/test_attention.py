@@ -15,13 +15,15 @@ from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.library import compiled
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
-from graphut.topology import Causal, Complete, Window
+from graphut.topology import Causal, Complete, Window, parse
 from tests.attention.naive import hubs
 from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal
+from tests.topology.catalogue import ALL
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
 
 KERNELS = ["interval", "rows"]
+LISTED = ["rows", "packed"]  # kernels of graphs that are no intervals
 
 
 @pytest.fixture(params=[1, 4])
@@ -91,6 +93,11 @@ def check(
     assert_same([found.double(), *grads[0]], [expected, *grads[1]], tolerance)
 
 
+def listed(layout: EdgeLayout, kernel: str) -> str:
+    """Return the kernel, or "rows" if the layout has no list of sources."""
+    return kernel if edge_tensors(layout).indices.numel() else "rows"
+
+
 def every_other(layout: EdgeLayout) -> Tensor:
     return torch.arange(0, layout.num_dst, 2)
 
@@ -142,31 +149,54 @@ def test_native_attention_of_frontiers(share: str, kernel: str) -> None:
         check(layout, inputs, kernel, frontier=frontier)
 
 
-def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> None:
-    """More edges than the row kernel holds at a time: of one row, of one source, and in all."""
+@pytest.mark.parametrize("kernel", LISTED)
+def test_native_attention_of_rows_and_sources_of_many_edges(kernel: str, threads: int) -> None:
+    """More edges than the kernels hold at a time: of one row, of one source, and in all."""
     layout = hubs(700, 700, 40_000)
-    check(layout, tables(layout, 1, 2), "rows")
+    check(layout, tables(layout, 1, 2), kernel)
     frontier = every_other(layout)
-    check(layout, tables(layout, 1, 2, rows=len(frontier)), "rows", frontier=frontier)
+    check(layout, tables(layout, 1, 2, rows=len(frontier)), kernel, frontier=frontier)
 
 
-def test_native_attention_of_tables_that_no_cache_holds(threads: int) -> None:
+@pytest.mark.parametrize("kernel", LISTED)
+def test_native_attention_of_tables_that_no_cache_holds(kernel: str, threads: int) -> None:
     """Keys and values of over four MiB, which are asked for early."""
     layout = hubs(3000, 3000, 6000)
-    check(layout, tables(layout, 1, 96), "rows")
+    check(layout, tables(layout, 1, 96), kernel)
     frontier = every_other(layout)
-    check(layout, tables(layout, 2, 45, rows=len(frontier)), "rows", frontier=frontier)
+    check(layout, tables(layout, 2, 45, rows=len(frontier)), kernel, frontier=frontier)
 
 
-@given(multigraphs(), st.booleans())
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(("heads", "feats"), [(1, 17), (2, 3), (3, 16), (4, 32), (8, 16), (40, 5)])
+def test_native_attention_of_packed_heads(heads: int, feats: int, dtype: torch.dtype) -> None:
+    layout, tolerance = hubs(90, 70, 900), 1e-10 if dtype == torch.float64 else 1e-5
+    check(layout, tables(layout, heads, feats, dtype=dtype), "packed", tolerance, True)
+    inputs = tables(layout, heads, feats, feats + 5, dtype=dtype)
+    check(layout, inputs, "packed", tolerance, True)
+
+
+@given(multigraphs(), st.booleans(), st.sampled_from(LISTED))
 def test_native_attention_by_rows_on_any_graph(
-    graph: tuple[Pairs, int, int], everything: bool
+    graph: tuple[Pairs, int, int], everything: bool, kernel: str
 ) -> None:
     layout = layout_of(*graph)
     options: dict[str, Any] = {}
     if everything:
         options = {"edge_bias": normal(layout.num_edges, 2, seed=5), "dropout": 0.3, "seed": 11}
-    check(layout, tables(layout), "rows", **options)
+    check(layout, tables(layout), listed(layout, kernel), **options)
+
+
+@pytest.mark.parametrize("kernel", LISTED)
+@pytest.mark.parametrize("spec", ALL)
+def test_native_attention_by_rows_on_every_topology(spec: str, kernel: str) -> None:
+    layout = parse(spec).layout([63, 2])
+    bias = normal(layout.num_edges, 3, seed=5)
+    options: dict[str, Any] = {"edge_bias": bias, "dropout": 0.3, "seed": 11}
+    for frontier in (torch.arange(layout.num_dst), every_other(layout), torch.tensor([5])):
+        inputs = tables(layout, 3, 5, 18, rows=len(frontier))
+        check(layout, inputs, listed(layout, kernel), frontier=frontier)
+        check(layout, inputs, listed(layout, kernel), frontier=frontier, **options)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -256,7 +286,7 @@ def random_layout(random: Random) -> tuple[EdgeLayout, str]:
             (Causal().layout(lengths), random.choice(KERNELS)),
             (Window(random.choice([1, 7, 30])).layout(lengths), random.choice(KERNELS)),
             (Complete().layout(sources, lengths), random.choice(KERNELS)),
-            (random_edges, "rows"),
+            (random_edges, listed(random_edges, random.choice(LISTED))),
         ]
     )
 
