@@ -16,17 +16,24 @@ from graphut.experiments.cli.options import (
     field_names,
 )
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
+from graphut.experiments.training.run_folder import check_is_run
 
 if TYPE_CHECKING:
     from graphut.experiments.training import Run
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse the options of `eval`, `predict`, `generate`, ..."""
+    """Parse the options of `eval`, `predict`, `generate`, ...
+
+    Raise `FileNotFoundError` if the folder contains no run.
+    """
     add, description = _COMMANDS[command]
     parser = Parser(prog=f"graphut {command}", description=description)
     add(parser)
     options: Namespace = parser.parse_args(argv)
+    own = vars(options)
+    for folder in own.get("folders") or filter(None, [own.get("folder")]):
+        check_is_run(folder)
     return options
 
 

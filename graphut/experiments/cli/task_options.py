@@ -11,6 +11,7 @@ from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS
+from graphut.experiments.training.run_folder import check_is_run
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 
@@ -18,12 +19,15 @@ from graphut.models.config import ModelConfig
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse the options of `train` or `topology`.
 
-    Raise `ValueError` if `--rule` is given for a model without halting.
+    Raise `ValueError` if `--rule` is given for a model without halting, and `FileNotFoundError` if
+    there is no run to resume.
     """
     task = next((word for word in argv if word in TASKS), None)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
     options: Namespace = parser.parse_args(argv)
     if command == "train":
+        if options.resume:
+            check_is_run(options.out)
         chosen = {**preset_of(options.task, options.preset), **vars(options)}
         if "rule" in options and not chosen.get("adaptive", True):
             raise ValueError(

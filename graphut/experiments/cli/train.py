@@ -22,8 +22,8 @@ from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
 from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
-from graphut.experiments.training.run import RUN
 from graphut.experiments.training.run_files import CHECKPOINT, FolderLock, model_digest
+from graphut.experiments.training.run_folder import RUN
 from graphut.experiments.wording import pluralize
 
 _SHOWN = 3  # test examples that are answered after training

@@ -13,16 +13,27 @@ from numpy.typing import NDArray
 
 from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, whole_numbers
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
+from graphut.experiments.tasks.graph_presets import (
+    COUNTING_GRAPHS,
+    NARROW_COUNTING_LAYERS,
+    WAKING_BFS,
+    WAKING_DISTANCE,
+    WAKING_GWAC,
+    WAKING_PATH,
+    WAKING_PREFIX,
+    WAKING_REACH,
+    WAKING_SALSA_BFS,
+    WAKING_SALSA_DIJKSTRA,
+    WAKING_SALSA_ECCENTRICITY,
+    WAKING_SALSA_MIS,
+)
 from graphut.experiments.tasks.presets import (
     GRAPHS,
     GWAC,
     NARROW_GRAPH_LAYERS,
-    QUANTIZED,
     SALSA_CLRS,
     WAKING,
-    WAKING_GRAPHS,
     Preset,
-    model_size,
     with_baselines,
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -33,117 +44,6 @@ if TYPE_CHECKING:
 
 _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])
-
-# A sum counts neighbours, which a mean cannot. Branches of a tree without a mark are pruned from
-# their leaves: a node is pruned when all its neighbours but one are. A correct guess may become
-# wrong, so the halting unit learns whether an answer stays correct.
-_COUNTING_GRAPHS: Preset = GRAPHS | {
-    "layer": "gin",
-    "max_steps": 24,
-    "halting_target": "stays_right",
-    "evaluation_rule": "threshold:threshold=0.97,halt_from=output",
-}
-_NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
-_WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
-    "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path",
-    "sizes": "4-20",
-    "step_loss": "mean",
-    "epochs": 3,
-}
-# The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
-_WAKING_GWAC: Preset = (
-    _WAKING_DISTANCE
-    | QUANTIZED
-    | {
-        "families": "gwac",
-        "sizes": "10-10",
-        "pool": 100,
-        "max_steps": 12,
-        "test_sizes": "10,25,50,100,250,500,1000",
-        "test_families": "gwac",
-        "test_nodes": 1,
-        "test_graphs": 10,
-    }
-)
-_WAKING_REACH: Preset = WAKING_GRAPHS | {
-    "families": "near,erdos-renyi,delaunay,grid,path",
-    "sizes": "4-20",
-    "epochs": 2,
-}
-# Whether a node is on the path depends on counts of its neighbours, which softmax attention
-# averages away. The trees have long paths with short branches: on smaller trees some runs learn to
-# spread news from the marks, which fails on long paths, in place of pruning branches from their
-# leaves.
-_WAKING_PATH: Preset = (
-    WAKING_GRAPHS
-    | QUANTIZED
-    | {
-        "families": "near,uniform,recursive,caterpillar",
-        "sizes": "4-64",
-        "max_steps": 48,
-        "batch_size": 16,
-        "layer": "none",
-        "messages": "max+sum",
-        "epochs": 7,
-        "test_families": "near,uniform,path,balanced",
-    }
-)
-# The distance modulo 3 tells which neighbours are nearer to the mark.
-_WAKING_BFS: Preset = WAKING_GRAPHS | {
-    "families": "path,road,cycle,near,grid,delaunay,watts-strogatz,erdos-renyi",
-    "sizes": "4-22",
-    "max_steps": 22,
-    "messages": "max",
-    "depth_modulus": 3,
-    "epochs": 3,
-    "test_families": "watts-strogatz,delaunay,grid,road",
-}
-# The protocol of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind in place of 1000.
-_SALSA: Preset = {
-    "families": "erdos-renyi-16",
-    "sizes": "4,7,11,13,16",
-    "pool": 10_000,
-    "test_families": "erdos-renyi,watts-strogatz,delaunay",
-    "test_sizes": "16,80,160,800,1600",
-    "test_nodes": 1,
-    "test_graphs": 100,
-}
-_WAKING_SALSA_BFS: Preset = (
-    _WAKING_BFS | _SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
-)
-_WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | _SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
-# Distances are real numbers: noise, and a penalty on change, would make them imprecise.
-_WAKING_SALSA_DIJKSTRA: Preset = (
-    WAKING_GRAPHS
-    | _SALSA
-    | {
-        "max_steps": 12,
-        "noise": 0.005,
-        "change_penalty": 0.0,
-        "evaluation_rule": "event_driven:tol=0.02",
-        "epochs": 5,
-    }
-)
-# The hint is the distance itself: in the training graphs it is below 16.
-_WAKING_SALSA_ECCENTRICITY: Preset = _WAKING_SALSA_BFS | {
-    "messages": "max",
-    "depth_modulus": 16,
-    "evaluation_rule": "event_driven:tol=0.1",
-}
-# The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
-_WAKING_PREFIX: Preset = (
-    WAKING_GRAPHS
-    | QUANTIZED
-    | {
-        "families": "path",
-        "sizes": "32-32",
-        "max_steps": 36,
-        "epochs": 2,
-        "test_sizes": "512",
-        "test_families": "",
-        "test_graphs": 1000,
-    }
-)
 
 Numbers = NDArray[np.int64]
 Solution = (
@@ -389,7 +289,7 @@ class GraphDistance(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-distance"
-    presets = GraphProblem.presets | {WAKING: _WAKING_DISTANCE, GWAC: _WAKING_GWAC}
+    presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE, GWAC: WAKING_GWAC}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph, and return kinds, labels and depths."""
@@ -406,7 +306,7 @@ class GraphReach(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-reach"
-    presets = GraphProblem.presets | {WAKING: _WAKING_REACH}
+    presets = GraphProblem.presets | {WAKING: WAKING_REACH}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a node of each graph, and return kinds, labels and depths."""
@@ -440,7 +340,7 @@ class GraphPath(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-path"
-    presets = with_baselines(_COUNTING_GRAPHS, _NARROW_COUNTING_LAYERS) | {WAKING: _WAKING_PATH}
+    presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS) | {WAKING: WAKING_PATH}
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -474,7 +374,7 @@ class GraphBFS(GraphProblem):
     presets = with_baselines(
         GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
         NARROW_GRAPH_LAYERS | {"max_steps": 18},
-    ) | {WAKING: _WAKING_BFS, SALSA_CLRS: _WAKING_SALSA_BFS}
+    ) | {WAKING: WAKING_BFS, SALSA_CLRS: WAKING_SALSA_BFS}
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
@@ -507,7 +407,7 @@ class GraphDijkstra(GraphBFS):
     """
 
     name: ClassVar[str] = "graph-dijkstra"
-    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS) | {SALSA_CLRS: _WAKING_SALSA_DIJKSTRA}
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS) | {SALSA_CLRS: WAKING_SALSA_DIJKSTRA}
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -538,7 +438,7 @@ class GraphMIS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-mis"
-    presets = GraphProblem.presets | {SALSA_CLRS: _WAKING_SALSA_MIS}
+    presets = GraphProblem.presets | {SALSA_CLRS: WAKING_SALSA_MIS}
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["node"])
     edge_feats: ClassVar[int] = 1
 
@@ -569,7 +469,7 @@ class GraphEccentricity(GraphProblem):
 
     name: ClassVar[str] = "graph-eccentricity"
     presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {
-        SALSA_CLRS: _WAKING_SALSA_ECCENTRICITY
+        SALSA_CLRS: WAKING_SALSA_ECCENTRICITY
     }
 
     @property
@@ -601,7 +501,7 @@ class PrefixParity(GraphProblem):
 
     name: ClassVar[str] = "prefix-parity"
     presets = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS) | {
-        WAKING: _WAKING_PREFIX
+        WAKING: WAKING_PREFIX
     }
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["0", "1", "first-0", "first-1"])
     known_families = ("path",)

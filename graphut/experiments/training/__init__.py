@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from graphut.experiments.training.evaluation import Evaluation
     from graphut.experiments.training.learner import Outcome
     from graphut.experiments.training.learners import evaluate, learner_of
-    from graphut.experiments.training.run import Run, is_run
+    from graphut.experiments.training.run import Run
+    from graphut.experiments.training.run_folder import is_run
     from graphut.experiments.training.trainer import Trainer
 
 __all__ = [
@@ -34,7 +35,7 @@ __getattr__ = lazy_names(
         "Trainer": "trainer",
         "TrainingConfig": "config",
         "evaluate": "learners",
-        "is_run": "run",
+        "is_run": "run_folder",
         "learner_of": "learners",
     },
 )

@@ -26,12 +26,11 @@ from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.run_files import CHECKPOINT, METRICS, FolderLock, read_metrics
+from graphut.experiments.training.run_folder import RUN, check_is_run, is_run
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import upgrade_fields
 from graphut.models.pretrained import read_config
-
-RUN = "run.json"
 
 # Options of older versions, with the only values that this version still supports.
 _RETIRED: dict[str, Any] = {
@@ -101,8 +100,7 @@ class Run:
         Raise `FileNotFoundError` if there is none, and `ValueError` if `run.json` is damaged or
         incompatible with this version. Warn if it is so old that it has no checksum.
         """
-        if not is_run(folder):
-            raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
+        check_is_run(folder)
         path = Path(folder, RUN)
         state, has_checksum = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
@@ -219,11 +217,6 @@ class Run:
             if digest not in (None, digest_of(path)):
                 raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
         return found
-
-
-def is_run(folder: str | Path) -> bool:
-    """Return whether a folder contains a run."""
-    return Path(folder, RUN).is_file()
 
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:

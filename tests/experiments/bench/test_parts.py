@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from graphut.experiments.bench.parts import FAMILIES, bench_parts, make_edges
 from tests.experiments.training.together import run_together
@@ -22,7 +23,12 @@ def test_make_edges_of_a_grid() -> None:
     assert np.bincount(make_edges("grid", 9)[1]).tolist() == [3, 4, 3, 4, 5, 4, 3, 4, 3]
 
 
-def test_bench_parts_compares_and_counts_bytes(tmp_path: Path) -> None:
+def test_bench_parts_compares_and_counts_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A fork waits for ever for the threads of its parent.
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+
     def check() -> None:
         rows = bench_parts(60, families=["grid"], dim=4, heads=2, repeats=1)
         names = ["1 process, 2 threads", "2 processes, 1 thread"]

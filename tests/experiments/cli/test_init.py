@@ -38,7 +38,7 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
         (["info"], "graphut: the following arguments are required: FOLDER"),
         (["train", "sort"], "graphut: the following arguments are required: --out"),
         (["train", "sort", "--out", "x", "--epochs", "many"], "invalid int value: 'many'"),
-        (["train", "--out", "x", "srot"], "argument TASK: invalid choice: 'srot'"),
+        (["train", "--out", "x", "srot"], "argument TASK: 'srot' is unknown; did you mean sort?"),
         (["train", "sort", "--epoch", "3"], "arguments are required: --out"),
         (["train", "sort", "--out", "x", "--epoch", "3"], "unrecognized arguments: --epoch 3"),
         (["train", "sort", "--out", "x", "--data", "y"], "unrecognized arguments: --data y"),

@@ -179,7 +179,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if model.config.answer_at != "graph":
             for node, is_right in zip(batch.asked.tolist(), right, strict=True):
                 names[node] += "" if is_right else " (wrong)"
-        text = f"{sum(right)} of {len(right)} answers are correct"
+        found = "answers are correct"
+        if model.config.answer_kind == "values":
+            found = "values are within half a standard deviation"
+        text = f"{sum(right)} of {len(right)} {found}"
         steps = output.ponder.steps.tolist()
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder)
         return Answer(text, [part], is_correct=all(right), note=text)

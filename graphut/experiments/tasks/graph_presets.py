@@ -1,0 +1,120 @@
+"""Presets of the problems on random graphs."""
+
+from __future__ import annotations
+
+from graphut.experiments.tasks.presets import (
+    GRAPHS,
+    QUANTIZED,
+    WAKING_GRAPHS,
+    Preset,
+    model_size,
+)
+
+# A sum counts neighbours, which a mean cannot. Branches of a tree without a mark are pruned from
+# their leaves: a node is pruned when all its neighbours but one are. A correct guess may become
+# wrong, so the halting unit learns whether an answer stays correct.
+COUNTING_GRAPHS: Preset = GRAPHS | {
+    "layer": "gin",
+    "max_steps": 24,
+    "halting_target": "stays_right",
+    "evaluation_rule": "threshold:threshold=0.97,halt_from=output",
+}
+NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
+WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
+    "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path",
+    "sizes": "4-20",
+    "step_loss": "mean",
+    "epochs": 3,
+}
+# The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
+WAKING_GWAC: Preset = (
+    WAKING_DISTANCE
+    | QUANTIZED
+    | {
+        "families": "gwac",
+        "sizes": "10-10",
+        "pool": 100,
+        "max_steps": 12,
+        "test_sizes": "10,25,50,100,250,500,1000",
+        "test_families": "gwac",
+        "test_nodes": 1,
+        "test_graphs": 10,
+    }
+)
+WAKING_REACH: Preset = WAKING_GRAPHS | {
+    "families": "near,erdos-renyi,delaunay,grid,path",
+    "sizes": "4-20",
+    "epochs": 2,
+}
+# Whether a node is on the path depends on counts of its neighbours, which softmax attention
+# averages away. The trees have long paths with short branches: on smaller trees some runs learn to
+# spread news from the marks, which fails on long paths, in place of pruning branches from their
+# leaves.
+WAKING_PATH: Preset = (
+    WAKING_GRAPHS
+    | QUANTIZED
+    | {
+        "families": "near,uniform,recursive,caterpillar",
+        "sizes": "4-64",
+        "max_steps": 48,
+        "batch_size": 16,
+        "layer": "none",
+        "messages": "max+sum",
+        "epochs": 7,
+        "test_families": "near,uniform,path,balanced",
+    }
+)
+# The distance modulo 3 tells which neighbours are nearer to the mark.
+WAKING_BFS: Preset = WAKING_GRAPHS | {
+    "families": "path,road,cycle,near,grid,delaunay,watts-strogatz,erdos-renyi",
+    "sizes": "4-22",
+    "max_steps": 22,
+    "messages": "max",
+    "depth_modulus": 3,
+    "epochs": 3,
+    "test_families": "watts-strogatz,delaunay,grid,road",
+}
+# The protocol of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind in place of 1000.
+SALSA: Preset = {
+    "families": "erdos-renyi-16",
+    "sizes": "4,7,11,13,16",
+    "pool": 10_000,
+    "test_families": "erdos-renyi,watts-strogatz,delaunay",
+    "test_sizes": "16,80,160,800,1600",
+    "test_nodes": 1,
+    "test_graphs": 100,
+}
+WAKING_SALSA_BFS: Preset = WAKING_BFS | SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
+WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
+# Distances are real numbers: noise, and a penalty on change, would make them imprecise.
+WAKING_SALSA_DIJKSTRA: Preset = (
+    WAKING_GRAPHS
+    | SALSA
+    | {
+        "max_steps": 12,
+        "noise": 0.005,
+        "change_penalty": 0.0,
+        "evaluation_rule": "event_driven:tol=0.02",
+        "epochs": 5,
+    }
+)
+# The hint is the distance itself: in the training graphs it is below 16.
+WAKING_SALSA_ECCENTRICITY: Preset = WAKING_SALSA_BFS | {
+    "messages": "max",
+    "depth_modulus": 16,
+    "evaluation_rule": "event_driven:tol=0.1",
+}
+# The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
+WAKING_PREFIX: Preset = (
+    WAKING_GRAPHS
+    | QUANTIZED
+    | {
+        "families": "path",
+        "sizes": "32-32",
+        "max_steps": 36,
+        "epochs": 2,
+        "test_sizes": "512",
+        "test_families": "",
+        "test_graphs": 1000,
+    }
+)

@@ -1,0 +1,18 @@
+"""Whether a folder contains a run; this module is imported before torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+RUN = "run.json"
+
+
+def is_run(folder: str | Path) -> bool:
+    """Return whether a folder contains a run."""
+    return Path(folder, RUN).is_file()
+
+
+def check_is_run(folder: str | Path) -> None:
+    """Raise `FileNotFoundError` if a folder contains no run."""
+    if not is_run(folder):
+        raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
