@@ -407,7 +407,9 @@ class GraphDijkstra(GraphBFS):
     """
 
     name: ClassVar[str] = "graph-dijkstra"
-    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS) | {SALSA_CLRS: WAKING_SALSA_DIJKSTRA}
+    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {
+        SALSA_CLRS: WAKING_SALSA_DIJKSTRA
+    }
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
