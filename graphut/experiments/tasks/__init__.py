@@ -34,6 +34,7 @@ from graphut.experiments.tasks.base import (
     TextTask,
     Vocabularies,
 )
+from graphut.experiments.tasks.graphs import Graphs
 from graphut.experiments.tasks.letters import Copy, Reverse, Sort
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.tasks.registry import (
@@ -62,6 +63,7 @@ __all__ = [
     "TASK_PRESETS",
     "Copy",
     "GraphTask",
+    "Graphs",
     "LabelledGraph",
     "Pair",
     "PairTask",
