@@ -1,4 +1,4 @@
-"""Parts of a graph: the cut, folders of arrays without pickle, and the part of this process."""
+"""Division of a graph into parts, one for each process, and folders that store the parts."""
 
 from __future__ import annotations
 

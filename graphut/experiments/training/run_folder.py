@@ -1,4 +1,4 @@
-"""Whether a folder contains a run; this module is imported before torch."""
+"""Checks that a folder contains a run, without importing torch."""
 
 from __future__ import annotations
 
