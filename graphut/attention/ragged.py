@@ -64,7 +64,7 @@ def row_maxima(values: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def row_log_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Return the logarithm of the sum of `exp(values)` in each row, `(rows,)`; `-inf` without values."""
+    """Return `log(sum(exp(values)))` of each row, `(rows,)`; `-inf` for a row without values."""
     # The maximum only prevents overflow; its gradient is zero.
     top = row_maxima(values.detach(), row, rows)
     return row_sums((values - top[row]).exp(), row, rows).log() + top
