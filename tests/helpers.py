@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import combinations, product
 from typing import Any
 
@@ -31,6 +33,19 @@ def assert_same(
         assert (a.shape, a.dtype) == (b.shape, b.dtype), f"tensor {index}"
         error = relative_error(a, b)
         assert error <= tolerance, f"tensor {index} is off by {error:.1e}"
+
+
+@contextmanager
+def no_device_waits() -> Iterator[None]:
+    """Let an operation for which the host waits for a CUDA device raise an error."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Synchronization debug mode is a prototype")
+        mode = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(mode)
 
 
 def gradients(outputs: Sequence[Tensor], inputs: Iterable[Tensor]) -> list[Tensor]:

@@ -52,8 +52,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
         return torch.cat([nodes, reached]).unique()
     # As many nodes as a fraction of the graph: a mask is faster than sorting.
     awake = torch.zeros(size, dtype=torch.bool, device=nodes.device)
-    awake[nodes] = True
-    awake[reached] = True
+    awake.index_fill_(0, nodes, True).index_fill_(0, reached, True)
     return awake.nonzero()[:, 0]
 
 

@@ -69,7 +69,7 @@ class Plan:
         ("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512),
     )  # fmt: skip
     heads: int = 8
-    side_of_grid: int = 316  # nodes along a side of the grid on which nodes wake
+    sides_of_grids: tuple[int, ...] = (316, 1000)  # of the square grids on which nodes wake
     wake_dim: int = 64
     updates: int = 100
     repeats: int = 5
@@ -78,7 +78,7 @@ class Plan:
 # This takes half a minute in Triton's interpreter.
 TINY = Plan(
     device=CPU, side=4, dtypes=(torch.float32,), dim=4, heads=1, updates=2, repeats=1,
-    side_of_grid=2, wake_dim=4,
+    sides_of_grids=(2,), wake_dim=4,
     calls=(("complete", "1x3"), ("bigbird:1,1,1@0", "1x5")), recurrences=(("1x2", 4),),
 )  # fmt: skip
 
@@ -93,9 +93,9 @@ def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
             repeats=plan.repeats, device=plan.device,
         )  # fmt: skip
     found["kernel launches of one step"] = partial(launches, plan)
-    found[f"waking, grid of {plan.side_of_grid**2:,} nodes, {plan.wake_dim} features"] = partial(
-        waking, plan
-    )
+    for side in plan.sides_of_grids:
+        name = f"waking, grid of {side**2:,} nodes, {plan.wake_dim} features"
+        found[name] = partial(waking, plan, name, side)
     found[f"training, {plan.updates} updates"] = partial(training, plan)
     for dtype, (spec, shape) in product(plan.dtypes, plan.calls):
         size = {"dim": plan.dim, "heads": plan.heads}
@@ -142,14 +142,14 @@ def launches(plan: Plan) -> list[Row]:
     return rows
 
 
-def waking(plan: Plan) -> list[Row]:
+def waking(plan: Plan, name: str, side: int) -> list[Row]:
     """Compare the rule `EventDriven` with a model that computes every node in every round.
 
-    The graph is a grid. The weights are random, and the states are quantized, so that the results
-    are equal.
+    The graph is a square grid with `side` nodes along a side. The weights are random, and the
+    states are quantized, so that the results are equal.
     """
     torch.manual_seed(0)
-    dim, side = plan.wake_dim, plan.side_of_grid
+    dim = plan.wake_dim
     step = UniversalTransformerStep(
         MultiHeadAttention(dim, plan.heads), PositionwiseTransition(dim, 2 * dim)
     )
@@ -163,10 +163,9 @@ def waking(plan: Plan) -> list[Row]:
     out, ponder = events()
     every = copy(layer)
     every.rule, every.max_steps = FixedDepth(), len(ponder.frontier_sizes)
-    error = largest_error([out], [every(layout, feat)[0].detach()])
     run_every = torch.no_grad()(partial(every, layout, feat))
+    error = largest_error([out], [run_every()[0]])
     contenders = {"every node": run_every, "event-driven": events}
-    name = f"waking, grid of {side**2:,} nodes, {dim} features"
     rows = measure(name, contenders, repeats=plan.repeats, device=plan.device)
     rows[1]["error"] = error
     updates = ponder.steps.double().mean()

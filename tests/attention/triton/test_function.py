@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tests.attention.triton.cases import (
     drawn,
     everything,
 )
-from tests.helpers import assert_same, normal, relative_error
+from tests.helpers import assert_same, no_device_waits, normal, relative_error
 from tests.topology.catalogue import ALL
 
 FRONTIERS = {"none": [], "one": [1], "some": [0, 2, 3], "all": range(9)}
@@ -178,13 +177,6 @@ def test_attend_compiles_every_kernel_in_every_form(
     assert compiled(tmp_path, dtype, str(width), *with_all) == KERNELS
 
 
-@pytest.fixture
-def no_waiting() -> Iterator[None]:
-    mode = torch.cuda.get_sync_debug_mode()
-    yield
-    torch.cuda.set_sync_debug_mode(mode)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 @pytest.mark.parametrize("graph", LARGE)
@@ -226,7 +218,6 @@ def step(layout: EdgeLayout, tensors: list[Tensor], **options: Any) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.usefixtures("no_waiting")
 @pytest.mark.parametrize("graph", LARGE)
 def test_attend_does_not_wait_for_the_host(graph: str) -> None:
     layout = LARGE[graph].to("cuda")
@@ -235,8 +226,8 @@ def test_attend_does_not_wait_for_the_host(graph: str) -> None:
     tensors = [x.detach().cuda().requires_grad_() for x in drawn(layout, frontier.numel())]
     options: dict[str, Any] = {"frontier": frontier, "dropout": 0.1}
     step(layout, tensors, **options)  # compiles, and prepares the layout
-    torch.cuda.set_sync_debug_mode("error")
-    step(layout, tensors, **options)
+    with no_device_waits():
+        step(layout, tensors, **options)
 
 
 @pytest.mark.gpu

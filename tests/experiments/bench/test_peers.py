@@ -31,6 +31,7 @@ def test_peers_equal_the_reference(name: str, spec: str, fraction: float) -> Non
 
 
 @pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore")  # torch.compile warns about parts of torch
 @pytest.mark.parametrize("name", PEERS)
 def test_peers_on_a_gpu(name: str) -> None:
     workload = small_call(device=torch.device("cuda"), dtype=torch.float32, dim=32)

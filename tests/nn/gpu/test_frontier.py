@@ -18,7 +18,16 @@ from graphut.nn.gpu.frontier import DeviceContext, active_first
 from graphut.nn.noise import PLACES, draw_noise
 from graphut.topology import Complete
 from tests.gpu_stand_in import gpu_stand_in
-from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of, normal
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    covering,
+    layout_of,
+    multigraphs,
+    name_of,
+    no_device_waits,
+    normal,
+)
 from tests.nn.cases import FEATS, MODES, RULES, SCHEDULES, Case, build_case, engine
 
 SHRINKING = {**MODES, "halted": ("copied", "frozen", "stale")}
@@ -240,13 +249,9 @@ def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatc
 
     found = case.run(on_host)  # compiles, and prepares the layouts
     assert_same([x.cpu() for x in found], expected, 1e-4)
-    mode = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_device_waits():
         out, _, rest, _ = engine(case.layer, case.graph, case.feat, **case.arguments)
         torch.autograd.grad(out.sum() + rest.sum(), case.inputs, allow_unused=True)
-    finally:
-        torch.cuda.set_sync_debug_mode(mode)
 
 
 # Bad input.
