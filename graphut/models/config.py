@@ -151,7 +151,6 @@ class ModelConfig(CheckedConfig):
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._check_defaults(self.norm == "post", "with norm 'pre'", "copy_gate")
-        self._check_rules()
         self._check("norm_eps", self.norm_eps > 0, "positive")
         injects = self.noise == 0 or self.inject_input
         self._check_defaults(injects, "if inject_input is False", "noise_on")
@@ -159,6 +158,7 @@ class ModelConfig(CheckedConfig):
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
+        self._check_rules()  # at the end, because this imports torch
 
     def _check_rules(self) -> None:
         for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Sequence
 
-from graphut.experiments.cli.options import Parser, add_device, add_options, add_results
+from graphut.experiments.cli.options import Parser, add_device, add_options, add_results, build
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS
-from graphut.experiments.training.run_folder import check_is_run
+from graphut.experiments.training.run_folder import check_is_new, check_is_run
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 
@@ -19,8 +20,9 @@ from graphut.models.config import ModelConfig
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse the options of `train` or `topology`.
 
-    Raise `ValueError` if `--rule` is given for a model without halting, and `FileNotFoundError` if
-    there is no run to resume.
+    Raise `ValueError` for a wrong value of the task or of the training, and if `--rule` is given
+    for a model without halting; `FileNotFoundError` if a file, or the run to resume, does not
+    exist; and `FileExistsError` if the folder of a new run already contains one.
     """
     task = next((word for word in argv if word in TASKS), None)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
@@ -29,6 +31,11 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         if options.resume:
             check_is_run(options.out)
         chosen = {**preset_of(options.task, options.preset), **vars(options)}
+        if not options.resume and "RANK" not in os.environ:  # of torchrun: another may have begun
+            check_is_new(options.out)
+            build(TrainingConfig, chosen)
+            build(TASKS[options.task], chosen).check_files()
+            build(ModelConfig, chosen)
         if "rule" in options and not chosen.get("adaptive", True):
             raise ValueError(
                 f"--rule {options.rule} has no effect: without halting all nodes take all steps; "

@@ -19,11 +19,11 @@ from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.interruption import Interruption
 from graphut.experiments.cli.options import build
 from graphut.experiments.tasks import TASKS, Task, preset_of
-from graphut.experiments.training import Run, Trainer, TrainingConfig, is_run, learner_of
+from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
-from graphut.experiments.training.run_files import CHECKPOINT, FolderLock, model_digest
-from graphut.experiments.training.run_folder import RUN
+from graphut.experiments.training.run_files import FolderLock, model_digest
+from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new
 from graphut.experiments.wording import pluralize
 
 _SHOWN = 3  # test examples that are answered after training
@@ -93,8 +93,7 @@ def _train(options: dict[str, Any]) -> int:
 
 def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Read the data of a new run; return the task, and a function that creates the run."""
-    if is_run(folder) or Path(folder, CHECKPOINT).exists():
-        raise FileExistsError(f"there is a run in {folder}: --resume it, or use another --out")
+    check_is_new(folder)
     task = build(TASKS[name], options)
     training = build(TrainingConfig, options)
     # Read all data now, so that a fault in a file is reported before training.

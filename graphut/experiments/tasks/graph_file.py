@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,25 @@ if TYPE_CHECKING:
 KIND = "node"
 """The kind of all nodes of a graph without features."""
 MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
+NETWORKX_SUFFIXES = (".graphml", ".json")
+_FORMATS = (
+    "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
+    "of .csv files for DGL's CSVDataset or of .npy files"
+)
+
+
+def graph_files(path: str | Path) -> list[Path]:
+    """Return the files of graphs in a folder, or the given file."""
+    path = Path(path)
+    if path.is_dir():
+        for suffixes in (NETWORKX_SUFFIXES, (".csv",), (".npy",)):
+            if files := sorted(file for file in path.iterdir() if file.suffix in suffixes):
+                return files
+    elif not path.exists():
+        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
+    elif path.suffix in NETWORKX_SUFFIXES:
+        return [path]
+    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,15 @@ from graphut._files import read_json, reraise_for_file
 from graphut.distributed.parts import is_divided
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays
-from graphut.experiments.tasks.graph_file import KIND, MASKS, GraphFile, check_masks, has_some
+from graphut.experiments.tasks.graph_file import (
+    KIND,
+    MASKS,
+    NETWORKX_SUFFIXES,
+    GraphFile,
+    check_masks,
+    graph_files,
+    has_some,
+)
 from graphut.experiments.tasks.graph_parts import read_part
 from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
 from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
@@ -28,13 +36,8 @@ from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 Attributes = Mapping[str, Any]
 _NODE_FIELDS = {"feat", "label", *MASKS.values(), "node_id", "graph_id"}
 _EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "src_id", "dst_id", "graph_id"}
-_SUFFIXES = (".graphml", ".json")
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
 """The columns that identify each type of CSV file."""
-_FORMATS = (
-    "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
-    "of .csv files for DGL's CSVDataset or of .npy files"
-)
 
 
 def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFile]:
@@ -56,7 +59,7 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
     if is_divided(path):
         return [read_part(path, target)]
     files = graph_files(path)
-    if files[0].suffix in _SUFFIXES:
+    if files[0].suffix in NETWORKX_SUFFIXES:
         graphs = [_read_networkx(file, target) for file in files]
     else:
         graphs = (_read_csv if files[0].suffix == ".csv" else read_arrays)(files, target)
@@ -85,20 +88,6 @@ def _with_labels(graph: GraphFile, others: Iterable[GraphFile]) -> GraphFile:
     if isinstance(given, np.ndarray):
         labels = np.full((graph.num_nodes, given.shape[1]), np.nan, np.float32)
     return replace(graph, labels=labels)
-
-
-def graph_files(path: str | Path) -> list[Path]:
-    """Return the files of graphs in a folder, or the given file."""
-    path = Path(path)
-    if path.is_dir():
-        for suffixes in (_SUFFIXES, (".csv",), (".npy",)):
-            if files := sorted(file for file in path.iterdir() if file.suffix in suffixes):
-                return files
-    elif not path.exists():
-        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
-    elif path.suffix in _SUFFIXES:
-        return [path]
-    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
 
 
 def _read_networkx(path: Path, target: str | None) -> GraphFile:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_file import GraphFile, asking
+from graphut.experiments.tasks.graph_file import GraphFile, asking, graph_files
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -108,11 +108,14 @@ class Graphs(GraphTask):
     @property
     def unchecked_files(self) -> dict[str, Path]:
         """The paths of the user's files, which have no known checksum, by `data/NAME`."""
-        from graphut.experiments.tasks.graph_files import graph_files  # this imports torch
-
         if self._facts:
             return {"data": Path(self.data, "parts.json")}
         return {f"data/{file.name}": file for file in graph_files(self.data)}
+
+    def check_files(self) -> None:
+        """Raise `FileNotFoundError` if the file or folder of the graphs does not exist."""
+        if not Path(self.data).exists():
+            graph_files(self.data)  # says what to name, without importing torch
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs with a label in "train", "validation" or "test"."""

@@ -25,8 +25,13 @@ from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.run_files import CHECKPOINT, METRICS, FolderLock, read_metrics
-from graphut.experiments.training.run_folder import RUN, check_is_run, is_run
+from graphut.experiments.training.run_files import METRICS, FolderLock, read_metrics
+from graphut.experiments.training.run_folder import (
+    CHECKPOINT,
+    RUN,
+    check_is_new,
+    check_is_run,
+)
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import upgrade_fields
@@ -78,8 +83,7 @@ class Run:
         """
         folder = Path(folder)
         with lock or FolderLock(folder):
-            if is_run(folder) or (folder / CHECKPOINT).exists():
-                raise FileExistsError(f"there is a run in {folder} already")
+            check_is_new(folder)
             for name, vocabulary in task.vocabularies.items():
                 vocabulary.save(_vocabulary_file(folder, name))
             model.save_pretrained(folder)

@@ -84,7 +84,6 @@ class FolderLock:
             )
 
 
-CHECKPOINT = "checkpoint.safetensors"
 MACHINES = "machines.json"
 METRICS = "metrics.jsonl"
 

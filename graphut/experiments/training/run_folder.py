@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-RUN = "run.json"
+RUN, CHECKPOINT = "run.json", "checkpoint.safetensors"
 
 
 def is_run(folder: str | Path) -> bool:
     """Return whether a folder contains a run."""
     return Path(folder, RUN).is_file()
+
+
+def check_is_new(folder: str | Path) -> None:
+    """Raise `FileExistsError` if a folder contains a run."""
+    if is_run(folder) or Path(folder, CHECKPOINT).exists():
+        raise FileExistsError(f"there is a run in {folder}: --resume it, or use another --out")
 
 
 def check_is_run(folder: str | Path) -> None:

@@ -34,7 +34,6 @@ from graphut.experiments.training.processes import (
 )
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
-    CHECKPOINT,
     METRICS,
     FolderLock,
     append_metrics,
@@ -42,6 +41,7 @@ from graphut.experiments.training.run_files import (
     remember_machine,
     remove_temporary_files,
 )
+from graphut.experiments.training.run_folder import CHECKPOINT
 from graphut.experiments.wording import pluralize
 from graphut.models.base import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention

@@ -108,6 +108,14 @@ QUICK = [
     "bench model --nonsense",
     "train copy --out run --nonsense",
     "train --out",
+    "train copy --out run --epochs 0",
+    "train copy --out run --epoch-size 0",
+    "train copy --out run --num-heads 7",
+    "train copy --out begun",
+    "train copy --out missing --resume",
+    "train graphs --out run --data missing",
+    "train pairs --out run --data missing",
+    "train listops --out run --data missing",
     "topology compare a --task copy --nonsense",
     *(f"{command} --help" for command in COMMANDS),
     "train graphs --help",
@@ -115,22 +123,23 @@ QUICK = [
 """Command lines that end before torch is imported."""
 
 
-def test_main_prints_help_and_refuses_options_without_torch() -> None:
+def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "run.json").touch()
     code = f"""
 import sys
 from graphut.experiments.cli import main
 for line in {QUICK!r}:
     try:
-        main(line.split())
+        status = main(line.split())
     except SystemExit as ended:
-        assert ended.code == (0 if line.endswith(("--help", "--version")) else 2), line
-    else:
-        raise AssertionError(line)
+        status = ended.code
+    assert status == (0 if line.endswith(("--help", "--version")) else 2), line
     loaded = {{'torch', 'dgl'}} & {{*sys.modules}}
     assert not loaded, (line, loaded)
 """
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path
     )
     assert found.returncode == 0, found.stderr
     assert found.stdout.startswith(f"graphut {graphut.__version__}\nusage: graphut ")

@@ -11,8 +11,8 @@ import pytest
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
-from graphut.experiments.tasks.graph_file import GraphFile
-from graphut.experiments.tasks.graph_files import graph_files, read_edge_attributes, read_graphs
+from graphut.experiments.tasks.graph_file import GraphFile, graph_files
+from graphut.experiments.tasks.graph_files import read_edge_attributes, read_graphs
 
 KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
 

@@ -49,7 +49,7 @@ def test_run_open_reads_what_create_has_written(tmp_path: Path) -> None:
     assert run.vocabularies == task.vocabularies
     first, second = run.model().state_dict(), run.model().state_dict()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    with pytest.raises(FileExistsError, match=r"there is a run in .* already"):
+    with pytest.raises(FileExistsError, match=r"there is a run in .*: --resume it"):
         create(tmp_path / "run", task)
 
 
