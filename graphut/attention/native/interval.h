@@ -1,6 +1,7 @@
 // Attention if the sources of each row are consecutive (a run): blocks of rows attend to the union of
 // their runs. The lanes of a vector are rows for scores, and features for sums of values, so that no
-// sum is over the lanes of a vector.
+// sum is over the lanes of a vector. P is the type of the factors in products: a number, or a pair of
+// them; scores, softmax and sums are of type Sum<P>.
 #pragma once
 
 #include "blocks.h"
@@ -59,28 +60,61 @@ struct Packed {
 };
 
 template <class T>
-Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer) {
+Packed<T> room_for(int64_t rows, Heads heads, int64_t entries, Buffer<T>& buffer) {
     // An odd number of rows: strides of a power of two would map all heads to few cache sets.
-    const int64_t width = round_up(feats, LANES<T>), room = rows | 1;
+    const int64_t width = round_up(entries, LANES<T>), room = rows | 1;
     return {buffer.get(heads.count() * room * width), room, width};
 }
 
-// Copy rows of a table times a factor, in memory order, and pad them with zeros.
-template <class S, class T>
-Packed<T> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
-               int64_t feats, T factor, Buffer<T>& buffer) {
-    constexpr int W = LANES<T>;
-    const Packed<T> to = room_for(room, heads, feats, buffer);
+// The number of factors for `count` features or rows.
+template <class P>
+int64_t factors_for(int64_t count) {
+    return (count + TERMS<P> - 1) / TERMS<P>;
+}
+
+// Copy rows of a table times a factor, in memory order, and pad them with zeros. Pairs are copied
+// without the factor, because their product would be rounded.
+template <class S, class P>
+Packed<P> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
+               int64_t feats, Sum<P> factor, Buffer<P>& buffer) {
+    constexpr int W = LANES<P>;
+    const Packed<P> to = room_for(round_up(room, TERMS<P>), heads, factors_for<P>(feats), buffer);
     for (int64_t i = first; i < last; ++i)
         for (int64_t h = 0; h < heads.count(); ++h) {
             const S* row = from.at<S>(i, heads.first + h);
-            T* copy = to.row(h, i - first);
-            for (int64_t f = 0; f < feats; f += W)
-                store<T>(copy + f, load<T>(row + f, feats - f) * factor);
+            P* copy = to.row(h, i - first);
+            if constexpr (TERMS<P> == 1) {
+                for (int64_t f = 0; f < feats; f += W)
+                    store<P>(copy + f, load<P>(row + f, feats - f) * factor);
+            } else {
+                std::fill(copy + feats / 2, copy + to.width, P{});
+                std::memcpy(copy, row, feats * sizeof(S));
+            }
         }
     for (int64_t h = 0; h < heads.count(); ++h)
-        std::fill(to.row(h, last - first), to.row(h, to.room), T(0));
+        std::fill(to.row(h, last - first), to.row(h, to.room), P{});
     return to;
+}
+
+// The table for sums over its rows: with pairs, row i has rows 2i and 2i + 1 of the given table.
+template <class P>
+Packed<P> pair_rows(Packed<P> from, Heads heads, int64_t feats, Buffer<P>& buffer) {
+    if constexpr (TERMS<P> == 1) {
+        return from;
+    } else {
+        constexpr int W = LANES<P>;
+        const Packed<P> to = room_for(from.room / 2, heads, feats, buffer);
+        for (int64_t h = 0; h < heads.count(); ++h)
+            for (int64_t i = 0; i < from.room / 2; ++i)
+                for (int64_t f = 0; f < feats; f += W) {
+                    P rows[W];
+                    for (int row : {0, 1})
+                        std::memcpy(rows + row * W / 2, from.row(h, 2 * i + row) + f / 2,
+                                    W / 2 * sizeof(P));
+                    store<P>(to.row(h, i) + f, pair_halves(load<P>(rows)));
+                }
+        return to;
+    }
 }
 
 template <class S, class T>
@@ -91,27 +125,34 @@ void unpack(Packed<T> from, const Rows& to, int64_t first, int64_t last, Heads h
             store(to.at<S>(i, heads.first + h), from.row(h, i - first), feats);
 }
 
-// The inputs of both passes for a tile.
-template <class T>
+// The factors of a tile; `out_grads` are of the backward pass alone.
+template <class P>
 struct Inputs {
-    Packed<T> keys, values, queries;
+    Packed<P> keys, values, queries, out_grads;
 };
 
-template <class T>
+template <class P>
+struct InputBuffers {
+    Buffer<P> keys, values, queries, out_grads;
+};
+
+template <class P>
 struct Scratch {
-    Buffer<T> keys, values, key_grads, value_grads, queries, out_grads, results, delta;
-    Buffer<T> query_lanes, grad_lanes, scores, grads;
+    InputBuffers<P> inputs, paired;
+    Buffer<P> query_lanes, grad_lanes, weights;
+    Buffer<Sum<P>> key_grads, value_grads, results, delta, scores, grads;
 };
 
 // A block of G vectors of rows.
-template <class S, class T, int G>
+template <class P, int G>
 class Block {
+    using T = Sum<P>;
     static constexpr int W = LANES<T>;
     static constexpr int R = G * W;
 
   public:
     Block(const Call& call, const Tile& tile, int64_t head, int64_t first, int64_t count,
-          Scratch<T>& scratch)
+          Scratch<P>& scratch)
         : call_(call), scratch_(scratch), head_(head), first_(first), row_(first - tile.first),
           count_(count), key_width_(round_up(call.key_feats, W)),
           value_width_(round_up(call.value_feats, W)) {
@@ -128,51 +169,56 @@ class Block {
             high_ = std::max(high_, call.stop[node]);
         }
         for (int64_t r = count; r < R; ++r) runs_low_[r] = 0, runs_high_[r] = 0;
+        low_ = base_ + (low_ - base_) / TERMS<P> * TERMS<P>;
+        high_ = base_ + round_up(high_ - base_, TERMS<P>);
     }
 
-    // All pointers refer to the first row or source of the tile. Writes `out`.
-    void forward(const T* keys, const T* values, const T* query, T* out, bool& finite) {
-        load_query(query);
+    // The tables of head `h` of the tile; `paired` are those for sums over rows. Writes `out`.
+    void forward(const Inputs<P>& in, const Inputs<P>& paired, int64_t h, T* out, bool& finite) {
+        load_query(in.queries, h);
         T* scores = scratch_.scores.get(STRETCH * R);
         T* sums = zeros(out, value_width_);
         Vec<T> top[G], total[G];
         for (int g = 0; g < G; ++g) top[g] = splat<T>(-INFINITY), total[g] = Vec<T>{};
         for (int64_t from = low_; from < high_; from += STRETCH) {
             const int64_t to = std::min(high_, from + STRETCH);
-            make_scores(keys, from, to, scores);
+            make_scores(in.keys, h, from, to, scores);
             Vec<T> rescale[G];
             raise_top(scores, to - from, top, rescale);
             exponentials(scores, to - from, top, total, rescale);
             if (from > low_) scale_rows(sums, rescale);
             if (call_.threshold) drop(scores, from, to);
-            weighted_sums<T>({scores, 1, R}, values + (from - base_) * value_width_, value_width_,
-                             to - from, sums, value_width_, count_, value_width_ / W);
+            weighted_sums<P>(for_rows(scores, to - from), at(paired.values, h, from), value_width_,
+                             factors_for<P>(to - from), sums, value_width_, count_,
+                             value_width_ / W);
         }
         finish(sums, top, total, finite);
     }
 
     // The same. Writes `query_grad`, and adds to the gradients of sources.
-    void backward(const T* keys, const T* values, const T* query, const T* out_grad,
-                  const T* delta, int64_t delta_stride, T* query_grad, T* key_grads,
-                  T* value_grads) {
-        load_query(query);
-        load_out_grad(out_grad, delta, delta_stride);
+    void backward(const Inputs<P>& in, const Inputs<P>& paired, int64_t h, const T* delta,
+                  int64_t delta_stride, T* query_grad, T* key_grads, T* value_grads) {
+        load_query(in.queries, h);
+        load_out_grad(in.out_grads, h, delta, delta_stride);
+        const P* query = paired.queries.row(h, row_ / TERMS<P>);
+        const P* out_grad = paired.out_grads.row(h, row_ / TERMS<P>);
+        const int64_t rows = factors_for<P>(count_);
         T* scores = scratch_.scores.get(STRETCH * R);
         T* grads = scratch_.grads.get(STRETCH * R);
         T* sums = zeros(query_grad, key_width_);
         for (int64_t from = low_; from < high_; from += STRETCH) {
             const int64_t to = std::min(high_, from + STRETCH), n = to - from;
-            const int64_t key_at = (from - base_) * key_width_;
-            const int64_t value_at = (from - base_) * value_width_;
-            make_scores(keys, from, to, scores);
-            make_grads(values, from, to, scores, grads);
+            make_scores(in.keys, h, from, to, scores);
+            make_grads(in.values, h, from, to, scores, grads);
             if (call_.bias_grad) give_bias_grads(grads, from, to);
-            weighted_sums<T>({scores, R, 1}, out_grad_, value_width_, count_,
-                             value_grads + value_at, value_width_, n, value_width_ / W);
-            weighted_sums<T>({grads, R, 1}, query_, key_width_, count_, key_grads + key_at,
-                             key_width_, n, key_width_ / W);
-            weighted_sums<T>({grads, 1, R}, keys + key_at, key_width_, n, sums, key_width_,
-                             count_, key_width_ / W);
+            weighted_sums<P>(for_sources(scores, n), out_grad, value_width_, rows,
+                             value_grads + (from - base_) * value_width_, value_width_, n,
+                             value_width_ / W);
+            weighted_sums<P>(for_sources(grads, n), query, key_width_, rows,
+                             key_grads + (from - base_) * key_width_, key_width_, n,
+                             key_width_ / W);
+            weighted_sums<P>(for_rows(grads, n), at(paired.keys, h, from), key_width_,
+                             factors_for<P>(n), sums, key_width_, count_, key_width_ / W);
         }
         for (int64_t f = 0; f < count_ * key_width_; ++f) sums[f] *= static_cast<T>(call_.scale);
     }
@@ -184,17 +230,19 @@ class Block {
         return own;
     }
 
-    // Rows, and their transpose (features, rows), with rows as lanes.
-    void load_query(const T* query) {
-        query_ = query + row_ * key_width_;
-        query_lanes_ = scratch_.query_lanes.get(R * key_width_);
-        to_lanes(query_, key_width_, query_lanes_);
+    // The row of a source in a table for sums over rows.
+    const P* at(Packed<P> paired, int64_t h, int64_t source) const {
+        return paired.row(h, (source - base_) / TERMS<P>);
     }
 
-    void load_out_grad(const T* out_grad, const T* delta, int64_t delta_stride) {
-        out_grad_ = out_grad + row_ * value_width_;
-        grad_lanes_ = scratch_.grad_lanes.get(R * value_width_);
-        to_lanes(out_grad_, value_width_, grad_lanes_);
+    void load_query(Packed<P> queries, int64_t h) {
+        query_lanes_ = scratch_.query_lanes.get(R * queries.width);
+        to_lanes(queries.row(h, row_), queries.width, query_lanes_);
+    }
+
+    void load_out_grad(Packed<P> out_grads, int64_t h, const T* delta, int64_t delta_stride) {
+        grad_lanes_ = scratch_.grad_lanes.get(R * out_grads.width);
+        to_lanes(out_grads.row(h, row_), out_grads.width, grad_lanes_);
         const T* softmax = static_cast<const T*>(call_.softmax);
         for (int64_t r = 0; r < R; ++r) {
             delta_[r] = r < count_ ? delta[(row_ + r) * delta_stride] : T(0);
@@ -204,39 +252,69 @@ class Block {
         }
     }
 
-    static void to_lanes(const T* rows, int64_t width, T* lanes) {
+    // Transpose rows to (features, rows), with rows as lanes.
+    static void to_lanes(const P* rows, int64_t width, P* lanes) {
         for (int g = 0; g < G; ++g)
             for (int64_t f = 0; f < width; f += W) {
-                Vec<T> square[W];
+                Vec<P> square[W];
 #pragma GCC unroll 16
-                for (int i = 0; i < W; ++i) square[i] = load<T>(rows + (g * W + i) * width + f);
-                transpose<T>(square);
+                for (int i = 0; i < W; ++i) square[i] = load<P>(rows + (g * W + i) * width + f);
+                transpose<P>(square);
 #pragma GCC unroll 16
-                for (int i = 0; i < W; ++i) store<T>(lanes + (f + i) * R + g * W, square[i]);
+                for (int i = 0; i < W; ++i) store<P>(lanes + (f + i) * R + g * W, square[i]);
             }
     }
 
     // (sources, rows): -inf if the row does not attend to the source
-    void make_scores(const T* keys, int64_t from, int64_t to, T* scores) {
-        products<SOURCES>(keys + (from - base_) * key_width_, key_width_, query_lanes_, to - from,
-                          scores);
+    void make_scores(Packed<P> keys, int64_t h, int64_t from, int64_t to, T* scores) {
+        products<SOURCES>(keys.row(h, from - base_), keys.width, factors_for<P>(call_.key_feats),
+                          query_lanes_, to - from, static_cast<T>(call_.scale), scores);
         if (call_.bias) add_bias(from, to, scores);
         mask(from, std::min(to, full_low_), from, scores);
         mask(std::max({from, full_high_, std::min(to, full_low_)}), to, from, scores);
     }
 
-    // out[j] = of[j] . lanes over `width` features
+    // out[j] = of[j] . lanes over `feats` features, or pairs of them times the scale
     template <int K>
-    static NOINLINE void products(const T* of, int64_t width, const T* lanes, int64_t count,
-                                  T* out) {
+    static NOINLINE void products(const P* of, int64_t width, int64_t feats, const P* lanes,
+                                  int64_t count, T scale, T* out) {
         for (; count >= K; count -= K, of += K * width, out += K * R) {
             Vec<T> acc[K][G];
-            dots<T, K, G>(of, width, lanes, width, acc);
+            dots<P, K, G>(of, width, lanes, feats, acc);
             for (int k = 0; k < K; ++k)
-                for (int g = 0; g < G; ++g) store<T>(out + k * R + g * W, acc[k][g]);
+                for (int g = 0; g < G; ++g)
+                    store<T>(out + k * R + g * W, TERMS<P> > 1 ? acc[k][g] * scale : acc[k][g]);
         }
         if constexpr (K > 1)
-            if (count) products<K / 2>(of, width, lanes, count, out);
+            if (count) products<K / 2>(of, width, feats, lanes, count, scale, out);
+    }
+
+    // The weights, (sources, rows), as factors in sums over the sources, for each row.
+    Weights<P> for_rows(const T* weights, int64_t count) {
+        if constexpr (TERMS<P> == 1) {
+            return {weights, 1, R};
+        } else {
+            P* pairs = scratch_.weights.get(STRETCH * R);
+            for (int64_t j = 0; j < count; j += 2)
+                for (int64_t r = 0; r < R; r += W) {
+                    const T* own = weights + j * R + r;
+                    const Vec<P> both = narrow(load<T>(own), load<T>(own + R));
+                    store<P>(pairs + j / 2 * R + r, pair_halves(both));
+                }
+            return {pairs, 1, R};
+        }
+    }
+
+    // The same as factors in sums over the rows, for each source.
+    Weights<P> for_sources(const T* weights, int64_t count) {
+        if constexpr (TERMS<P> == 1) {
+            return {weights, R, 1};
+        } else {
+            P* pairs = scratch_.weights.get(STRETCH * R);
+            for (int64_t at = 0; at < count * R; at += 2 * W)
+                store<P>(pairs + at / 2, narrow(load<T>(weights + at), load<T>(weights + at + W)));
+            return {pairs, R / 2, 1};
+        }
     }
 
     void mask(int64_t from, int64_t to, int64_t origin, T* scores) {
@@ -339,9 +417,9 @@ class Block {
     }
 
     // Replace scores by weights, and compute the gradients of the scores.
-    void make_grads(const T* values, int64_t from, int64_t to, T* scores, T* grads) {
-        products<SOURCES>(values + (from - base_) * value_width_, value_width_, grad_lanes_,
-                          to - from, grads);
+    void make_grads(Packed<P> values, int64_t h, int64_t from, int64_t to, T* scores, T* grads) {
+        products<SOURCES>(values.row(h, from - base_), values.width,
+                          factors_for<P>(call_.value_feats), grad_lanes_, to - from, T(1), grads);
         T factors[R];
         for (int64_t j = from; j < to; ++j) {
             if (call_.threshold)
@@ -362,27 +440,26 @@ class Block {
     }
 
     const Call& call_;
-    Scratch<T>& scratch_;
+    Scratch<P>& scratch_;
     const int64_t head_, first_, row_, count_, key_width_, value_width_;
     int64_t base_, low_, high_, full_low_, full_high_;
     int64_t nodes_[R];
     Int<T> runs_low_[R], runs_high_[R];
     T top_[R], inverse_[R], delta_[R];
-    const T *query_ = nullptr, *out_grad_ = nullptr;
-    T *query_lanes_ = nullptr, *grad_lanes_ = nullptr;
+    P *query_lanes_ = nullptr, *grad_lanes_ = nullptr;
 };
 
 // Call `use` for each block of rows of a tile.
-template <class S, class T, class F>
-void each_block(const Call& call, const Tile& tile, int64_t head, Scratch<T>& scratch, F use) {
-    constexpr int64_t W = LANES<T>;
+template <class P, class F>
+void each_block(const Call& call, const Tile& tile, int64_t head, Scratch<P>& scratch, F use) {
+    constexpr int64_t W = LANES<P>;
     int64_t row = tile.first;
     for (; tile.last - row > W; row += 2 * W) {
-        Block<S, T, 2> block(call, tile, head, row, std::min(2 * W, tile.last - row), scratch);
+        Block<P, 2> block(call, tile, head, row, std::min(2 * W, tile.last - row), scratch);
         use(block);
     }
     if (row < tile.last) {
-        Block<S, T, 1> block(call, tile, head, row, tile.last - row, scratch);
+        Block<P, 1> block(call, tile, head, row, tile.last - row, scratch);
         use(block);
     }
 }
@@ -438,38 +515,40 @@ class Groups {
     int64_t heads_, count_, tasks_;
 };
 
-template <class S, class T>
-Inputs<T> pack_inputs(const Call& call, const Tile& tile, Heads heads, Scratch<T>& scratch) {
-    const int64_t room = round_up(tile.last - tile.first, LANES<T>), sources = tile.high - tile.low;
+template <class S, class P>
+Inputs<P> pack_inputs(const Call& call, const Tile& tile, Heads heads, InputBuffers<P>& buffers) {
+    const int64_t room = round_up(tile.last - tile.first, LANES<P>), sources = tile.high - tile.low;
     return {
-        pack<S, T>(call.key, tile.low, tile.high, sources, heads, call.key_feats, T(1),
-                   scratch.keys),
-        pack<S, T>(call.value, tile.low, tile.high, sources, heads, call.value_feats, T(1),
-                   scratch.values),
-        pack<S, T>(call.query, tile.first, tile.last, room, heads, call.key_feats,
-                   static_cast<T>(call.scale), scratch.queries),
+        pack<S, P>(call.key, tile.low, tile.high, sources, heads, call.key_feats, Sum<P>(1),
+                   buffers.keys),
+        pack<S, P>(call.value, tile.low, tile.high, sources, heads, call.value_feats, Sum<P>(1),
+                   buffers.values),
+        pack<S, P>(call.query, tile.first, tile.last, room, heads, call.key_feats,
+                   static_cast<Sum<P>>(call.scale), buffers.queries),
+        {},
     };
 }
 
-template <class S, class T>
+template <class S, class P>
 bool interval_forward(const Call& call) {
     const std::vector<Tile> tiles = make_tiles(call);
-    const Groups groups(call, tiles, static_cast<int64_t>(tiles.size()), sizeof(T));
+    const Groups groups(call, tiles, static_cast<int64_t>(tiles.size()), sizeof(Sum<P>));
     bool finite = true;
 #pragma omp parallel num_threads(call.threads) reduction(&& : finite)
     {
-        Scratch<T> scratch;
+        Scratch<P> scratch;
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < groups.tasks(); ++task) {
             const Tile& tile = tiles[groups.piece(task)];
             const Heads heads = groups.heads(task);
-            const auto in = pack_inputs<S, T>(call, tile, heads, scratch);
+            const auto in = pack_inputs<S, P>(call, tile, heads, scratch.inputs);
+            Inputs<P> paired{};
+            paired.values = pair_rows(in.values, heads, call.value_feats, scratch.paired.values);
             const auto out =
                 room_for(tile.last - tile.first, heads, call.value_feats, scratch.results);
             for (int64_t h = 0; h < heads.count(); ++h)
-                each_block<S, T>(call, tile, heads.first + h, scratch, [&](auto& block) {
-                    block.forward(in.keys.head(h), in.values.head(h), in.queries.head(h),
-                                  out.head(h), finite);
+                each_block<P>(call, tile, heads.first + h, scratch, [&](auto& block) {
+                    block.forward(in, paired, h, out.head(h), finite);
                 });
             unpack<S>(out, call.out, tile.first, tile.last, heads, call.value_feats);
         }
@@ -593,8 +672,9 @@ class GradTable {
 };
 
 // The rows of the gradients of keys and values are padded to whole vectors.
-template <class S, class T>
+template <class S, class P>
 void interval_backward(const Call& call) {
+    using T = Sum<P>;
     const std::vector<Tile> tiles = make_tiles(call);
     const std::vector<Unit> units = make_units(call, tiles);
     const Groups groups(call, tiles, static_cast<int64_t>(units.size()), sizeof(T));
@@ -602,7 +682,7 @@ void interval_backward(const Call& call) {
     GradTable<T> all_value_grads(call, call.value_grad, call.value_feats, units);
 #pragma omp parallel num_threads(call.threads)
     {
-        Scratch<T> scratch;
+        Scratch<P> scratch;
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < groups.tasks(); ++task) {
             const Unit& unit = units[groups.piece(task)];
@@ -611,25 +691,32 @@ void interval_backward(const Call& call) {
             for (int64_t t = unit.first; t < unit.last; ++t) {
                 const Tile& tile = tiles[t];
                 const int64_t rows = tile.last - tile.first, sources = tile.high - tile.low;
-                const auto in = pack_inputs<S, T>(call, tile, heads, scratch);
+                auto in = pack_inputs<S, P>(call, tile, heads, scratch.inputs);
+                in.out_grads = pack<S, P>(call.out_grad, tile.first, tile.last, in.queries.room,
+                                          heads, call.value_feats, T(1), scratch.inputs.out_grads);
+                Inputs<P> paired{};
+                paired.keys = pair_rows(in.keys, heads, call.key_feats, scratch.paired.keys);
+                paired.queries =
+                    pair_rows(in.queries, heads, call.key_feats, scratch.paired.queries);
+                paired.out_grads =
+                    pair_rows(in.out_grads, heads, call.value_feats, scratch.paired.out_grads);
                 const T* delta = make_delta<S, T>(call, tile, heads, scratch.delta);
-                const auto out_grads =
-                    pack<S, T>(call.out_grad, tile.first, tile.last, in.queries.room, heads,
-                               call.value_feats, T(1), scratch.out_grads);
                 const auto query_grads = room_for(rows, heads, call.key_feats, scratch.results);
-                const auto key_grads =
-                    room_for(sources, heads, call.key_feats, scratch.key_grads);
-                const auto value_grads =
-                    room_for(sources, heads, call.value_feats, scratch.value_grads);
+                const auto key_grads = room_for(round_up(sources, TERMS<P>), heads,
+                                                call.key_feats, scratch.key_grads);
+                const auto value_grads = room_for(round_up(sources, TERMS<P>), heads,
+                                                  call.value_feats, scratch.value_grads);
                 std::fill(key_grads.data, key_grads.head(heads.count()), T(0));
                 std::fill(value_grads.data, value_grads.head(heads.count()), T(0));
                 for (int64_t h = 0; h < heads.count(); ++h)
-                    each_block<S, T>(call, tile, heads.first + h, scratch, [&](auto& block) {
-                        block.backward(in.keys.head(h), in.values.head(h), in.queries.head(h),
-                                       out_grads.head(h), delta + h, heads.count(),
+                    each_block<P>(call, tile, heads.first + h, scratch, [&](auto& block) {
+                        block.backward(in, paired, h, delta + h, heads.count(),
                                        query_grads.head(h), key_grads.head(h),
                                        value_grads.head(h));
                     });
+                if (TERMS<P> > 1)  // numbers are packed with the scale
+                    for (T* sum = key_grads.data; sum < key_grads.head(heads.count()); ++sum)
+                        *sum *= static_cast<T>(call.scale);
                 unpack<S>(query_grads, call.query_grad, tile.first, tile.last, heads,
                           call.key_feats);
                 all_key_grads.add(key_grads, unit, tile, reached, heads);

@@ -7,7 +7,7 @@ namespace graphut {
 namespace {
 
 enum Dtype { FLOAT32 = 0, FLOAT64 = 1, BFLOAT16 = 2 };
-enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2, PACKED = 3 };
+enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2, PACKED = 3, PAIRS = 4 };
 
 // Measured costs of the kernels, in units of one entry of a block of the interval kernel. They affect
 // the speed, but not the result.
@@ -34,10 +34,24 @@ bool by_interval(const Call& call, int64_t lanes) {
 
 constexpr int64_t PACKED_EDGES = 12;  // edges of a source that are worth a packed key and value
 
+// Whether this build and this processor multiply pairs of bfloat16.
+bool multiplies_pairs() {
+#if defined(__AVX512BF16__)
+    static const bool supported = __builtin_cpu_supports("avx512bf16");
+    return supported;
+#else
+    return false;
+#endif
+}
+
+template <class S>
 Kernel choose(const Call& call, int64_t lanes) {
     if (!call.rows) return INTERVAL;
     if (call.kernel != FASTEST) return static_cast<Kernel>(call.kernel);
-    if (!call.indices) return by_interval(call, lanes) ? INTERVAL : ROWS;
+    if (!call.indices) {
+        if (!by_interval(call, lanes)) return ROWS;
+        return std::is_same_v<S, bfloat16> && multiplies_pairs() ? PAIRS : INTERVAL;
+    }
     int64_t edges = 0;
     for (int64_t row = 0; row < call.rows; ++row) edges += call.degree(call.node(row));
     return edges < PACKED_EDGES * call.sources ? ROWS : PACKED;
@@ -45,20 +59,24 @@ Kernel choose(const Call& call, int64_t lanes) {
 
 template <class S, class T>
 int forward(const Call& call) {
-    const Kernel kernel = choose(call, LANES<T>);
+    const Kernel kernel = choose<S>(call, LANES<T>);
+#if defined(__AVX512BF16__)
+    if constexpr (std::is_same_v<S, bfloat16>)
+        if (kernel == PAIRS) return interval_forward<S, Pair>(call);
+#endif
     if (kernel == PACKED) return packed_forward<S, T>(call);
     return kernel == INTERVAL ? interval_forward<S, T>(call) : row_forward<S, T>(call);
 }
 
 template <class S, class T>
-int backward(const Call& call) {
-    const Kernel kernel = choose(call, LANES<T>);
-    if (kernel == PACKED) {
-        packed_backward<S, T>(call);
-    } else {
-        kernel == INTERVAL ? interval_backward<S, T>(call) : row_backward<S, T>(call);
-    }
-    return 0;
+void backward(const Call& call) {
+    const Kernel kernel = choose<S>(call, LANES<T>);
+#if defined(__AVX512BF16__)
+    if constexpr (std::is_same_v<S, bfloat16>)
+        if (kernel == PAIRS) return interval_backward<S, Pair>(call);
+#endif
+    if (kernel == PACKED) return packed_backward<S, T>(call);
+    kernel == INTERVAL ? interval_backward<S, T>(call) : row_backward<S, T>(call);
 }
 
 constexpr int64_t OWN_THREAD = 1 << 15;  // entries that justify a thread
@@ -115,6 +133,8 @@ int graphut_lanes(int dtype) { return dtype == FLOAT64 ? LANES<double> : LANES<f
 
 int graphut_call_size() { return sizeof(Call); }
 
+int graphut_multiplies_pairs() { return multiplies_pairs(); }
+
 // Returns whether the output is finite.
 int graphut_forward(const Call* call, int dtype) {
     if (dtype == FLOAT64) return forward<double, double>(*call);
@@ -122,7 +142,7 @@ int graphut_forward(const Call* call, int dtype) {
     return forward<float, float>(*call);
 }
 
-int graphut_backward(const Call* call, int dtype) {
+void graphut_backward(const Call* call, int dtype) {
     if (dtype == FLOAT64) return backward<double, double>(*call);
     if (dtype == BFLOAT16) return backward<bfloat16, float>(*call);
     return backward<float, float>(*call);

@@ -8,6 +8,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
 namespace graphut {
 
 #if defined(__AVX512F__)
@@ -25,12 +29,18 @@ struct bfloat16 {
     uint16_t bits;
 };
 
+// Two numbers whose products with those of another pair are added to a sum in float32.
+struct Pair {
+    bfloat16 low, high;
+};
+
 template <class T>
 struct Simd;
 
 template <>
 struct Simd<float> {
     using Int = int32_t;
+    using Sum = float;
     typedef float V __attribute__((vector_size(BYTES)));
     typedef int32_t I __attribute__((vector_size(BYTES)));
     typedef uint32_t U __attribute__((vector_size(BYTES)));
@@ -39,9 +49,18 @@ struct Simd<float> {
 template <>
 struct Simd<double> {
     using Int = int64_t;
+    using Sum = double;
     typedef double V __attribute__((vector_size(BYTES)));
     typedef int64_t I __attribute__((vector_size(BYTES)));
     typedef uint64_t U __attribute__((vector_size(BYTES)));
+};
+
+template <>
+struct Simd<Pair> {
+    using Int = int32_t;
+    using Sum = float;
+    typedef int32_t V __attribute__((vector_size(BYTES)));
+    typedef int32_t I __attribute__((vector_size(BYTES)));
 };
 
 template <class T>
@@ -51,7 +70,11 @@ using IntVec = typename Simd<T>::I;
 template <class T>
 using Int = typename Simd<T>::Int;
 template <class T>
+using Sum = typename Simd<T>::Sum;
+template <class T>
 constexpr int LANES = BYTES / static_cast<int>(sizeof(T));
+template <class T>
+constexpr int TERMS = std::is_same_v<T, Pair> ? 2 : 1;  // numbers in a lane
 
 #define INLINE inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
@@ -267,5 +290,33 @@ INLINE T lane_sum(Vec<T> v) {
     for (int l = 0; l < LANES<T>; ++l) sum += v[l];
     return sum;
 }
+
+template <class T>
+INLINE void add_product(Vec<T>& sum, T factor, Vec<T> v) {
+    sum += factor * v;
+}
+
+#if defined(__AVX512BF16__)
+
+INLINE void add_product(Vec<float>& sum, Pair factor, Vec<Pair> v) {
+    int32_t bits;
+    std::memcpy(&bits, &factor, sizeof bits);
+    sum = (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)splat_int<Pair>(bits), (__m512bh)v);
+}
+
+// Round the lanes of `low`, and after them the lanes of `high`.
+INLINE Vec<Pair> narrow(Vec<float> low, Vec<float> high) {
+    return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+}
+
+// Pair the first half of the numbers with the second half.
+INLINE Vec<Pair> pair_halves(Vec<Pair> v) {
+    typedef int16_t Shorts __attribute__((vector_size(BYTES)));
+    Shorts order;
+    for (int l = 0; l < 32; ++l) order[l] = static_cast<int16_t>((l & 1) * 16 + l / 2);
+    return (Vec<Pair>)_mm512_permutexvar_epi16((__m512i)order, (__m512i)v);
+}
+
+#endif
 
 }  // namespace graphut
