@@ -19,6 +19,9 @@ X86 = {
     "avx2": ["-mavx2", "-mfma"],
     "avx512": [
         *("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"),
+        # Not every processor with AVX-512 has its instructions for bfloat16: the kernels ask for
+        # them when they run. Compilers never choose them for other code.
+        "-mavx512bf16",
         "-mprefer-vector-width=512",
     ],
 }

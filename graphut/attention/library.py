@@ -64,7 +64,7 @@ class Library:
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
         same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_geometric")):
+        if not (same and hasattr(self._dll, "graphut_multiplies_pairs")):
             raise ImportError(f"{path.name} was built from other sources: install graphut again")
         call, pointer = POINTER(Call), c_void_p
         for name, *arguments in (
@@ -80,6 +80,11 @@ class Library:
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers of a dtype fit into one vector register."""
         return int(self._dll.graphut_lanes(DTYPES[dtype]))
+
+    @property
+    def multiplies_pairs(self) -> bool:
+        """True if the kernel "pairs" for bfloat16 runs here (AVX512-BF16)."""
+        return bool(self._dll.graphut_multiplies_pairs())
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
         """Compute attention: write `out` and `softmax`, and return whether they are finite."""

@@ -143,7 +143,7 @@ def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 FLAGS = {
-    "AVX512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma"],
+    "AVX512": ["-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mfma", "-mavx512bf16"],
     "AVX2": ["-mavx2", "-mfma"],
 }
 KERNEL_TESTS = [

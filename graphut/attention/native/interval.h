@@ -60,16 +60,11 @@ struct Packed {
 };
 
 template <class T>
-Packed<T> room_for(int64_t rows, Heads heads, int64_t entries, Buffer<T>& buffer) {
+Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer, int64_t terms = 1) {
     // An odd number of rows: strides of a power of two would map all heads to few cache sets.
-    const int64_t width = round_up(entries, LANES<T>), room = rows | 1;
-    return {buffer.get(heads.count() * room * width), room, width};
-}
-
-// The number of factors for `count` features or rows.
-template <class P>
-int64_t factors_for(int64_t count) {
-    return (count + TERMS<P> - 1) / TERMS<P>;
+    const int64_t width = round_up(feats, LANES<T>) / terms, room = rows | 1;
+    // A vector at the end of a row of half vectors reaches into the next row.
+    return {buffer.get(heads.count() * room * width + LANES<T>), room, width};
 }
 
 // Copy rows of a table times a factor, in memory order, and pad them with zeros. Pairs are copied
@@ -78,7 +73,7 @@ template <class S, class P>
 Packed<P> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
                int64_t feats, Sum<P> factor, Buffer<P>& buffer) {
     constexpr int W = LANES<P>;
-    const Packed<P> to = room_for(round_up(room, TERMS<P>), heads, factors_for<P>(feats), buffer);
+    const Packed<P> to = room_for(round_up(room, TERMS<P>), heads, feats, buffer, TERMS<P>);
     for (int64_t i = first; i < last; ++i)
         for (int64_t h = 0; h < heads.count(); ++h) {
             const S* row = from.at<S>(i, heads.first + h);
@@ -189,8 +184,7 @@ class Block {
             if (from > low_) scale_rows(sums, rescale);
             if (call_.threshold) drop(scores, from, to);
             weighted_sums<P>(for_rows(scores, to - from), at(paired.values, h, from), value_width_,
-                             factors_for<P>(to - from), sums, value_width_, count_,
-                             value_width_ / W);
+                             (to - from) / TERMS<P>, sums, value_width_, count_, value_width_ / W);
         }
         finish(sums, top, total, finite);
     }
@@ -202,7 +196,7 @@ class Block {
         load_out_grad(in.out_grads, h, delta, delta_stride);
         const P* query = paired.queries.row(h, row_ / TERMS<P>);
         const P* out_grad = paired.out_grads.row(h, row_ / TERMS<P>);
-        const int64_t rows = factors_for<P>(count_);
+        const int64_t rows = round_up(count_, TERMS<P>) / TERMS<P>;
         T* scores = scratch_.scores.get(STRETCH * R);
         T* grads = scratch_.grads.get(STRETCH * R);
         T* sums = zeros(query_grad, key_width_);
@@ -218,7 +212,7 @@ class Block {
                              key_grads + (from - base_) * key_width_, key_width_, n,
                              key_width_ / W);
             weighted_sums<P>(for_rows(grads, n), at(paired.keys, h, from), key_width_,
-                             factors_for<P>(n), sums, key_width_, count_, key_width_ / W);
+                             n / TERMS<P>, sums, key_width_, count_, key_width_ / W);
         }
         for (int64_t f = 0; f < count_ * key_width_; ++f) sums[f] *= static_cast<T>(call_.scale);
     }
@@ -236,12 +230,12 @@ class Block {
     }
 
     void load_query(Packed<P> queries, int64_t h) {
-        query_lanes_ = scratch_.query_lanes.get(R * queries.width);
+        query_lanes_ = scratch_.query_lanes.get(R * round_up(queries.width, W));
         to_lanes(queries.row(h, row_), queries.width, query_lanes_);
     }
 
     void load_out_grad(Packed<P> out_grads, int64_t h, const T* delta, int64_t delta_stride) {
-        grad_lanes_ = scratch_.grad_lanes.get(R * out_grads.width);
+        grad_lanes_ = scratch_.grad_lanes.get(R * round_up(out_grads.width, W));
         to_lanes(out_grads.row(h, row_), out_grads.width, grad_lanes_);
         const T* softmax = static_cast<const T*>(call_.softmax);
         for (int64_t r = 0; r < R; ++r) {
@@ -267,26 +261,26 @@ class Block {
 
     // (sources, rows): -inf if the row does not attend to the source
     void make_scores(Packed<P> keys, int64_t h, int64_t from, int64_t to, T* scores) {
-        products<SOURCES>(keys.row(h, from - base_), keys.width, factors_for<P>(call_.key_feats),
-                          query_lanes_, to - from, static_cast<T>(call_.scale), scores);
+        products<SOURCES>(keys.row(h, from - base_), keys.width, query_lanes_, to - from,
+                          static_cast<T>(call_.scale), scores);
         if (call_.bias) add_bias(from, to, scores);
         mask(from, std::min(to, full_low_), from, scores);
         mask(std::max({from, full_high_, std::min(to, full_low_)}), to, from, scores);
     }
 
-    // out[j] = of[j] . lanes over `feats` features, or pairs of them times the scale
+    // out[j] = of[j] . lanes over `width` features, or pairs of them times the scale
     template <int K>
-    static NOINLINE void products(const P* of, int64_t width, int64_t feats, const P* lanes,
-                                  int64_t count, T scale, T* out) {
+    static NOINLINE void products(const P* of, int64_t width, const P* lanes, int64_t count,
+                                  T scale, T* out) {
         for (; count >= K; count -= K, of += K * width, out += K * R) {
             Vec<T> acc[K][G];
-            dots<P, K, G>(of, width, lanes, feats, acc);
+            dots<P, K, G>(of, width, lanes, width, acc);
             for (int k = 0; k < K; ++k)
                 for (int g = 0; g < G; ++g)
                     store<T>(out + k * R + g * W, TERMS<P> > 1 ? acc[k][g] * scale : acc[k][g]);
         }
         if constexpr (K > 1)
-            if (count) products<K / 2>(of, width, feats, lanes, count, scale, out);
+            if (count) products<K / 2>(of, width, lanes, count, scale, out);
     }
 
     // The weights, (sources, rows), as factors in sums over the sources, for each row.
@@ -418,8 +412,8 @@ class Block {
 
     // Replace scores by weights, and compute the gradients of the scores.
     void make_grads(Packed<P> values, int64_t h, int64_t from, int64_t to, T* scores, T* grads) {
-        products<SOURCES>(values.row(h, from - base_), values.width,
-                          factors_for<P>(call_.value_feats), grad_lanes_, to - from, T(1), grads);
+        products<SOURCES>(values.row(h, from - base_), values.width, grad_lanes_, to - from, T(1),
+                          grads);
         T factors[R];
         for (int64_t j = from; j < to; ++j) {
             if (call_.threshold)
@@ -692,6 +686,7 @@ void interval_backward(const Call& call) {
                 const Tile& tile = tiles[t];
                 const int64_t rows = tile.last - tile.first, sources = tile.high - tile.low;
                 auto in = pack_inputs<S, P>(call, tile, heads, scratch.inputs);
+                const T* delta = make_delta<S, T>(call, tile, heads, scratch.delta);
                 in.out_grads = pack<S, P>(call.out_grad, tile.first, tile.last, in.queries.room,
                                           heads, call.value_feats, T(1), scratch.inputs.out_grads);
                 Inputs<P> paired{};
@@ -700,7 +695,6 @@ void interval_backward(const Call& call) {
                     pair_rows(in.queries, heads, call.key_feats, scratch.paired.queries);
                 paired.out_grads =
                     pair_rows(in.out_grads, heads, call.value_feats, scratch.paired.out_grads);
-                const T* delta = make_delta<S, T>(call, tile, heads, scratch.delta);
                 const auto query_grads = room_for(rows, heads, call.key_feats, scratch.results);
                 const auto key_grads = room_for(round_up(sources, TERMS<P>), heads,
                                                 call.key_feats, scratch.key_grads);
