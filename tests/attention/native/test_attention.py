@@ -17,13 +17,25 @@ from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window, parse
 from tests.attention.naive import hubs
-from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal
+from tests.helpers import (
+    Pairs,
+    assert_same,
+    gradients,
+    layout_of,
+    multigraphs,
+    normal,
+    relative_error,
+)
 from tests.topology.catalogue import ALL
 
-pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+LIBRARY = compiled()
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
+HAS_PAIRS = LIBRARY is not None and LIBRARY.multiplies_pairs
+NEEDS_PAIRS = pytest.mark.skipif(not HAS_PAIRS, reason="no AVX512-BF16 here")
 
 KERNELS = ["interval", "rows"]
 LISTED = ["rows", "packed"]  # kernels of graphs that are no intervals
+PAIRS = pytest.param("pairs", marks=NEEDS_PAIRS)  # the kernel of intervals for bfloat16
 
 
 @pytest.fixture(params=[1, 4])
@@ -80,22 +92,57 @@ def check(
     """Compare outputs and gradients, each or all together, with the dense oracle in float64."""
     leaves = [*inputs, *([options["edge_bias"]] if "edge_bias" in options else [])]
     found = native(layout, *inputs, kernel=kernel, **options)
-    wide = [x.detach().double().requires_grad_() for x in leaves]
-    options.update(zip(["edge_bias"], wide[3:], strict=False))
-    expected = edge_attention(
-        layout, *wide[:3], allow_zero_in_degree=True, backend="dense", **{"scale": 0.5, **options}
-    )
+    expected, wide = exact(layout, leaves, options)
     grads = [
         [x.double() for x in gradients([y], z)] for y, z in ((found, leaves), (expected, wide))
     ]
     if together:
-        grads = [[torch.cat([grad.flatten() for grad in own])] for own in grads]
+        grads = [[joined(own)] for own in grads]
     assert_same([found.double(), *grads[0]], [expected, *grads[1]], tolerance)
+
+
+def exact(
+    layout: EdgeLayout, leaves: list[Tensor], options: dict[str, Any]
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the output of the dense oracle in float64, and its leaves."""
+    wide = [x.detach().double().requires_grad_() for x in leaves]
+    options = {"scale": 0.5, **options, **dict(zip(["edge_bias"], wide[3:], strict=False))}
+    out = edge_attention(layout, *wide[:3], allow_zero_in_degree=True, backend="dense", **options)
+    return out, wide
+
+
+def check_pairs(
+    layout: EdgeLayout, feats: int, value_feats: int | None = None, heads: int = 3, **options: Any
+) -> None:
+    """Compare the errors of bfloat16 pairs with those of the same kernel in float32.
+
+    The output, and all gradients together, are at most twice as far from the dense oracle.
+    """
+    rows = len(options["frontier"]) if "frontier" in options else None
+    inputs = tables(layout, heads, feats, value_feats, rows, torch.bfloat16)
+    leaves = [*inputs, *([options["edge_bias"]] if "edge_bias" in options else [])]
+    expected, wide = exact(layout, leaves, options)
+    truth = [expected, joined(gradients([expected], wide))]
+    errors = []
+    for kernel in ("pairs", "interval"):
+        out = native(layout, *inputs, kernel=kernel, **options)
+        found = [out, joined(gradients([out], leaves))]
+        errors.append([relative_error(*both) for both in zip(found, truth, strict=True)])
+    for fast, plain in zip(*errors, strict=True):
+        assert fast <= 2 * plain
+
+
+def joined(grads: list[Tensor]) -> Tensor:
+    return torch.cat([grad.flatten().double() for grad in grads])
 
 
 def listed(layout: EdgeLayout, kernel: str) -> str:
     """Return the kernel, or "rows" if the layout has no list of sources."""
     return kernel if edge_tensors(layout).indices.numel() else "rows"
+
+
+def has_intervals(spec: str) -> bool:
+    return not edge_tensors(parse(spec).layout([63])).indices.numel()
 
 
 def every_other(layout: EdgeLayout) -> Tensor:
@@ -110,6 +157,37 @@ def test_native_attention_of_head_sizes(feats: int, kernel: str, dtype: torch.dt
     tolerance = 1e-10 if dtype == torch.float64 else 1e-5
     check(layout, tables(layout, 2, feats, dtype=dtype), kernel, tolerance)
     check(layout, tables(layout, 2, feats, feats + 5, dtype=dtype), kernel, tolerance)
+
+
+@NEEDS_PAIRS
+@pytest.mark.parametrize("feats", [1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 64, 128])
+def test_native_attention_of_pairs_of_head_sizes(feats: int) -> None:
+    for lengths in ([5, 37], [1, 200]):
+        layout = Causal().layout(lengths)
+        check_pairs(layout, feats)
+        check_pairs(layout, feats, feats + 5)
+
+
+@NEEDS_PAIRS
+@pytest.mark.parametrize("spec", [spec for spec in ALL if has_intervals(spec)])
+def test_native_attention_of_pairs_on_every_topology_of_intervals(spec: str) -> None:
+    layout = parse(spec).layout([63, 2, 150])
+    options: dict[str, Any] = {"dropout": 0.3, "seed": 11, "scale": 0.3}
+    for bias_heads in (1, 3):
+        bias = normal(layout.num_edges, bias_heads, seed=5, dtype=torch.float32)
+        for frontier in (torch.arange(layout.num_dst), every_other(layout), torch.tensor([5])):
+            check_pairs(layout, 16, 19, frontier=frontier)
+            check_pairs(layout, 16, 19, frontier=frontier, edge_bias=bias, **options)
+
+
+@NEEDS_PAIRS
+def test_native_attention_in_bfloat16_takes_pairs() -> None:
+    layout = Complete().layout([40, 41])
+    inputs = tables(layout, 2, 32, dtype=torch.bfloat16)
+    fastest, pairs, plain = (
+        native(layout, *inputs, kernel=kernel) for kernel in ("fastest", "pairs", "interval")
+    )
+    assert torch.equal(fastest, pairs) and not torch.equal(fastest, plain)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -137,6 +215,12 @@ def test_native_attention_of_long_sentences_on_one_thread_and_on_several(
 ) -> None:
     layout = LONG[graph]
     check(layout, tables(layout, 2, 3), kernel)
+
+
+@NEEDS_PAIRS
+@pytest.mark.parametrize("graph", LONG)
+def test_native_attention_of_pairs_in_long_sentences(graph: str, threads: int) -> None:
+    check_pairs(LONG[graph], 20)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -233,6 +317,8 @@ def test_native_attention_of_random_calls(calls: int) -> None:
         layout, kernel = random_layout(random)
         frontier = torch.arange(layout.num_dst)[:: random.randint(1, 4)]
         dtype, far = random.choice(list(TOLERANCES)), random.choice([0, 0, 5, 30])
+        if HAS_PAIRS and dtype == torch.bfloat16 and kernel == "interval":
+            kernel = random.choice(["interval", "pairs"])
         inputs = random_tables(layout, len(frontier), dtype, far, random)
         options = random_options(layout, inputs[0], random)
         if len(frontier) < layout.num_dst:
@@ -301,7 +387,7 @@ def strided(table: Tensor, random: Random) -> Tensor:
     return view.copy_(table)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", [*KERNELS, PAIRS])
 def test_native_attention_rounds_to_bfloat16_as_torch_does(kernel: str) -> None:
     layout = Complete().layout([2])
     value = normal(2, 1, 64, dtype=torch.bfloat16).detach()
@@ -320,20 +406,24 @@ def nan_where_nothing_is_written() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("nan_where_nothing_is_written")
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", [*KERNELS, PAIRS])
 def test_native_attention_writes_gradients_of_sources_that_no_row_sees(
     kernel: str, threads: int
 ) -> None:
     for layout in (Window(5).layout([300, 9]), Complete().layout([3, 4, 90, 2])):
         for nodes in ([], [4], [20, 90], list(range(10, layout.num_dst - 5, 20))):
             frontier = torch.tensor(nodes, dtype=torch.int64)
-            check(layout, tables(layout, 3, 6, rows=len(nodes)), kernel, frontier=frontier)
+            if kernel == "pairs":
+                check_pairs(layout, 6, frontier=frontier)
+            else:
+                check(layout, tables(layout, 3, 6, rows=len(nodes)), kernel, frontier=frontier)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", [*KERNELS, PAIRS])
 def test_native_attention_gives_the_same_bits_twice_and_on_any_threads(kernel: str) -> None:
     layout, before = Causal().layout([300, 40]), torch.get_num_threads()
-    inputs = tables(layout, 3, 16, dtype=torch.float32)
+    dtype = torch.bfloat16 if kernel == "pairs" else torch.float32
+    inputs = tables(layout, 3, 16, dtype=dtype)
     found = []
     for threads in (1, 1, 3, 3):
         torch.set_num_threads(threads)

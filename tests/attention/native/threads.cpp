@@ -13,19 +13,27 @@ namespace {
 
 constexpr int64_t HEADS = 3, FEATS = 16, NODES = 640;
 
+template <class S>
 struct Tables {
-    std::vector<float> query, key, value, out, softmax, out_grad, query_grad, key_grad, value_grad;
+    std::vector<S> query, key, value, out, out_grad, query_grad;
+    std::vector<float> softmax, key_grad, value_grad;
     Tables() {
-        for (auto* table : {&query, &key, &value, &out, &out_grad, &query_grad, &key_grad, &value_grad})
-            table->assign(NODES * HEADS * FEATS, 0.5f);
+        for (auto* table : {&query, &key, &value, &out, &out_grad, &query_grad})
+            table->assign(NODES * HEADS * FEATS, narrow<S>(0.5f));
+        for (auto* table : {&key_grad, &value_grad}) table->assign(NODES * HEADS * FEATS, 0.5f);
         softmax.assign(2 * NODES * HEADS, 0.0f);
-        for (std::size_t i = 0; i < query.size(); ++i) query[i] = static_cast<float>(i % 7) / 7;
+        for (std::size_t i = 0; i < query.size(); ++i)
+            query[i] = narrow<S>(static_cast<float>(i % 7) / 7);
     }
 };
 
-Rows rows_of(std::vector<float>& table) { return {table.data(), HEADS * FEATS, FEATS}; }
+template <class S>
+Rows rows_of(std::vector<S>& table) {
+    return {table.data(), HEADS * FEATS, FEATS};
+}
 
-Call call_of(Tables& t, const std::vector<int64_t>& start, const std::vector<int64_t>& stop) {
+template <class S>
+Call call_of(Tables<S>& t, const std::vector<int64_t>& start, const std::vector<int64_t>& stop) {
     Call call{};
     call.rows = call.nodes = call.sources = NODES;
     call.heads = HEADS, call.key_feats = call.value_feats = FEATS, call.threads = 4;
@@ -53,7 +61,7 @@ void try_runs(int64_t length, int64_t reach) {
         start[i] = std::max(first, i - reach), stop[i] = std::min(last, i + reach + 1);
         first_edge[i + 1] = first_edge[i] + stop[i] - start[i];
     }
-    Tables tables;
+    Tables<float> tables;
     Call call = call_of(tables, start, stop);
     call.first_edge = first_edge.data();
     try_geometric(call, first_edge.back());
@@ -61,6 +69,14 @@ void try_runs(int64_t length, int64_t reach) {
     interval_backward<float, float>(call);
     row_forward<float, float>(call);
     row_backward<float, float>(call);
+#if defined(__AVX512BF16__)
+    if (!__builtin_cpu_supports("avx512bf16")) return;
+    Tables<bfloat16> narrow_tables;
+    call = call_of(narrow_tables, start, stop);
+    call.first_edge = first_edge.data();
+    interval_forward<bfloat16, Pair>(call);
+    interval_backward<bfloat16, Pair>(call);
+#endif
 }
 
 // Every node sees node 0 and some others; backward without the transposed layout, and with it.
@@ -71,7 +87,7 @@ void try_rows() {
         start[i] = i * DEGREE, stop[i] = start[i] + DEGREE;
         for (int64_t e = 0; e < DEGREE; ++e) indices[i * DEGREE + e] = e * (i * 31 + 7) % NODES;
     }
-    Tables tables;
+    Tables<float> tables;
     Call call = call_of(tables, start, stop);
     call.indices = indices.data();
     row_forward<float, float>(call);
