@@ -25,7 +25,9 @@ from graphut.experiments.bench.driver import (
 )
 from graphut.experiments.bench.peers import PEERS
 
-BASELINES = ("dgl", *PEERS)
+IN_FLOAT32 = "float32"
+"""The contender of a call in bfloat16: the same call in float32."""
+BASELINES = ("dgl", *PEERS, IN_FLOAT32)
 """The contenders that others are compared with; DGL's operators are also a backend."""
 _MATMUL = "matrix product"
 _MATMUL_SIDE = 1024
@@ -43,14 +45,19 @@ def bench_attention(
 
     An implementation that cannot run, or whose output or gradients differ from a float64 reference,
     has a note instead of figures. `backends` are names from `backend_names()`, and `others` names
-    from `PEERS`; the default is all of them. `cold` clears the caches before each call. The last
-    row is a product of 1024 x 1024 float32 matrices, as a reference for the speed of the machine.
+    from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by the
+    backend "auto". `cold` clears the caches before each call. The last row is a product of
+    1024 x 1024 float32 matrices, as a reference for the speed of the machine.
     """
     prepare: dict[str, Prepare] = {
         name: partial(AttentionWorkload.prepare, backend=name)
         for name in (backend_names() if backends is None else backends)
     }
     prepare |= {name: PEERS[name] for name in (PEERS if others is None else others)}
+    if workload.dtype == torch.bfloat16:
+        prepare[IN_FLOAT32] = partial(
+            AttentionWorkload.prepare, backend="auto", dtype=torch.float32
+        )
     text = str(workload) + ", cold caches" * cold
     expected = workload.reference()
     contenders: dict[str, Contender] = {}

@@ -33,6 +33,8 @@ from graphut.topology import parse
 
 ACTIVE_FRACTIONS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
 """The share of the nodes that are active at each step."""
+IN_BFLOAT16 = "adaptive, bfloat16"
+_LIMIT = {"adaptive": TOLERANCE[torch.float32], IN_BFLOAT16: TOLERANCE[torch.bfloat16]}
 _SHARE = 0.01  # halting probability of a node before its last step
 
 
@@ -60,13 +62,15 @@ def bench_model(
     device: torch.device = CPU,
     repeats: int = 9,
     halting: bool = True,
+    bfloat16: bool = False,
 ) -> list[Row]:
     """Compare results, time and memory of an adaptive and of a dense, padded model.
 
     The forward pass is timed alone, and with the backward pass. Both models have the same weights,
-    in float32. Nodes halt by the same schedule, or never if not `halting`. If outputs or gradients
-    differ, the rows have a note instead of figures. `relative_flops` is the number of operations
-    divided by that of the dense model.
+    in float32. With `bfloat16`, the adaptive model also runs under autocast to bfloat16. Nodes halt
+    by the same schedule, or never if not `halting`. If outputs or gradients differ, the rows have a
+    note instead of figures. `relative_flops` is the number of operations divided by that of the
+    dense model.
     """
     topology, lengths = parse(spec), sentence_lengths(shape)
     check_tokens_only(topology)
@@ -97,25 +101,31 @@ def bench_model(
         "dense": (lambda x: dense(x, padded_depth), pad(feat, present), pad(upstream, present)),
         "adaptive": (lambda x: adaptive(layout, x, positions=positions)[0], feat, upstream),
     }
+    if bfloat16:
+        narrow = torch.autocast(device.type, torch.bfloat16)(calls["adaptive"][0])
+        calls[IN_BFLOAT16] = (narrow, feat, upstream)
     weights = [*step.parameters()]
     both = {name: gradient_run(call, [x], grad, weights) for name, (call, x, grad) in calls.items()}
     forward = {name: torch.no_grad()(partial(call, x)) for name, (call, x, _) in calls.items()}
     out, to_feat, *others = both["dense"]()
-    error = largest_error(both["adaptive"](), [out[present], to_feat[present], *others])
+    expected = [out[present], to_feat[present], *others]
+    errors = {name: largest_error(run(), expected) for name, run in both.items() if name != "dense"}
     ponder = adaptive(layout, feat, positions=positions)[1]
     # The padded model computes all rows, and scores all pairs of a padded sentence.
     by_node = ponder.node_flops + ponder.key_value_flops + present.shape[1] * ponder.edge_flops
     share = int(ponder.flops) / (len(ACTIVE_FRACTIONS) * present.numel() * by_node)
-    flops = {"dense": 1.0, "adaptive": share}
+    flops = {"dense": 1.0, **dict.fromkeys(errors, share)}
     rows: list[Row] = []
     modes: dict[str, Mapping[str, Contender]] = {"forward": forward, "forward+backward": both}
     for name, runs in modes.items():
         workload = f"{text}, {name}"
-        if error <= TOLERANCE[torch.float32]:
-            found = measure(workload, runs, repeats=repeats, device=device)
+        wrong = [f"wrong by {error:.0e}" for name, error in errors.items() if error > _LIMIT[name]]
+        if wrong:
+            found = [{"workload": workload, "contender": name, "note": wrong[0]} for name in flops]
         else:
-            note = f"wrong by {error:.0e}"
-            found = [{"workload": workload, "contender": name, "note": note} for name in flops]
+            found = measure(workload, runs, repeats=repeats, device=device)
         rows += [{**row, "relative_flops": flops[row["contender"]]} for row in found]
-    rows[1]["error"] = rows[3]["error"] = error if math.isfinite(error) else None
+    for row in rows:
+        error = errors.get(row["contender"], math.inf)
+        row["error"] = error if math.isfinite(error) else None
     return rows

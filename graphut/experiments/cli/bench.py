@@ -55,6 +55,7 @@ def _attention(
     nodes: int | None,
     sentences: int | None,
     lengths: str | None,
+    dtype: str,
     **options: Any,
 ) -> list[Row]:
     if (nodes is None) == (sentences is None) or (sentences is None) != (lengths is None):
@@ -66,6 +67,7 @@ def _attention(
             option = "--peers" if name == "others" else "--backends"
             raise ValueError(f"{option}: unknown {unknown!r}; choose from {', '.join(names)}")
     shape = f"{sentences}x{lengths}" if nodes is None else f"1x{nodes}"
+    options["dtype"] = getattr(torch, dtype)
     workload = AttentionWorkload(spec=topology, shape=shape, **options)
     return attention.bench_attention(workload, **how)
 

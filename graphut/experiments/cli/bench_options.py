@@ -35,6 +35,9 @@ def _add_attention(parser: Parser) -> None:
     option("--lengths", metavar="LOW-HIGH", help="tokens of each sentence, such as 10-60")
     _add_sizes(parser, dim=128, heads=8, repeats=9)
     add_device(parser)
+    option("--dtype", default="float32", choices=("float32", "float64", "bfloat16"),
+           help="data type of the features; a call in bfloat16 is compared with one in float32 "
+           "(default: float32)")
     option("--frontier", type=float, default=1.0, metavar="X", dest="fraction",
            help="share of the nodes that are active (default: 1)")
     option("--cold", action="store_true",
@@ -67,6 +70,8 @@ def _add_model(parser: Parser) -> None:
     _add_sizes(parser, dim=None, heads=8, repeats=9)
     add_device(parser)
     option("--nobody-halts", action="store_true", help="also measure without halting")
+    option("--bfloat16", action="store_true",
+           help="also measure the recurrence under autocast to bfloat16")
 
 
 def _add_scaling(parser: Parser) -> None:

@@ -46,6 +46,12 @@ def test_bench_attention_runs_all_backends_and_peers_by_default() -> None:
     }
 
 
+def test_bench_attention_compares_bfloat16_with_float32() -> None:
+    rows = rows_of(small_call(dtype=torch.bfloat16), ["torch"], [])
+    assert list(rows) == ["torch", "float32", "matrix product"]
+    assert rows["float32"]["error"] < 1e-5 < 1e-4 < rows["torch"]["error"] < 2e-2
+
+
 @pytest.mark.parametrize("which", ["output", "query", "key", "value"])
 def test_bench_attention_has_no_figures_of_a_wrong_result(
     which: str, monkeypatch: pytest.MonkeyPatch

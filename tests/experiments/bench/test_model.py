@@ -26,6 +26,14 @@ def test_bench_model_compares_results(spec: str) -> None:
         assert adaptive["error"] < 1e-5 and 0 < adaptive["relative_flops"] < 1
 
 
+def test_bench_model_runs_the_adaptive_model_under_autocast() -> None:
+    rows = bench_model("causal", **TINY, bfloat16=True)
+    assert [row["contender"] for row in rows] == ["dense", "adaptive", "adaptive, bfloat16"] * 2
+    for _, adaptive, narrow in (rows[:3], rows[3:]):
+        assert adaptive["error"] < 1e-5 < 1e-4 < narrow["error"] < 2e-2
+        assert narrow["ms"] > 0 and narrow["relative_flops"] == adaptive["relative_flops"]
+
+
 def test_bench_model_counts_the_operations() -> None:
     full = bench_model("complete", **{**TINY, "shape": "2x5"}, halting=False)[1]
     assert full["relative_flops"] == 1  # no padding, no halting, and every edge exists
