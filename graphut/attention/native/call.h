@@ -21,6 +21,8 @@ struct Rows {
     }
 };
 
+constexpr int64_t AHEAD = 4;  // rows to prefetch when a row is copied
+
 // A table of `count` rows, and the sum of the squares of its entries.
 struct Table {
     Rows rows;

@@ -12,8 +12,6 @@ struct EdgeList {
     int64_t count;
 };
 
-constexpr int64_t AHEAD = 4;  // rows to prefetch when a row is copied
-
 // The order of a row: entry (f, h) is at f * period + h. The period is the number of heads rounded up
 // to a power of two; entries of missing heads are zero. Scores of an edge take `period` lanes too.
 template <class T>

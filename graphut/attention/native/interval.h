@@ -68,7 +68,7 @@ Packed<T> room_for(int64_t rows, Heads heads, int64_t feats, Buffer<T>& buffer, 
 }
 
 // Copy rows of a table times a factor, in memory order, and pad them with zeros. Pairs are copied
-// without the factor, because their product would be rounded.
+// without the factor, because the products would be rounded.
 template <class S, class P>
 Packed<P> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Heads heads,
                int64_t feats, Sum<P> factor, Buffer<P>& buffer) {
@@ -78,6 +78,8 @@ Packed<P> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Head
         for (int64_t h = 0; h < heads.count(); ++h) {
             const S* row = from.at<S>(i, heads.first + h);
             P* copy = to.row(h, i - first);
+            for (int64_t f = 0; f < feats; f += 64 / sizeof(S))
+                __builtin_prefetch(from.at<S>(i + AHEAD, heads.first + h) + f);
             if constexpr (TERMS<P> == 1) {
                 for (int64_t f = 0; f < feats; f += W)
                     store<P>(copy + f, load<P>(row + f, feats - f) * factor);
