@@ -27,7 +27,7 @@ INLINE void dots(const P* a, int64_t a_stride, const P* b, int64_t feats,
 }
 
 // A matrix of weights with any strides: the factor of row k in the sum of row m. With pairs, row k
-// has two features in each lane.
+// has a feature of two rows in each lane.
 template <class P>
 struct Weights {
     const P* data;
@@ -52,7 +52,8 @@ INLINE void sum_block(Weights<P> w, const P* x, int64_t x_stride, int64_t count,
 #pragma GCC unroll 16
         for (int m = 0; m < M; ++m)
 #pragma GCC unroll 4
-            for (int n = 0; n < N; ++n) add_product(acc[m][n], w.data[m * w.by_m + k * w.by_k], row[n]);
+            for (int n = 0; n < N; ++n)
+                add_product(acc[m][n], w.data[m * w.by_m + k * w.by_k], row[n]);
     }
 #pragma GCC unroll 16
     for (int m = 0; m < M; ++m)

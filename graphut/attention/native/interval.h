@@ -166,6 +166,7 @@ class Block {
             high_ = std::max(high_, call.stop[node]);
         }
         for (int64_t r = count; r < R; ++r) runs_low_[r] = 0, runs_high_[r] = 0;
+        // Whole pairs of the tile's sources; no row attends to a source that this adds.
         low_ = base_ + (low_ - base_) / TERMS<P> * TERMS<P>;
         high_ = base_ + round_up(high_ - base_, TERMS<P>);
     }
@@ -290,7 +291,7 @@ class Block {
         if constexpr (TERMS<P> == 1) {
             return {weights, 1, R};
         } else {
-            P* pairs = scratch_.weights.get(STRETCH * R);
+            P* pairs = scratch_.weights.get(STRETCH * R / 2);
             for (int64_t j = 0; j < count; j += 2)
                 for (int64_t r = 0; r < R; r += W) {
                     const T* own = weights + j * R + r;
@@ -306,7 +307,7 @@ class Block {
         if constexpr (TERMS<P> == 1) {
             return {weights, R, 1};
         } else {
-            P* pairs = scratch_.weights.get(STRETCH * R);
+            P* pairs = scratch_.weights.get(STRETCH * R / 2);
             for (int64_t at = 0; at < count * R; at += 2 * W)
                 store<P>(pairs + at / 2, narrow(load<T>(weights + at), load<T>(weights + at + W)));
             return {pairs, R / 2, 1};
