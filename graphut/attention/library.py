@@ -21,12 +21,13 @@ DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 class Rows(Structure):
     """A C structure of strided features: entry `(i, h, f)` is `data[i * row + h * head + f]`."""
 
-    _fields_ = [("data", c_void_p), ("row", c_int64), ("head", c_int64)]
+    _fields_ = [("data", c_void_p), ("row", c_int64), ("head", c_int64), ("index", c_void_p)]
 
     @classmethod
-    def of(cls, table: Tensor) -> Rows:
-        """Return the address and the strides of features `(N, H, D)`."""
-        return cls(table.data_ptr(), *table.stride()[:2])
+    def of(cls, table: Tensor, index: Tensor | None = None) -> Rows:
+        """Return the address and the strides of features `(N, H, D)`; row `i` is `index[i]`."""
+        place = None if index is None else index.data_ptr()
+        return cls(table.data_ptr(), *table.stride()[:2], place)
 
 
 class Table(Structure):
@@ -52,7 +53,7 @@ class Call(Structure):
         *((name, Rows) for name in ("query", "key", "value", "out")),
         *((name, Rows) for name in ("out_grad", "query_grad", "key_grad", "value_grad")),
         *((name, c_void_p) for name in ("softmax", "bias", "bias_grad")),
-        *((name, c_int64) for name in ("bias_heads", "kernel", "adds")),
+        *((name, c_int64) for name in ("bias_heads", "kernel", "adds", "later")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
     ]

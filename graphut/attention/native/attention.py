@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor
 
 from graphut.attention.backend import AttentionResult, Backend
 from graphut.attention.call import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.library import DTYPES, is_built
+from graphut.attention.native.interval_parts import divide
 from graphut.attention.native.ops import (
-    EdgeAttention,
     Edges,
     Gradients,
+    Part,
     ScalarArgs,
     Tables,
+    backward,
+    by_table,
     check_one_gradient,
+    edge_attention_backward_op,
     edge_attention_op,
     forward,
     write_gradients,
@@ -24,17 +31,19 @@ from graphut.attention.transforms import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
-    """Compute attention in blocks of rows on interval layouts, row by row on others."""
-    tables, edges, scalars = _arguments(call)
+    """Compute attention in blocks of rows where sources are consecutive, row by row elsewhere."""
+    tables, scalars = _arguments(call)
     if is_intercepted():
+        edges = call.layout.cached(edge_tensors)
         return AttentionResult(edge_attention_op(*tables, *edges, *scalars)[0])
-    out = EdgeAttention.apply(*tables, edges, scalars)  # type: ignore[no-untyped-call]
+    out = EdgeAttention.apply(*tables, call.layout, scalars)  # type: ignore[no-untyped-call]
     return AttentionResult(out)
 
 
 def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
     """Run the forward kernel without autograd; return output and softmax statistics."""
-    return forward(*_arguments(call))
+    tables, scalars = _arguments(call)
+    return forward(tables, call.layout.cached(parts_of), scalars)
 
 
 def backward_in_place(
@@ -48,15 +57,21 @@ def backward_in_place(
     """Return the gradient of the query; add the gradients of key and value to their buffers."""
     check_one_gradient(out_grad)
     sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
-    return write_gradients(out_grad, out, softmax, *_arguments(call), sums, add=True)
+    (tables, scalars), parts = _arguments(call), call.layout.cached(parts_of)
+    results = out_grad, out, softmax
+    return write_gradients(*results, tables, parts, scalars, sums, add=True)
 
 
-def _arguments(call: AttentionCall) -> tuple[Tables, Edges, ScalarArgs]:
-    edges = call.layout.cached(edge_tensors)
+def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
     bias = None if call.edge_bias is None else call.edge_bias.to(call.score_dtype)
     tables = Tables(call.query, call.key, call.value, call.frontier, bias)
     assert isinstance(call.seed, int)  # only a GPU has seeds in tensors
-    return tables, edges, ScalarArgs(call.scale, call.dropout, call.seed, "fastest")
+    return tables, ScalarArgs(call.scale, call.dropout, call.seed, "fastest")
+
+
+def parts_of(layout: EdgeLayout) -> list[Part]:
+    """Return the parts of the edges of a layout that one kernel computes each."""
+    return divide(layout) or [Part(layout.cached(edge_tensors))]
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:
@@ -70,6 +85,47 @@ def edge_tensors(layout: EdgeLayout) -> Edges:
         by_source = sort_edges(layout.destinations(), sources, layout.num_dst, layout.num_src)
         found = (starts, starts[1:], sources, starts, ids, *by_source)
     return Edges(*(index.contiguous() for index in found))
+
+
+class EdgeAttention(torch.autograd.Function):
+    """Compute `edge_attention_op` without the overhead of an operator of torch.
+
+    Torch cannot trace this function. The operator raises the error for second derivatives.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        frontier: Tensor | None,
+        bias: Tensor | None,
+        layout: EdgeLayout,
+        scalars: ScalarArgs,
+    ) -> Tensor:
+        """Return the output `(A, H, Dv)`."""
+        tables = Tables(query, key, value, frontier, bias)
+        out, softmax = forward(tables, layout.cached(parts_of), scalars)
+        ctx.save_for_backward(*tables, out, softmax)
+        ctx.layout, ctx.scalars = layout, scalars
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the tensors, and None for all other arguments."""
+        check_one_gradient(out_grad)
+        *saved, out, softmax = ctx.saved_tensors
+        tables = Tables(*saved)
+        if torch.is_grad_enabled():
+            edges = ctx.layout.cached(edge_tensors)
+            grads = edge_attention_backward_op(
+                out_grad, out, softmax, *tables, *edges, *ctx.scalars
+            )
+        else:
+            parts = ctx.layout.cached(parts_of)
+            grads = backward(out_grad, out, softmax, tables, parts, ctx.scalars)
+        return (*by_table(tables, grads), None, None)
 
 
 NATIVE = Backend(

@@ -10,10 +10,14 @@
 
 namespace graphut {
 
-// Strided features: entry (i, h, f) is data[i * row + h * head + f].
+// Strided features: entry (i, h, f) is data[i * row + h * head + f]. With `index`, row i of a part is
+// row index[i].
 struct Rows {
     void* data;
     int64_t row, head;
+    const int64_t* index = nullptr;
+
+    int64_t place(int64_t i) const { return index ? index[i] : i; }
 
     template <class S>
     S* at(int64_t i, int64_t h) const {
@@ -49,7 +53,8 @@ struct Call {
     // Scores
     const void* bias;  // (edges, bias_heads) by edge id
     void* bias_grad;   // (edges, heads)
-    int64_t bias_heads, kernel, adds;
+    // A later part of the edges: its results are combined with those of the earlier parts.
+    int64_t bias_heads, kernel, adds, later;
     double scale, keep;        // kept weights are divided by `keep`
     uint32_t seed, threshold;  // weights with a smaller hash are dropped
 

@@ -76,7 +76,7 @@ Packed<P> pack(const Rows& from, int64_t first, int64_t last, int64_t room, Head
     const Packed<P> to = room_for(round_up(room, TERMS<P>), heads, feats, buffer, TERMS<P>);
     for (int64_t i = first; i < last; ++i)
         for (int64_t h = 0; h < heads.count(); ++h) {
-            const S* row = from.at<S>(i, heads.first + h);
+            const S* row = from.at<S>(from.place(i), heads.first + h);
             P* copy = to.row(h, i - first);
             for (int64_t f = 0; f < feats; f += 64 / sizeof(S))
                 __builtin_prefetch(from.at<S>(i + AHEAD, heads.first + h) + f);
@@ -114,12 +114,19 @@ Packed<P> pair_rows(Packed<P> from, Heads heads, int64_t feats, Buffer<P>& buffe
     }
 }
 
+// Write rows to a table, or add them to it.
 template <class S, class T>
 void unpack(Packed<T> from, const Rows& to, int64_t first, int64_t last, Heads heads,
-            int64_t feats) {
+            int64_t feats, bool adds = false) {
+    constexpr int W = LANES<T>;
     for (int64_t i = first; i < last; ++i)
-        for (int64_t h = 0; h < heads.count(); ++h)
-            store(to.at<S>(i, heads.first + h), from.row(h, i - first), feats);
+        for (int64_t h = 0; h < heads.count(); ++h) {
+            T* row = from.row(h, i - first);
+            S* own = to.at<S>(to.place(i), heads.first + h);
+            for (int64_t f = 0; adds && f < feats; f += W)
+                store<T>(row + f, load<T>(row + f) + load<T>(own + f, feats - f));
+            store(own, row, feats);
+        }
 }
 
 // The factors of a tile; `out_grads` are of the backward pass alone.
@@ -192,7 +199,29 @@ class Block {
         finish(sums, top, total, finite);
     }
 
-    // The same. Writes `query_grad`, and adds to the gradients of sources.
+    // Write the softmax statistics. In a later part, first combine them, and `out`, with the results
+    // of the earlier parts.
+    template <class S>
+    void store_softmax(T* out) {
+        for (int64_t r = 0; r < count_; ++r) {
+            T* own = softmax(r);
+            if (call_.later && own[1] != 0) {
+                const T top = inverse_[r] == 0 ? own[0] : std::max(own[0], top_[r]);
+                const T before = std::exp(own[0] - top) / own[1];
+                const T here = inverse_[r] == 0 ? T(0) : std::exp(top_[r] - top) / inverse_[r];
+                T* row = out + (row_ + r) * value_width_;
+                const S* earlier = call_.out.at<S>(call_.out.place(first_ + r), head_);
+                top_[r] = top, inverse_[r] = 1 / (before + here);
+                for (int64_t f = 0; f < call_.value_feats; f += W)
+                    store<T>(row + f, load<T>(row + f) * (here * inverse_[r]) +
+                                          load<T>(earlier + f, call_.value_feats - f) *
+                                              (before * inverse_[r]));
+            }
+            own[0] = top_[r], own[1] = inverse_[r];
+        }
+    }
+
+    // The same as `forward`. Writes `query_grad`, and adds to the gradients of sources.
     void backward(const Inputs<P>& in, const Inputs<P>& paired, int64_t h, const T* delta,
                   int64_t delta_stride, T* query_grad, T* key_grads, T* value_grads) {
         load_query(in.queries, h);
@@ -227,6 +256,11 @@ class Block {
         return own;
     }
 
+    T* softmax(int64_t r) const {
+        const int64_t row = call_.query.place(first_ + r);
+        return static_cast<T*>(call_.softmax) + 2 * (row * call_.heads + head_);
+    }
+
     // The row of a source in a table for sums over rows.
     const P* at(Packed<P> paired, int64_t h, int64_t source) const {
         return paired.row(h, (source - base_) / TERMS<P>);
@@ -240,12 +274,10 @@ class Block {
     void load_out_grad(Packed<P> out_grads, int64_t h, const T* delta, int64_t delta_stride) {
         grad_lanes_ = scratch_.grad_lanes.get(R * round_up(out_grads.width, W));
         to_lanes(out_grads.row(h, row_), out_grads.width, grad_lanes_);
-        const T* softmax = static_cast<const T*>(call_.softmax);
         for (int64_t r = 0; r < R; ++r) {
             delta_[r] = r < count_ ? delta[(row_ + r) * delta_stride] : T(0);
-            const T* own = softmax + 2 * ((first_ + r) * call_.heads + head_);
-            top_[r] = r < count_ ? own[0] : T(INFINITY);
-            inverse_[r] = r < count_ ? own[1] : T(0);
+            top_[r] = r < count_ ? softmax(r)[0] : T(INFINITY);
+            inverse_[r] = r < count_ ? softmax(r)[1] : T(0);
         }
     }
 
@@ -408,8 +440,7 @@ class Block {
                 store<T>(row + f, v);
             }
             finite = finite && lane_sum<T>(bad) == 0 && (sum != 0 || call_.may_be_dead(nodes_[r]));
-            T* own = static_cast<T*>(call_.softmax) + 2 * ((first_ + r) * call_.heads + head_);
-            own[0] = sum == 0 ? T(INFINITY) : top[r / W][r % W], own[1] = inverse;
+            top_[r] = sum == 0 ? T(INFINITY) : top[r / W][r % W], inverse_[r] = inverse;
         }
     }
 
@@ -472,7 +503,8 @@ const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& 
     for (int64_t pair = 0; pair < pairs; pair += W) {
         Vec<T> sums[W] = {};
         for (int64_t l = 0; l < std::min<int64_t>(W, pairs - pair); ++l) {
-            const S *out = call.out.at<S>(row, head), *grad = call.out_grad.at<S>(row, head);
+            const int64_t place = call.out.place(row);
+            const S *out = call.out.at<S>(place, head), *grad = call.out_grad.at<S>(place, head);
             for (int64_t f = 0; f < call.value_feats; f += W)
                 sums[l] += load<T>(out + f, call.value_feats - f) *
                            load<T>(grad + f, call.value_feats - f);
@@ -546,6 +578,7 @@ bool interval_forward(const Call& call) {
             for (int64_t h = 0; h < heads.count(); ++h)
                 each_block<P>(call, tile, heads.first + h, scratch, [&](auto& block) {
                     block.forward(in, paired, h, out.head(h), finite);
+                    block.template store_softmax<S>(out.head(h));
                 });
             unpack<S>(out, call.out, tile.first, tile.last, heads, call.value_feats);
         }
@@ -601,7 +634,7 @@ void add_sums(const Rows& from, int64_t low, int64_t high, int64_t reached, Head
     constexpr int W = LANES<T>;
     for (int64_t j = std::min(low, reached); j < high; ++j)
         for (int64_t h = 0; h < heads.count(); ++h) {
-            T* sum = to.at<T>(j, heads.first + h);
+            T* sum = to.at<T>(to.place(j), heads.first + h);
             if (j < low) {
                 std::fill(sum, sum + width, T(0));
                 continue;
@@ -715,7 +748,7 @@ void interval_backward(const Call& call) {
                     for (T* sum = key_grads.data; sum < key_grads.head(heads.count()); ++sum)
                         *sum *= static_cast<T>(call.scale);
                 unpack<S>(query_grads, call.query_grad, tile.first, tile.last, heads,
-                          call.key_feats);
+                          call.key_feats, call.later);
                 all_key_grads.add(key_grads, unit, tile, reached, heads);
                 all_value_grads.add(value_grads, unit, tile, reached, heads);
                 reached = std::max(reached, tile.high);

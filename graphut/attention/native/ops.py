@@ -29,6 +29,32 @@ class Edges(NamedTuple):
     column_edge: Tensor  # (E,) canonical index of each edge, by source
 
 
+class Part(NamedTuple):
+    """Some of the edges of a layout, or all of them, for one call of a kernel.
+
+    Only the kernel for intervals supports an order of the rows or of the sources.
+    """
+
+    edges: Edges
+    kernel: str = ""  # one of `KERNELS`; "": as in the call
+    rows: Tensor | None = None  # (R,) destinations with edges, in the order of the part; None: all
+    order: Tensor | None = None  # (N_src,) sources in the order of the part; None: in their order
+
+    def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """Return the destinations of this part in a frontier, and their rows in the query.
+
+        None stands for all in order.
+        """
+        if self.rows is None:
+            return frontier, None
+        if frontier is None:
+            return self.rows, self.rows
+        row_of = self.rows.new_full((self.edges.stop.numel(),), -1)
+        row_of[frontier] = torch.arange(len(frontier))
+        row = row_of[self.rows]
+        return self.rows[row >= 0], row[row >= 0]
+
+
 class Tables(NamedTuple):
     """The features, the frontier and the bias of a call."""
 
@@ -72,24 +98,34 @@ def _split(arguments: Sequence[Any]) -> tuple[Tables, Edges, ScalarArgs]:
     )
 
 
-def forward(tables: Tables, edges: Edges, scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
-    """Run the forward kernel.
+def _one_part(arguments: Sequence[Any]) -> tuple[Tables, list[Part], ScalarArgs]:
+    tables, edges, scalars = _split(arguments)
+    return tables, [Part(edges)], scalars
+
+
+def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
+    """Run the forward kernel for each part of the edges.
 
     Returns the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`.
     """
     tables = _readable(tables)
     out, softmax = _outputs(tables)
-    call = make_call(tables, edges, scalars)
-    call.out, call.softmax = Rows.of(out), softmax.data_ptr()
-    if not _library().forward(call, tables.query.dtype):
-        check_finite(query=tables.query, key=tables.key, value=tables.value)
-        raise ValueError(f"scores or values overflow {softmax.dtype}: scale them down")
+    if parts[0].rows is not None:  # the results of no edges, for rows that the first part lacks
+        out.zero_()
+        softmax.copy_(softmax.new_tensor([torch.inf, 0]))
+    for number, part in enumerate(parts):
+        nodes, rows = part.select(tables.frontier)
+        call = _part_call(tables, part, scalars, number, nodes, rows)
+        call.out, call.softmax = Rows.of(out, rows), softmax.data_ptr()
+        if not _library().forward(call, tables.query.dtype):
+            check_finite(query=tables.query, key=tables.key, value=tables.value)
+            raise ValueError(f"scores or values overflow {softmax.dtype}: scale them down")
     return out, softmax
 
 
 edge_attention_op = torch.library.custom_op(
     "graphut::edge_attention",
-    lambda *arguments: forward(*_split(arguments)),
+    lambda *arguments: forward(*_one_part(arguments)),
     mutates_args=(),
     device_types="cpu",
     schema=f"({_SCHEMA}) -> (Tensor, Tensor)",
@@ -106,19 +142,28 @@ def backward(
     out: Tensor,
     softmax: Tensor,
     tables: Tables,
-    edges: Edges,
+    parts: Sequence[Part],
     scalars: ScalarArgs,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value and bias (empty without a bias)."""
+    sums = gradient_buffers(tables, softmax)
+    query_grad = write_gradients(out_grad, out, softmax, tables, parts, scalars, sums, add=False)
+    return query_grad, *trim_gradients(sums, tables)
+
+
+def gradient_buffers(tables: Tables, softmax: Tensor) -> Gradients:
+    """Allocate buffers for the gradients of key, value and bias."""
     key, value, bias = tables.key, tables.value, tables.bias
     bias_shape = (0,) if bias is None else (bias.shape[0], key.shape[1])
-    sums = Gradients(gradient_buffer(key), gradient_buffer(value), softmax.new_zeros(bias_shape))
-    query_grad = write_gradients(out_grad, out, softmax, tables, edges, scalars, sums, add=False)
-    one_for_all_heads = bias is not None and bias.shape[1] == 1
+    return Gradients(gradient_buffer(key), gradient_buffer(value), softmax.new_zeros(bias_shape))
+
+
+def trim_gradients(sums: Gradients, tables: Tables) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of key, value and bias in the shapes of the tables."""
+    one_for_all_heads = tables.bias is not None and tables.bias.shape[1] == 1
     return (
-        query_grad,
-        trim_gradient(sums.key, key),
-        trim_gradient(sums.value, value),
+        trim_gradient(sums.key, tables.key),
+        trim_gradient(sums.value, tables.value),
         sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias,
     )
 
@@ -128,30 +173,36 @@ def write_gradients(
     out: Tensor,
     softmax: Tensor,
     tables: Tables,
-    edges: Edges,
+    parts: Sequence[Part],
     scalars: ScalarArgs,
     sums: Gradients,
     *,
     add: bool,
 ) -> Tensor:
-    """Run the backward kernel, and return the gradient of the query.
+    """Run the backward kernel for each part, and return the gradient of the query.
 
     The gradients of key, value and bias are written to `sums`, or added to it if `add` is true.
     """
     tables, out_grad = _readable(tables), _unit_stride(out_grad)
-    query_grad = torch.empty_like(tables.query, memory_format=torch.contiguous_format)
-    call = make_call(tables, edges, scalars)
-    call.out, call.softmax, call.out_grad = Rows.of(out), softmax.data_ptr(), Rows.of(out_grad)
-    call.query_grad, call.key_grad = Rows.of(query_grad), Rows.of(sums.key)
-    call.value_grad, call.bias_grad = Rows.of(sums.value), sums.bias.data_ptr()
-    call.adds = add
-    _library().backward(call, tables.query.dtype)
+    make = torch.empty_like if parts[0].rows is None else torch.zeros_like
+    query_grad = make(tables.query, memory_format=torch.contiguous_format)
+    for number, part in enumerate(parts):
+        nodes, rows = part.select(tables.frontier)
+        call = _part_call(tables, part, scalars, number, nodes, rows)
+        call.out, call.out_grad = Rows.of(out, rows), Rows.of(out_grad, rows)
+        call.softmax, call.query_grad = softmax.data_ptr(), Rows.of(query_grad, rows)
+        call.key_grad = Rows.of(sums.key, part.order)
+        call.value_grad = Rows.of(sums.value, part.order)
+        call.bias_grad, call.adds = sums.bias.data_ptr(), add or number > 0
+        _library().backward(call, tables.query.dtype)
     return query_grad
 
 
 edge_attention_backward_op = torch.library.custom_op(
     "graphut::edge_attention_backward",
-    lambda out_grad, out, softmax, *arguments: backward(out_grad, out, softmax, *_split(arguments)),
+    lambda out_grad, out, softmax, *arguments: backward(
+        out_grad, out, softmax, *_one_part(arguments)
+    ),
     mutates_args=(),
     device_types="cpu",
     schema=f"(Tensor out_grad, Tensor out, Tensor softmax, {_SCHEMA}) -> "
@@ -176,10 +227,10 @@ def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, 
     *tensors, out, softmax = ctx.saved_tensors
     grads = edge_attention_backward_op(out_grad, out, softmax, *tensors, *ctx.scalars)
     tables, *others = _split((*tensors, *ctx.scalars))
-    return (*_by_table(tables, grads), *[None] * sum(map(len, others)))
+    return (*by_table(tables, grads), *[None] * sum(map(len, others)))
 
 
-def _by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
+def by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
     """Return the results of `backward`, one for each field of `Tables`."""
     query, key, value, bias = grads
     return query, key, value, None, None if tables.bias is None else bias
@@ -205,42 +256,23 @@ def check_one_gradient(out_grad: Tensor) -> None:
         )
 
 
-class EdgeAttention(torch.autograd.Function):
-    """Compute `edge_attention_op` without the overhead of an operator of torch.
-
-    Torch cannot trace this function. The operator raises the error for second derivatives.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        frontier: Tensor | None,
-        bias: Tensor | None,
-        edges: Edges,
-        scalars: ScalarArgs,
-    ) -> Tensor:
-        """Return the output `(A, H, Dv)`."""
-        tables = Tables(query, key, value, frontier, bias)
-        out, softmax = forward(tables, edges, scalars)
-        ctx.save_for_backward(*tables, out, softmax)
-        ctx.edges, ctx.scalars = edges, scalars
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the tensors, and None for all other arguments."""
-        check_one_gradient(out_grad)
-        *saved, out, softmax = ctx.saved_tensors
-        tables = Tables(*saved)
-        if torch.is_grad_enabled():
-            arguments = (out_grad, out, softmax, *tables, *ctx.edges, *ctx.scalars)
-            grads = edge_attention_backward_op(*arguments)
-        else:
-            grads = backward(out_grad, out, softmax, tables, ctx.edges, ctx.scalars)
-        return (*_by_table(tables, grads), None, None)
+def _part_call(
+    tables: Tables,
+    part: Part,
+    scalars: ScalarArgs,
+    number: int,
+    nodes: Tensor | None,
+    rows: Tensor | None,
+) -> Call:
+    """Return the arguments of a kernel for a part of the edges."""
+    scalars = scalars._replace(kernel=part.kernel or scalars.kernel)
+    call = make_call(tables._replace(frontier=nodes), part.edges, scalars)
+    call.later = number > 0 or rows is not None
+    if rows is not None:
+        call.rows, call.query = len(rows), Rows.of(tables.query, rows)
+    if part.order is not None:
+        call.key, call.value = (Rows.of(table, part.order) for table in tables[1:3])
+    return call
 
 
 def make_call(tables: Tables, edges: Edges, scalars: ScalarArgs) -> Call:

@@ -1,0 +1,167 @@
+"""Division of edges into parts in which the sources of each destination are consecutive.
+
+The rows of a strided, dilated, axial or BigBird topology are a few intervals: of the sources in
+their order, or of the sources in the order of their remainder modulo a stride. The kernel for
+intervals computes such a part several times as fast as the kernel for lists of sources.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from graphut.attention.layout import EdgeLayout, IntervalLayout
+from graphut.attention.native.ops import Edges, Part
+from graphut.attention.sorting import sort_edges
+
+Ints = NDArray[np.int64]
+_FEWEST_EDGES = 50_000  # of a layout; with fewer, the division takes longer than it saves
+_SAMPLE = 64  # number of rows in which differences between successive sources are counted
+_STRIDES, _SHARE = 3, 0.1  # the largest number of differences that are tried; their least share
+_SHORTEST = 4  # sources in a run
+_MOST_PARTS, _LEAST_SAVING = 4, 0.05  # the saving of a part, as a share of the cost of all edges
+# Measured costs, in units of a pair of a row and a source in a block of the kernel for intervals.
+_BLOCK, _BLOCK_COST, _ROW_COST, _EDGE_COST = 32, 150, 48, 5
+_COPIED_ROW_COST = 40  # of rows that are copied into another order
+
+
+class _Rest(NamedTuple):
+    """Edges that no part has yet, by destination and source."""
+
+    rows: Ints  # (e,) destinations
+    sources: Ints
+    ids: Ints  # edge ids
+
+
+class _Runs(NamedTuple):
+    """Intervals of at most one run of sources in each row, in order of their beginning and end."""
+
+    rows: Ints
+    low: Ints  # (R,) ranks of the first sources
+    high: Ints
+    first: Ints  # (R,) index of the first edge in `edges`
+    edges: Ints  # indices of the edges that the stride connects
+    stride: int
+
+    def saving(self) -> float:
+        """Return the cost of these edges in lists less their cost in blocks of rows."""
+        begins = np.arange(0, len(self.rows), _BLOCK)
+        ends = np.minimum(begins + _BLOCK, len(self.rows)) - 1
+        pairs = _BLOCK * (self.high[ends] - self.low[begins]).sum()
+        copied = 0 if self.stride == 1 else _COPIED_ROW_COST
+        blocks = pairs + _BLOCK_COST * len(begins) + (_ROW_COST + copied) * len(self.rows)
+        return float(_EDGE_COST * (self.high - self.low).sum() - blocks)
+
+
+def divide(layout: EdgeLayout) -> list[Part]:
+    """Divide the edges of a layout; return no part if one kernel for all edges is faster."""
+    if layout.num_edges < _FEWEST_EDGES:
+        return []
+    if isinstance(layout, IntervalLayout) and layout.is_monotone:
+        return []
+    strides, parts = _strides(layout), list[Part]()
+    if not strides:
+        return []
+    _, *edges = layout.in_edges()
+    rest = _Rest(*(x.numpy() for x in (layout.destinations(), *edges)))
+    while len(parts) < _MOST_PARTS:
+        found = [runs for stride in strides if (runs := _longest_runs(layout, rest, stride))]
+        best = max(found, key=_Runs.saving, default=None)
+        if best is None or best.saving() < _LEAST_SAVING * _EDGE_COST * layout.num_edges:
+            break
+        part, taken = _interval_part(layout, rest, best)
+        parts.append(part)
+        kept = np.ones(len(rest.rows), bool)
+        kept[taken] = False
+        rest = _Rest(*(x[kept] for x in rest))
+    if parts and len(rest.rows):
+        parts.insert(0, _listed_part(layout, rest))  # before intervals, which add to other results
+    return parts
+
+
+def _strides(layout: EdgeLayout) -> list[int]:
+    """Return the frequent differences between successive sources in a sample of the rows."""
+    some = torch.linspace(0, layout.num_dst - 1, _SAMPLE, dtype=torch.float64).long().unique()
+    rows, sources = (x.numpy() for x in layout.in_edges(some)[:2])
+    steps = np.diff(sources)[np.diff(rows) == 0]
+    values, counts = np.unique(steps[steps > 0], return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:_STRIDES]
+    found = [int(values[i]) for i in order if counts[i] > _SHARE * len(steps)]
+    return (
+        found if layout.num_src == layout.num_dst else [stride for stride in found if stride == 1]
+    )
+
+
+def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
+    """Return the longest run of each row of sources that are `stride` apart, if it is long enough.
+
+    A stride other than 1 connects sources with the same remainder as their destination. Neither
+    beginnings nor ends decrease: where they would, runs are cut or left out.
+    """
+    edges = np.arange(len(rest.rows))
+    if stride > 1:
+        edges = edges[(rest.sources - rest.rows) % stride == 0]
+    if not len(edges):
+        return None
+    rows, sources = rest.rows[edges], rest.sources[edges]
+    breaks = (np.diff(rows) != 0) | (np.diff(sources) != stride)
+    first = np.flatnonzero(np.concatenate([[True], breaks]))
+    length = np.diff(first, append=len(edges))
+    first, length = first[length >= _SHORTEST], length[length >= _SHORTEST]
+    if not len(first):
+        return None
+    by_length = np.lexsort((length, rows[first]))
+    is_last = np.diff(rows[first[by_length]], append=-1) != 0
+    best = by_length[is_last]
+    first, length = first[best], length[best]
+    low = _ranks(layout.num_src, stride)[sources[first]]
+    order = np.lexsort((low + length, low))
+    first, low, high = first[order], low[order], (low + length)[order]
+    cut = np.minimum.accumulate(high[::-1])[::-1]
+    inside = high < np.maximum.accumulate(high)  # another interval
+    if (high - cut).sum() <= (high - low)[inside].sum():
+        high, kept = cut, cut > low
+    else:
+        kept = ~inside
+    return _Runs(rows[first[kept]], low[kept], high[kept], first[kept], edges, stride)
+
+
+def _ranks(size: int, stride: int) -> Ints:
+    """Return the place of each source in the order by remainder modulo `stride`."""
+    ranks = np.empty(size, np.int64)
+    ranks[_order(size, stride)] = np.arange(size)
+    return ranks
+
+
+def _order(size: int, stride: int) -> Ints:
+    return np.argsort(np.arange(size) % stride, kind="stable")
+
+
+def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, Ints]:
+    """Return the part of some runs, and the indices of its edges in `rest`."""
+    length = runs.high - runs.low
+    ends = length.cumsum()
+    places = np.arange(ends[-1]) + np.repeat(runs.first - (ends - length), length)
+    taken = runs.edges[places]
+    none = torch.empty(0, dtype=torch.int64)
+    start, stop, first_edge = (torch.zeros(layout.num_dst, dtype=torch.int64) for _ in range(3))
+    rows = torch.from_numpy(runs.rows)
+    for index, values in ((start, runs.low), (stop, runs.high), (first_edge, ends - length)):
+        index[rows] = torch.from_numpy(values)
+    ids = torch.from_numpy(rest.ids[taken])
+    edges = Edges(start, stop, none, first_edge, ids, none, none, none)
+    order = None if runs.stride == 1 else torch.from_numpy(_order(layout.num_src, runs.stride))
+    return Part(edges, "interval", rows, order), taken
+
+
+def _listed_part(layout: EdgeLayout, rest: _Rest) -> Part:
+    """Return the part of edges without order."""
+    rows, sources, ids = map(torch.from_numpy, rest)
+    starts = torch.zeros(layout.num_dst + 1, dtype=torch.int64)
+    starts[1:] = torch.bincount(rows, minlength=layout.num_dst).cumsum(0)
+    by_source = sort_edges(rows, sources, layout.num_dst, layout.num_src)
+    edges = Edges(starts, starts[1:], sources, starts, ids, *by_source)
+    return Part(edges, "fastest")

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+from graphut.attention import EdgeLayout, edge_attention
+from graphut.attention.native import interval_parts
+from graphut.attention.native.attention import parts_of
+from graphut.attention.native.interval_parts import divide
+from graphut.attention.native.ops import Part
+from graphut.topology import Complete, parse
+from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal
+from tests.topology.catalogue import ALL
+
+DIVIDED = ["strided:32", "dilated:32,4", "bigbird:32,32,32", "axial:64", "window:32|global:0,1,2,3"]
+
+
+@pytest.fixture
+def divides_all() -> Iterator[None]:
+    """Divide small graphs too, and into parts that save nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interval_parts, "_FEWEST_EDGES", 0)
+        patch.setattr(interval_parts, "_SHORTEST", 2)
+        patch.setattr(interval_parts, "_SHARE", 0.0)
+        patch.setattr(interval_parts, "_EDGE_COST", 1e6)
+        yield
+
+
+def check(layout: EdgeLayout, tolerance: float = 1e-10, heads: int = 2, **options: Any) -> None:
+    """Compare outputs and gradients of the backend with those of the dense oracle in float64."""
+    frontier, dtype = options.get("frontier"), options.pop("dtype", torch.float64)
+    rows = layout.num_dst if frontier is None else len(frontier)
+    sizes = [(rows, 5), (layout.num_src, 5), (layout.num_src, 18)]
+    inputs = [normal(n, heads, d, seed=i, dtype=dtype) for i, (n, d) in enumerate(sizes)]
+    found = []
+    for backend, wide in (("native", False), ("dense", True)):
+        given = [x.detach().double() if wide else x.detach() for x in inputs]
+        if "edge_bias" in options:
+            given.append(options["edge_bias"].detach())
+        given = [x.requires_grad_() for x in given]
+        own = options | dict(zip(["edge_bias"], given[3:], strict=False))
+        out = edge_attention(
+            layout, *given[:3], backend=backend, allow_zero_in_degree=True, scale=0.4, **own
+        )
+        found.append([x.double() for x in (out, *gradients([out], given))])
+    assert_same(*found, tolerance)
+
+
+def edges_of(layout: EdgeLayout, part: Part) -> Tensor:
+    """The edges of a part, `(E, 3)`: destination, source and edge id."""
+    start, stop, indices, first_edge, ids = part.edges[:5]
+    rows = torch.arange(layout.num_dst) if part.rows is None else part.rows
+    found = []
+    for row in rows.tolist():
+        for offset, place in enumerate(range(int(start[row]), int(stop[row]))):
+            source = place if not len(indices) else int(indices[place])
+            source = source if part.order is None else int(part.order[source])
+            found.append((row, source, int(ids[first_edge[row] + offset])))
+    return torch.tensor(found, dtype=torch.int64).view(-1, 3)
+
+
+@pytest.mark.usefixtures("divides_all")
+@pytest.mark.parametrize("spec", ALL)
+def test_divide_gives_each_edge_to_one_part(spec: str) -> None:
+    layout = parse(spec).layout([63, 2])
+    if parts := divide(layout):
+        found = torch.cat([edges_of(layout, part) for part in parts])
+        _, source, edge = layout.in_edges()
+        expected = torch.stack([layout.destinations(), source, edge], 1)
+        assert torch.equal(found.unique(dim=0), expected.unique(dim=0))
+        assert len(found) == layout.num_edges
+        assert all(part.rows is None for part in parts[:1]) or parts[0].kernel == "interval"
+
+
+@pytest.mark.parametrize("spec", DIVIDED)
+def test_divide_leaves_few_edges_of_sparse_topologies_in_lists(spec: str) -> None:
+    layout = parse(spec).layout([4096])
+    listed = [part for part in divide(layout) if part.kernel != "interval"]
+    assert sum(len(part.edges.indices) for part in listed) < 0.2 * layout.num_edges
+
+
+def test_divide_leaves_other_graphs_whole() -> None:
+    for spec, nodes in (("random:32", 4096), ("strided:4", 60), ("window:32", 4096)):
+        assert divide(parse(spec).layout([nodes])) == []
+    assert divide(Complete().layout([70, 20], [20, 300])) == []
+
+
+@pytest.mark.usefixtures("divides_all")
+@pytest.mark.parametrize("spec", ALL)
+def test_parts_give_the_attention_of_every_topology(spec: str) -> None:
+    layout = parse(spec).layout([63, 2])
+    options: dict[str, Any] = {"dropout": 0.3, "seed": 11}
+    options["edge_bias"] = normal(layout.num_edges, 2, seed=5)
+    nodes = torch.arange(layout.num_dst)
+    for frontier in (None, nodes[::2], nodes[5:6], nodes[:0]):
+        check(layout, frontier=frontier)
+        check(layout, frontier=frontier, **options)
+
+
+@pytest.mark.usefixtures("divides_all")
+@given(multigraphs())
+def test_parts_give_the_attention_of_any_graph(graph: tuple[Pairs, int, int]) -> None:
+    check(layout_of(*graph))
+
+
+@pytest.mark.usefixtures("divides_all")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("heads", [1, 3, 8])
+def test_parts_of_many_tiles_on_threads(threads: int, heads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    for spec in ("dilated:20,3", "strided:25", "axial:30"):
+        layout = parse(spec).layout([900, 300])
+        assert len(parts_of(layout)) > spec.startswith(("strided", "axial"))
+        check(layout, heads=heads)
+        check(layout, 1e-5, heads, dtype=torch.float32, frontier=torch.arange(0, 1200, 3))
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("divides_all")
+def test_parts_with_scores_of_minus_infinity() -> None:
+    layout = parse("strided:4").layout([40])
+    bias = normal(layout.num_edges, 2, seed=5).detach()
+    bias[::3] = -torch.inf
+    bias[: layout.num_edges // 4] = -torch.inf  # whole rows
+    check(layout, edge_bias=bias)
+
+
+@pytest.mark.usefixtures("divides_all")
+@pytest.mark.parametrize("spec", ["strided:4", "dilated:4,3", "bigbird:2,2,3", "axial:8"])
+def test_parts_in_bfloat16_are_at_most_twice_as_far_off_as_dense_attention(spec: str) -> None:
+    layout = parse(spec).layout([100])
+    exact = [normal(100, 2, 16, seed=i, dtype=torch.bfloat16) for i in range(3)]
+    found = {}
+    for backend, dtype in (("dense", "float64"), ("dense", "bfloat16"), ("native", "bfloat16")):
+        given = [x.detach().to(getattr(torch, dtype)).requires_grad_() for x in exact]
+        out = edge_attention(layout, *given, backend=backend)
+        found[backend, dtype] = [x.double() for x in (out, *gradients([out], given))]
+    for dense, own, truth in zip(
+        *(
+            found[key]
+            for key in (("dense", "bfloat16"), ("native", "bfloat16"), ("dense", "float64"))
+        ),
+        strict=True,
+    ):
+        assert (own - truth).norm() <= 2 * (dense - truth).norm()
+
+
+@pytest.mark.usefixtures("divides_all")
+def test_parts_have_no_second_derivatives() -> None:
+    layout = parse("strided:4").layout([40])
+    query, key, value = (normal(40, 1, 4, seed=i) for i in range(3))
+    out = edge_attention(layout, query, key, value, backend="native")
+    [slope] = torch.autograd.grad(out.square().sum(), query, create_graph=True)
+    with pytest.raises(RuntimeError, match="'native' has no second derivatives"):
+        torch.autograd.grad(slope.square().sum(), key)
