@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_void_p
 from functools import lru_cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -16,6 +17,29 @@ import torch
 from torch import Tensor
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
+PHASES = ("packing", "scores", "softmax", "sums", "storing")
+_seconds: ctypes.Array[c_double] | None = None
+
+
+@contextmanager
+def timed_phases() -> Iterator[dict[str, float]]:
+    """Yield a dictionary that receives the seconds of each phase of the kernel for intervals.
+
+    They are the sums over all calls within the `with` block, and over all threads.
+    """
+    global _seconds
+    found: dict[str, float] = {}
+    _seconds = (c_double * len(PHASES))()
+    try:
+        yield found
+        found.update(zip(PHASES, _seconds, strict=True))
+    finally:
+        _seconds = None
+
+
+def phases_address() -> int | None:
+    """Return the address of the sums that `timed_phases` collects, None outside of it."""
+    return None if _seconds is None else ctypes.addressof(_seconds)
 
 
 class Rows(Structure):
@@ -56,6 +80,7 @@ class Call(Structure):
         *((name, c_int64) for name in ("bias_heads", "kernel", "adds", "later")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
+        ("phases", c_void_p),
     ]
 
 

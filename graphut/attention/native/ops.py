@@ -11,7 +11,7 @@ from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from graphut.attention.checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.library import Call, Library, Rows, compiled
+from graphut.attention.library import Call, Library, Rows, compiled, phases_address
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "packed": 3, "pairs": 4}
 
@@ -291,6 +291,7 @@ def make_call(tables: Tables, edges: Edges, scalars: ScalarArgs) -> Call:
         call.frontier = tables.frontier.data_ptr()
     if tables.bias is not None:
         call.bias, call.bias_heads = tables.bias.data_ptr(), tables.bias.shape[1]
+    call.phases = phases_address()
     if scalars.dropout:
         call.keep, call.threshold = 1.0 - scalars.dropout, drop_below(scalars.dropout)
         call.seed = seed_hash(scalars.seed)

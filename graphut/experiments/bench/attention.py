@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS
+from graphut.attention.library import timed_phases
 from graphut.experiments.bench.attention_workload import (
     REFERENCE,
     AttentionWorkload,
@@ -40,14 +41,16 @@ def bench_attention(
     others: Sequence[str] | None = None,
     repeats: int = 9,
     cold: bool = False,
+    phases: bool = False,
 ) -> list[Row]:
     """Compare results, time and memory of different implementations of one attention call.
 
     An implementation that cannot run, or whose output or gradients differ from a float64 reference,
     has a note instead of figures. `backends` are names from `backend_names()`, and `others` names
     from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by the
-    backend "auto". `cold` clears the caches before each call. The last row is a product of
-    1024 x 1024 float32 matrices, as a reference for the speed of the machine.
+    backend "auto". `cold` clears the caches before each call. `phases` adds a row for each phase of
+    the kernel for intervals, with the time of all threads. The last row is a product of 1024 x 1024
+    float32 matrices, as a reference for the speed of the machine.
     """
     prepare: dict[str, Prepare] = {
         name: partial(AttentionWorkload.prepare, backend=name)
@@ -77,7 +80,20 @@ def bench_attention(
         speed = 1e-6 * workload.flops / row["ms"]
         share = speed / matmul["gflop_s"]
         rows[row["contender"]] |= {**row, "gflop_s": speed, "matmul_share": share}
+    if phases and "native" in contenders:
+        run = contenders["native"]
+        rows |= {row["contender"]: row for row in _phase_rows(text, run, repeats)}
     return [*rows.values(), matmul]
+
+
+def _phase_rows(workload: str, run: Contender, repeats: int) -> list[Row]:
+    with timed_phases() as seconds:
+        for _ in range(repeats):
+            run()
+    return [
+        {"workload": workload, "contender": f"native, {phase}", "ms": 1e3 * spent / repeats}
+        for phase, spent in seconds.items()
+    ]
 
 
 def backend_names() -> list[str]:

@@ -60,7 +60,7 @@ def _attention(
 ) -> list[Row]:
     if (nodes is None) == (sentences is None) or (sentences is None) != (lengths is None):
         raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
-    how = {name: options.pop(name) for name in ("backends", "others", "repeats", "cold")}
+    how = {name: options.pop(name) for name in ("backends", "others", "repeats", "cold", "phases")}
     known = {"backends": attention.backend_names(), "others": [*PEERS]}
     for name, names in known.items():
         for unknown in {*(how[name] or ())}.difference(names):

@@ -42,6 +42,8 @@ def _add_attention(parser: Parser) -> None:
            help="share of the nodes that are active (default: 1)")
     option("--cold", action="store_true",
            help="write 64 MB of other data before each timed call, to clear the caches")
+    option("--phases", action="store_true",
+           help="also measure the phases of the native kernel for consecutive sources")
     option("--backends", nargs="+", metavar="NAME",
            help="backends of graphut to measure, such as native, torch and dgl (default: all)")
     option("--peers", nargs="*", metavar="NAME", dest="others",

@@ -9,6 +9,7 @@ from torch import Tensor
 from graphut.attention import BACKENDS, Backend
 from graphut.attention.backend import AttentionResult
 from graphut.attention.call import AttentionCall
+from graphut.attention.library import PHASES
 from graphut.experiments.bench.attention import bench_attention
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row
@@ -50,6 +51,14 @@ def test_bench_attention_compares_bfloat16_with_float32() -> None:
     rows = rows_of(small_call(dtype=torch.bfloat16), ["torch"], [])
     assert list(rows) == ["torch", "float32", "matrix product"]
     assert rows["float32"]["error"] < 1e-5 < 1e-4 < rows["torch"]["error"] < 2e-2
+
+
+def test_bench_attention_measures_the_phases_of_the_native_kernel() -> None:
+    rows = rows_of(small_call(spec="complete", shape="2x40"), ["native"], [], phases=True)
+    assert [name for name in rows if name.startswith("native, ")] == [
+        f"native, {phase}" for phase in PHASES
+    ]
+    assert all(row["ms"] > 0 for row in rows.values())
 
 
 @pytest.mark.parametrize("which", ["output", "query", "key", "value"])
