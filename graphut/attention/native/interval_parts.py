@@ -1,4 +1,4 @@
-"""Division of edges into parts in which the sources of each destination are consecutive.
+"""Division of edges into parts, so that the sources of a destination in a part are consecutive.
 
 The rows of a strided, dilated, axial or BigBird topology are a few intervals: of the sources in
 their order, or of the sources in the order of their remainder modulo a stride. The kernel for
@@ -19,13 +19,13 @@ from graphut.attention.sorting import sort_edges
 
 Ints = NDArray[np.int64]
 _FEWEST_EDGES = 50_000  # of a layout; with fewer, the division takes longer than it saves
-_SAMPLE = 64  # number of rows in which differences between successive sources are counted
+_SAMPLE = 64  # rows whose differences between successive sources are counted
 _STRIDES, _SHARE = 3, 0.1  # the largest number of differences that are tried; their least share
 _SHORTEST = 4  # sources in a run
 _MOST_PARTS, _LEAST_SAVING = 4, 0.05  # the saving of a part, as a share of the cost of all edges
 # Measured costs, in units of a pair of a row and a source in a block of the kernel for intervals.
 _BLOCK, _BLOCK_COST, _ROW_COST, _EDGE_COST = 32, 150, 48, 5
-_COPIED_ROW_COST = 40  # of rows that are copied into another order
+_REORDERED_ROW_COST = 40  # of rows and sources in another order
 
 
 class _Rest(NamedTuple):
@@ -51,8 +51,8 @@ class _Runs(NamedTuple):
         begins = np.arange(0, len(self.rows), _BLOCK)
         ends = np.minimum(begins + _BLOCK, len(self.rows)) - 1
         pairs = _BLOCK * (self.high[ends] - self.low[begins]).sum()
-        copied = 0 if self.stride == 1 else _COPIED_ROW_COST
-        blocks = pairs + _BLOCK_COST * len(begins) + (_ROW_COST + copied) * len(self.rows)
+        row_cost = _ROW_COST + (0 if self.stride == 1 else _REORDERED_ROW_COST)
+        blocks = pairs + _BLOCK_COST * len(begins) + row_cost * len(self.rows)
         return float(_EDGE_COST * (self.high - self.low).sum() - blocks)
 
 
