@@ -75,12 +75,13 @@ Packed<P> pack(const Call& call, const Rows& from, int64_t first, int64_t last, 
     const Timer timer(call, PACKING);
     constexpr int W = LANES<P>;
     const Packed<P> to = room_for(round_up(room, TERMS<P>), heads, feats, buffer, TERMS<P>);
-    for (int64_t i = first; i < last; ++i)
+    for (int64_t i = first; i < last; ++i) {
+        const int64_t place = from.place(i), later = from.place(std::min(i + AHEAD, last - 1));
         for (int64_t h = 0; h < heads.count(); ++h) {
-            const S* row = from.at<S>(from.place(i), heads.first + h);
+            const S* row = from.at<S>(place, heads.first + h);
             P* copy = to.row(h, i - first);
             for (int64_t f = 0; f < feats; f += 64 / sizeof(S))
-                __builtin_prefetch(from.at<S>(i + AHEAD, heads.first + h) + f);
+                __builtin_prefetch(from.at<S>(later, heads.first + h) + f);
             if constexpr (TERMS<P> == 1) {
                 for (int64_t f = 0; f < feats; f += W)
                     store<P>(copy + f, load<P>(row + f, feats - f) * factor);
@@ -89,6 +90,7 @@ Packed<P> pack(const Call& call, const Rows& from, int64_t first, int64_t last, 
                 std::memcpy(copy, row, feats * sizeof(S));
             }
         }
+    }
     for (int64_t h = 0; h < heads.count(); ++h)
         std::fill(to.row(h, last - first), to.row(h, to.room), P{});
     return to;
