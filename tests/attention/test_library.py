@@ -169,7 +169,8 @@ FLAGS = {
     "AVX2": ["-mavx2", "-mfma"],
 }
 KERNEL_TESTS = [
-    str(Path(__file__).parent / name) for name in ("native/test_attention.py", "test_geometric.py")
+    str(Path(__file__).parent / name)
+    for name in ("native/test_attention.py", "native/test_interval_parts.py", "test_geometric.py")
 ]
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
 
