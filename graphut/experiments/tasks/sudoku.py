@@ -1,12 +1,12 @@
-"""Sudoku as a graph of 81 cells; a cell has edges from the cells of its row, column and box."""
+"""Sudoku as a graph of cells, or of candidates and the constraints that they meet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from string import digits
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ _UNITS = np.concatenate([place == np.arange(9)[:, None] for place in _PLACES.T])
 """`(27, 81)`, whether a cell is in a row, a column or a box."""
 _SEES = _UNITS.T.astype(np.int64) @ _UNITS > 0  # (81, 81)
 _EDGES = np.stack(np.nonzero(_SEES))
+_CELL_KINDS = Vocabulary([".", *digits[1:]])
+_CANDIDATE_KINDS = Vocabulary(["cell", "row", "column", "box", "candidate"])
 _SEEN_BITS = [sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _SEES]
 _UNIT_BITS = [sum(1 << int(cell) for cell in np.flatnonzero(row)) for row in _UNITS]
 _ALL = (1 << 81) - 1
@@ -158,30 +160,61 @@ class Sudoku(GraphTask):
     Each epoch varies them: more cells of the solution become givens, up to a random number from 24
     to 48, and digits, rows, columns, and the two axes are permuted. The test set `minimal` has the
     minimal puzzles themselves. The depth of a cell is its round of deduction, see `rounds`.
+
+    With `graph="cells"` each of the 81 cells has edges from the cells of its row, column and box.
+    With `graph="candidates"` there is a node for each digit that the givens allow in an empty cell,
+    and a node for each of four kinds of constraints: an empty cell has one digit, and a row, a
+    column and a box have each digit once. Edges go from candidates to their four constraints and
+    back, and each constraint chooses one of its candidates. All constraints are labelled in
+    training, and in validation and test only cells.
     """
 
     name = "sudoku"
     presets = with_baselines(SUDOKU, NARROW_SUDOKU_LAYERS)
-    node_kinds: ClassVar[Vocabulary] = Vocabulary([".", *digits[1:]])
-    answers: ClassVar[Vocabulary] = Vocabulary(digits[1:])
 
     train_size: int = option(3000, "training puzzles", least=1)
     held_out: int = option(200, "puzzles in the validation set, and in each test set", least=1)
+    graph: Literal["cells", "candidates"] = option(
+        "cells", "nodes: the 81 cells; or candidates, the possible digits of empty cells"
+    )
+
+    @property
+    def answer_at(self) -> Literal["node", "edge", "graph"]:
+        """What has labels: "node" for cells, "edge" for candidates."""
+        return "node" if self.graph == "cells" else "edge"
+
+    @property
+    def node_kinds(self) -> Vocabulary:
+        """The digits of cells and ".", or the kinds of constraints and "candidate"."""
+        return _CELL_KINDS if self.graph == "cells" else _CANDIDATE_KINDS
+
+    @property
+    def answers(self) -> Vocabulary:
+        """The digits; for candidates an empty vocabulary, because edges are the answers."""
+        return Vocabulary(digits[1:] if self.graph == "cells" else [])
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
         """Return random variants of the training puzzles, which differ in each epoch."""
         random = np.random.default_rng([PARTS.index("train"), seed, epoch])
-        return [_vary(*pair, random) for pair in self._puzzles["train"]]
+        return self._graphs((_vary(*pair, random) for pair in self._puzzles["train"]), True)
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the puzzles of "validation" or "test"."""
         random = np.random.default_rng(PARTS.index(part))
-        return [_vary(*pair, random) for pair in self._puzzles[part]]
+        return self._graphs(_vary(*pair, random) for pair in self._puzzles[part])
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """The test sets by name: `test` and `minimal`."""
-        return {"test": self.test, "minimal": [_graph(*pair) for pair in self._puzzles["test"]]}
+        return {"test": self.test, "minimal": self._graphs(self._puzzles["test"])}
+
+    def _graphs(
+        self, pairs: Iterable[tuple[Cells, Cells]], label_all: bool = False
+    ) -> list[LabelledGraph]:
+        """Return the graphs of puzzles and their solutions."""
+        if self.graph == "cells":
+            return [cell_graph(*pair) for pair in pairs]
+        return [candidate_graph(*pair, label_all=label_all) for pair in pairs]
 
     @cached_property
     def _puzzles(self) -> dict[str, list[tuple[Cells, Cells]]]:
@@ -193,14 +226,14 @@ class Sudoku(GraphTask):
         return {part: [tuple(pair) for pair in arrays[part].astype(np.int64)] for part in PARTS}
 
 
-def _vary(puzzle: Cells, solution: Cells, random: np.random.Generator) -> LabelledGraph:
+def _vary(puzzle: Cells, solution: Cells, random: np.random.Generator) -> tuple[Cells, Cells]:
     empty = random.permutation(np.flatnonzero(puzzle == 0))
     wanted = random.integers(*_GIVENS)
     shown = empty[: max(0, wanted - (81 - len(empty)))]
     puzzle = puzzle.copy()
     puzzle[shown] = solution[shown]
     order, names = _symmetry(random), np.concatenate([[0], random.permutation(9) + 1])
-    return _graph(names[puzzle[order]], names[solution[order]])
+    return names[puzzle[order]], names[solution[order]]
 
 
 def _draw(part: str, count: int) -> NDArray[np.int8]:
@@ -220,6 +253,43 @@ def _symmetry(random: np.random.Generator) -> Cells:
     return (order.T if random.integers(2) else order).ravel()
 
 
-def _graph(puzzle: Cells, solution: Cells) -> LabelledGraph:
-    group = f"{(puzzle > 0).sum()} givens"
-    return LabelledGraph(_EDGES, puzzle, solution - 1, rounds(puzzle), _PLACES, group)
+def cell_graph(puzzle: Cells, solution: Cells) -> LabelledGraph:
+    """Return the graph of the 81 cells, labelled with their digits."""
+    return LabelledGraph(
+        _EDGES, puzzle, solution - 1, rounds(puzzle), _PLACES, group=_count_givens(puzzle)
+    )
+
+
+def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> LabelledGraph:
+    """Return the graph of the candidates of empty cells, and of the constraints that they meet.
+
+    Nodes are the constraints (cells, rows, columns and boxes, in this order) and then the
+    candidates. Edges are labelled 1 from a correct candidate to its cell and, if `label_all`, to
+    its other constraints.
+    """
+    given = puzzle[:, None] == np.arange(1, 10)
+    cell, digit = np.nonzero((_SEES @ given == 0) & (puzzle[:, None] == 0))
+    # Constraint `81 * kind + 9 * place + digit`; for cells it is `cell`.
+    named = np.stack([cell, *(_PLACES[cell].T * 9 + digit)]) + np.arange(4)[:, None] * 81
+    constraints, met = np.unique(named, return_inverse=True)
+    nodes = np.arange(len(constraints) + len(cell))
+    candidates, met = np.tile(nodes[len(constraints) :], 4), met.ravel()
+    sources = np.concatenate([candidates, met, nodes])
+    edges = np.stack([sources, np.concatenate([met, candidates, nodes])])
+    labels = np.zeros(len(sources), np.int64)
+    right = np.tile(solution[cell] == digit + 1, 4 if label_all else 1)
+    labels[: len(right)] = right
+    depth = np.full(len(nodes), -1)
+    empty = puzzle == 0
+    depth[: empty.sum()] = rounds(puzzle)[empty]
+    return LabelledGraph(
+        edges,
+        np.append(constraints // 81, np.full(len(cell), 4)),
+        labels,
+        depth,
+        group=_count_givens(puzzle),
+    )
+
+
+def _count_givens(puzzle: Cells) -> str:
+    return f"{(puzzle > 0).sum()} givens"

@@ -141,3 +141,42 @@ def test_sudoku_cells_see_twenty_others_and_know_their_place() -> None:
     assert len(pairs) == 81 * 21
     assert graph.positions is not None
     assert graph.positions[40].tolist() == [4, 4, 4] and graph.positions[80].tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_candidates_meet_the_constraints_of_their_cell_row_column_and_box(part: str) -> None:
+    [plain] = examples(Sudoku(train_size=1, held_out=1), part)
+    [graph] = examples(Sudoku(train_size=1, held_out=1, graph="candidates"), part)
+    puzzle = puzzle_of(plain)
+    candidates = [
+        (cell, digit)
+        for cell in range(81)
+        for digit in range(1, 10)
+        if not puzzle[cell]
+        and all(puzzle[other] != digit for other in range(81) if sees(cell, other))
+    ]
+    first = len(graph.nodes) - len(candidates)
+    right = set(map(tuple, graph.edges.T[graph.labels == 1].tolist()))
+    expected, right_expected = {(node, node) for node in range(len(graph.nodes))}, set()
+    constraint_of: dict[tuple[int, ...], int] = {}
+    edges = graph.edges.T.tolist()
+    for node, (cell, digit) in enumerate(candidates, first):
+        met = sorted(target for source, target in edges if source == node != target)
+        assert graph.nodes[[*met, node]].tolist() == [0, 1, 2, 3, 4]
+        for kind, constraint in enumerate(met):
+            place = (kind, cell) if kind == 0 else (kind, _KEYS[kind - 1](cell), digit)
+            assert constraint_of.setdefault(place, constraint) == constraint
+            expected |= {(node, constraint), (constraint, node)}
+            if plain.labels[cell] + 1 == digit and (part == "train" or kind == 0):
+                right_expected.add((node, constraint))
+    assert sorted(constraint_of.values()) == [*range(first)]
+    assert set(map(tuple, edges)) == expected and len(edges) == len(expected)
+    assert right == right_expected
+    empty = [cell for cell in range(81) if not puzzle[cell]]
+    assert plain.depth is not None and graph.depth is not None
+    assert graph.depth.tolist()[: len(empty)] == plain.depth[empty].tolist()
+    assert set(graph.depth[len(empty) :]) == {-1}
+
+
+def examples(task: Sudoku, part: str) -> list[LabelledGraph]:
+    return task.train(0, 0) if part == "train" else task.load(part)
