@@ -89,7 +89,7 @@ NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
 # states stable, and a penalty on change makes nodes rest while they wait for news. In evaluation,
 # a node computes only when something that it reads has changed, so that large graphs take as many
 # rounds as they need. A halting probability is not needed.
-WAKING_GRAPHS: Preset = model_size(32, 64, 20) | {
+EVENT_DRIVEN: Preset = model_size(32, 64, 20) | {
     "adaptive": False,
     "evaluation_rule": "event_driven:tol=0.3",
     "step_signal": "none",
@@ -104,6 +104,8 @@ WAKING_GRAPHS: Preset = model_size(32, 64, 20) | {
     "batch_size": 32,
     "choose_by": "last",
     "precision": "float32",
+}
+WAKING_GRAPHS: Preset = EVENT_DRIVEN | {
     "test_sizes": "100,1000",
     "test_families": "near,uniform,delaunay,grid,watts-strogatz,road",
 }
@@ -117,16 +119,18 @@ QUANTIZED: Preset = {
 
 # A gate must count its inputs. From random initial states it learns not to rely on the state that
 # it has, so that it also finds its new value when an input changes.
-WAKING_CIRCUITS: Preset = {
-    name: x for name, x in (WAKING_GRAPHS | QUANTIZED).items() if not name.startswith("test_")
-} | {
-    "max_steps": 24,
-    "messages": "sum",
-    "initial_noise": 2.0,
-    "change_penalty": 0.3,
-    "batch_size": 16,
-    "epochs": 8,
-}
+WAKING_CIRCUITS: Preset = (
+    EVENT_DRIVEN
+    | QUANTIZED
+    | {
+        "max_steps": 24,
+        "messages": "sum",
+        "initial_noise": 2.0,
+        "change_penalty": 0.3,
+        "batch_size": 16,
+        "epochs": 8,
+    }
+)
 CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
 NARROW_CIRCUIT_LAYERS: Preset = {"messages": "none", **model_size(8, 16, 18)}
 
@@ -152,6 +156,15 @@ SUDOKU: Preset = (
         "evaluation_rule": "threshold:threshold=0.99,halt_from=output",
     }
 )
+# Puzzles that need a guess may never come to rest.
+WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
+    "graph": "candidates",
+    "messages": "sum",
+    "noise": 0.1,
+    "evaluation_rule": "event_driven:tol=0.3,max_rounds=100",
+    "batch_size": 16,
+    "epochs": 4,
+}
 # Lists of the official sets are nested at most 20 deep.
 LIST_TREES: Preset = (
     WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
