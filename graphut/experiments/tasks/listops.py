@@ -23,6 +23,8 @@ from graphut.experiments.tasks.presets import (
     NARROW_LAYERS,
     NARROW_LIST_TREE_LAYERS,
     PAIRS,
+    WAKING,
+    WAKING_LIST_TREES,
     with_baselines,
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -225,7 +227,7 @@ class ListOpsTree(ListExpressions, GraphTask):
     """
 
     name = "listops-tree"
-    presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS)
+    presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS) | {WAKING: WAKING_LIST_TREES}
     node_kinds: ClassVar[Vocabulary] = _KINDS
     answers: ClassVar[Vocabulary] = Vocabulary(digits)
 

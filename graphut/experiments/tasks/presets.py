@@ -169,6 +169,19 @@ WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
 LIST_TREES: Preset = (
     WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
 )
+# A sum modulo 10 needs a sum over the elements, which attention averages.
+WAKING_LIST_TREES: Preset = (
+    EVENT_DRIVEN
+    | model_size(64, 128, 16)
+    | {
+        "layer": "none",
+        "messages": "sum",
+        "longest": 50,
+        "train_size": 100_000,
+        "batch_size": 64,
+        "epochs": 5,
+    }
+)
 NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
 NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
 
