@@ -161,7 +161,7 @@ WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
     "graph": "candidates",
     "messages": "sum",
     "noise": 0.1,
-    "evaluation_rule": "event_driven:tol=0.3,max_rounds=100",
+    "evaluation_rule": "event_driven:tol=0.01,max_rounds=200",
     "batch_size": 16,
     "epochs": 4,
 }
