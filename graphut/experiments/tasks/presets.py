@@ -183,7 +183,7 @@ WAKING_LIST_TREES: Preset = (
         "train_size": 100_000,
         "learning_rate": 3e-3,
         "batch_size": 192,
-        "epochs": 16,
+        "epochs": 21,
     }
 )
 NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
