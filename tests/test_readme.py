@@ -79,7 +79,7 @@ def test_readme_shows_plain_transformers() -> None:
 def test_readme_shows_the_range_of_the_attention_benchmarks() -> None:
     full = r"features$"
     found = times("attention", "native", "dgl", full, "AVX512")
-    assert len(found) == 12 and agree(figures("attention"), min(found), max(found))
+    assert len(found) == 16 and agree(figures("attention"), min(found), max(found))
     found = times("attention", "native", "padded", full, "AVX512")
     assert f"than dense attention with padding {min(found):.1f} to {max(found):.1f} |" in README
     found = times("attention", "native", "dgl", full, "AVX2")
