@@ -93,6 +93,7 @@ def _phase_rows(workload: str, run: Contender, repeats: int) -> list[Row]:
     return [
         {"workload": workload, "contender": f"native, {phase}", "ms": 1e3 * spent / repeats}
         for phase, spent in seconds.items()
+        if any(seconds.values())  # unless another kernel was faster
     ]
 
 

@@ -59,6 +59,8 @@ def test_bench_attention_measures_the_phases_of_the_native_kernel() -> None:
         f"native, {phase}" for phase in PHASES
     ]
     assert all(row["ms"] > 0 for row in rows.values())
+    rows = rows_of(small_call(spec="window:2"), ["native"], [], phases=True)  # by another kernel
+    assert list(rows) == ["native", "matrix product"]
 
 
 @pytest.mark.parametrize("which", ["output", "query", "key", "value"])
