@@ -70,7 +70,7 @@ def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
 
 
 def parts_of(layout: EdgeLayout) -> list[Part]:
-    """Return the parts of the edges of a layout that one kernel computes each."""
+    """Return the edges of a layout in parts; each part is one call of a kernel."""
     return divide(layout) or [Part(layout.cached(edge_tensors))]
 
 

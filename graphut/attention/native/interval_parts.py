@@ -29,7 +29,7 @@ _REORDERED_ROW_COST = 40  # of rows and sources in another order
 
 
 class _Rest(NamedTuple):
-    """Edges that no part has yet, by destination and source."""
+    """The edges that are not in a part yet, sorted by destination and source."""
 
     rows: Ints  # (e,) destinations
     sources: Ints
@@ -37,7 +37,7 @@ class _Rest(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Intervals of at most one run of sources in each row, in order of their beginning and end."""
+    """At most one interval of sources for each row, sorted by first and last source."""
 
     rows: Ints
     low: Ints  # (R,) ranks of the first sources
@@ -158,7 +158,7 @@ def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, 
 
 
 def _listed_part(layout: EdgeLayout, rest: _Rest) -> Part:
-    """Return the part of edges without order."""
+    """Return a part that lists the sources of each destination one by one."""
     rows, sources, ids = map(torch.from_numpy, rest)
     starts = torch.zeros(layout.num_dst + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(rows, minlength=layout.num_dst).cumsum(0)

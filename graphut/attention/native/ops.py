@@ -41,7 +41,7 @@ class Part(NamedTuple):
     order: Tensor | None = None  # (N_src,) sources in the order of the part; None: in their order
 
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return the destinations of this part in a frontier, and their rows in the query.
+        """Return the nodes of a frontier that this part has, and their rows in the query.
 
         None stands for all in order.
         """

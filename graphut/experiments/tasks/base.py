@@ -311,7 +311,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has labels: "node", "graph", or "edge" if each node chooses an in-edge."""
+        """Where the labels are: "node", "graph", or "edge" if each node chooses an in-edge."""
         return "node"
 
     @property

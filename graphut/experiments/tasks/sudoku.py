@@ -186,7 +186,7 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has labels: "node" for cells, "edge" for candidates."""
+        """Where the labels are: "node" with cells as nodes, "edge" with candidates."""
         return "node" if self.graph == "cells" else "edge"
 
     @property
