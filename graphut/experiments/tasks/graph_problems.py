@@ -135,14 +135,25 @@ class GraphUnion:
         is_tree = num_edges < np.bincount(component)
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
-    def parents(self, starts: Numbers, weights: NDArray[np.float64]) -> Numbers:
-        """Return the node before each node on the shortest path to it; -1 if there is none."""
+    def shortest_paths(self, starts: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
+        """Return the union of the trees of shortest paths from `starts`, without self-loops."""
         from scipy.sparse.csgraph import dijkstra
 
         _, parent, _ = dijkstra(
             self._matrix(weights), indices=starts, min_only=True, return_predecessors=True
         )
-        return np.maximum(parent, -1).astype(np.int64)
+        [child] = np.nonzero(parent >= 0)
+        return self._with_edges(np.stack([parent[child], child]))
+
+    def spanning_tree(self, weights: NDArray[np.float64]) -> GraphUnion:
+        """Return the union of the minimum spanning trees of the graphs, without self-loops."""
+        from scipy.sparse.csgraph import minimum_spanning_tree
+
+        return self._with_edges(np.stack(minimum_spanning_tree(self._matrix(weights)).nonzero()))
+
+    def _with_edges(self, edges: NDArray[Any]) -> GraphUnion:
+        """Return the union of graphs of the same nodes with these edges, in both directions."""
+        return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1).astype(np.int64))
 
     def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Split an array with a row for each node into one array for each graph."""
@@ -419,15 +430,28 @@ class GraphDijkstra(GraphBFS):
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
         weights = np.sqrt(drawn.prod(0) + 1e-3)
         weights = np.concatenate([weights, weights, np.zeros(loops)])
-        parent = union.parents(marked, weights)
-        depth, node = np.zeros_like(parent), parent
-        while (on_way := node >= 0).any():
-            depth += on_way
-            node = np.where(on_way, parent[node], -1)
+        depth, parent, _ = self._tree(union, marked, weights).heights(marked)
         source, target = union.edges
         parent[marked] = marked
         labels = (source == parent[target]).astype(np.int64)
         return _marks(union, marked), labels, depth, weights[None].astype(np.float32)
+
+    def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
+        """Return the tree of each graph that leads from its marked node to all others."""
+        return union.shortest_paths(marked, weights)
+
+
+class GraphPrim(GraphDijkstra):
+    """Predict for each node the edge that leads to the marked node in the minimum spanning tree.
+
+    Graphs, weights and answers are as in `GraphDijkstra`. SALSA-CLRS (arXiv 2309.12253) computes
+    the tree by Prim's algorithm, from the marked node.
+    """
+
+    name: ClassVar[str] = "graph-prim"
+
+    def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
+        return union.spanning_tree(weights)
 
 
 class GraphMIS(GraphProblem):

@@ -16,6 +16,7 @@ from graphut.experiments.tasks.graph_problems import (
     GraphEccentricity,
     GraphMIS,
     GraphPath,
+    GraphPrim,
     GraphReach,
     PrefixParity,
 )
@@ -27,6 +28,7 @@ PROBLEMS: list[Any] = [
     GraphPath,
     GraphBFS,
     GraphDijkstra,
+    GraphPrim,
     GraphMIS,
     GraphEccentricity,
     PrefixParity,
@@ -181,8 +183,9 @@ def test_graph_mis_equals_the_greedy_algorithm() -> None:
         assert graph.depth.tolist() == [phase[node] for node in range(len(graph.nodes))]
 
 
-def test_graph_dijkstra_equals_networkx() -> None:
-    for graph in graphs_of(GraphDijkstra, FAMILIES):
+@pytest.mark.parametrize("kind", [GraphDijkstra, GraphPrim])
+def test_parents_in_weighted_trees_equal_networkx(kind: Any) -> None:
+    for graph in graphs_of(kind, FAMILIES):
         [start] = marked(graph)
         assert graph.edge_feats is not None and graph.depth is not None
         weights, plain = graph.edge_feats[:, 0], networkx.Graph()
@@ -191,6 +194,8 @@ def test_graph_dijkstra_equals_networkx() -> None:
             if source != target:
                 assert plain.get_edge_data(source, target, {"weight": weight})["weight"] == weight
                 plain.add_edge(source, target, weight=weight)
+        if kind is GraphPrim:
+            plain = networkx.minimum_spanning_tree(plain)
         paths = networkx.single_source_dijkstra_path(plain, start)
         wanted = {(path[-2], node) for node, path in paths.items() if len(path) > 1}
         wanted.add((start, start))
