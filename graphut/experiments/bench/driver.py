@@ -6,7 +6,6 @@ compares their results, and passes them to `measure`, which returns one row for 
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
@@ -20,6 +19,7 @@ from torch import Tensor
 from torch.utils.benchmark import timer  # waits for the GPU
 
 from graphut.experiments.bench.peak_memory import peak_bytes, settle_allocator
+from graphut.experiments.bench.shape import parse_shape
 from graphut.experiments.tables import plain_table, three_digits
 from graphut.topology import Topology
 
@@ -117,16 +117,8 @@ def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def sentence_lengths(shape: str) -> Tensor:
-    """Draw the lengths of a batch of sentences uniformly, with a fixed seed.
-
-    `shape` has the form `64x10-60` (64 sentences of 10 to 60 tokens) or `8x400`.
-    """
-    parts = re.fullmatch(r"(\d{1,9})x(\d{1,9})(?:-(\d{1,9}))?", shape)
-    if parts is None:
-        raise ValueError(f"{shape!r} is not a shape such as 64x10-60 or 8x400")
-    sentences, shortest, longest = (int(part or parts[2]) for part in parts.groups())
-    if sentences < 1 or not 1 <= shortest <= longest:
-        raise ValueError(f"{shape!r} needs a sentence, and lengths from 1 in ascending order")
+    """Draw the lengths of a batch of sentences uniformly, with a fixed seed; see `parse_shape`."""
+    sentences, shortest, longest = parse_shape(shape)
     generator = torch.Generator().manual_seed(0)
     return torch.randint(shortest, longest + 1, (sentences,), generator=generator)
 

@@ -33,8 +33,6 @@ def main(arguments: Namespace) -> int:
     what, command, results = (options.pop(name) for name in ("what", "command", "results"))
     if results is not None:
         check_table(results)
-    if options.get("repeats", 1) < 1:
-        raise ValueError(f"--repeats must be at least 1, got {options['repeats']}")
     if what == "gpu":
         return _gpu(Path(results), **options)
     device = pick_device(options.get("device", "cpu"))
@@ -58,8 +56,6 @@ def _attention(
     dtype: str,
     **options: Any,
 ) -> list[Row]:
-    if (nodes is None) == (sentences is None) or (sentences is None) != (lengths is None):
-        raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
     how = {name: options.pop(name) for name in ("backends", "others", "repeats", "cold", "phases")}
     known = {"backends": attention.backend_names(), "others": [*PEERS]}
     for name, names in known.items():

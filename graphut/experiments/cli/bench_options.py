@@ -6,7 +6,9 @@ import shlex
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
+from graphut.experiments.bench.shape import parse_shape
 from graphut.experiments.cli.options import Parser, add_device
+from graphut.experiments.training.run_folder import check_is_run
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -19,10 +21,24 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         results = "append a row for each contender to this CSV file"
         kind.add_argument("--results", metavar="FILE", required=name == "gpu", help=results)
     options: Namespace = parser.parse_args(argv)
+    _check(options)
     left_out = ("--results", options.results, f"--results={options.results}")
     words = [word for word in argv if word not in left_out]
     options.command = shlex.join(["graphut", command, *words])
     return options
+
+
+def _check(options: Namespace) -> None:
+    if getattr(options, "repeats", 1) < 1:
+        raise ValueError(f"--repeats must be at least 1, got {options.repeats}")
+    if options.what == "attention":
+        has_nodes, has_sentences = options.nodes is not None, options.sentences is not None
+        if has_nodes == has_sentences or has_sentences != (options.lengths is not None):
+            raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
+    if options.what == "waking":
+        check_is_run(options.run)
+    for shape in getattr(options, "shape", None) or []:
+        parse_shape(shape)
 
 
 # fmt: off

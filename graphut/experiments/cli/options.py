@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from argparse import (
     SUPPRESS,
     ArgumentError,
@@ -17,6 +18,7 @@ from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from graphut.experiments.cli.checks import check_device, check_names
 from graphut.experiments.wording import flag
 
 T = TypeVar("T")
@@ -49,10 +51,17 @@ class Parser(ArgumentParser):
         self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse a command line; exit with status 2 if it has unknown arguments."""
+        """Parse a command line; exit with status 2 if it has unknown arguments.
+
+        Raise `ValueError` for an unknown device, rule or topology.
+        """
         has_commands = any(isinstance(action, _SubParsersAction) for action in self._actions)
         parse = super().parse_args if has_commands else self.parse_intermixed_args
-        return parse(args, namespace)
+        found = parse(args, namespace)
+        check_device(getattr(found, "device", None))
+        if "torch" not in sys.modules:  # else a module of the user may have defined further names
+            check_names(vars(found))
+        return found
 
 
 def add_device(parser: ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from graphut.experiments.cli.options import Parser, add_device, add_options, add_results, build
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
@@ -28,6 +29,12 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
     options: Namespace = parser.parse_args(argv)
     if command == "train":
+        if options.accumulate < 1:
+            raise ValueError(f"--accumulate must be at least 1, got {options.accumulate}")
+        if not options.minutes > 0:
+            raise ValueError(f"--minutes must be positive, got {options.minutes}")
+        if not options.out or Path(options.out).is_file():
+            raise ValueError(f"--out must be a folder, new or existing; got {options.out!r}")
         if options.resume:
             check_is_run(options.out)
         chosen = {**preset_of(options.task, options.preset), **vars(options)}

@@ -7,7 +7,6 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -51,12 +50,6 @@ def _train(options: dict[str, Any]) -> int:
     )
     files = ResultFiles(*paths)
     files.check()
-    if accumulate < 1:
-        raise ValueError(f"--accumulate must be at least 1, got {accumulate}")
-    if not minutes > 0:
-        raise ValueError(f"--minutes must be positive, got {minutes}")
-    if not folder or Path(folder).is_file():
-        raise ValueError(f"--out must be a folder, new or existing; got {folder!r}")
     target = pick_device(device)
     log = EpochLog(log_to, folder) if log_to else None
     if preset is not None or not resume:

@@ -116,7 +116,17 @@ QUICK = [
     "train graphs --out run --data missing",
     "train pairs --out run --data missing",
     "train listops --out run --data missing",
-    "topology compare a --task copy --nonsense",
+    "topology compare causal --task copy --nonsense",
+    "topology compare windw:3 --task copy",
+    "topology show windw:3|causal",
+    "bench attention --topology windw:3 --nodes 9",
+    "bench attention --sentences 3",
+    "bench model --shape 9",
+    "bench waking missing",
+    "train copy --out run --rule foo",
+    "train copy --out run --encoder-topology causal&windw:3",
+    "train copy --out run --device abacus",
+    "train copy --out run --accumulate 0",
     *(f"{command} --help" for command in COMMANDS),
     "train graphs --help",
 ]
@@ -176,11 +186,12 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
     (tmp_path / "broken_of_tests.py").write_text("1 / 0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    tables: list[Any] = [TASKS, TASK_PRESETS, registry, RULES, sys.modules]
+    tables: list[Any] = [TASKS, TASK_PRESETS, registry, RULES]
     with ExitStack() as stack:
         for table in tables:
             stack.enter_context(patch.dict(table))
         yield "own_of_tests"
+    sys.modules.pop("own_of_tests", None)
 
 
 def test_main_imports_a_module_before_names_are_parsed(
