@@ -1,4 +1,4 @@
-"""The record of a backend: its attention function, and the calls that it supports."""
+"""Backends: implementations of attention, each with the calls that it supports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphut.attention.transforms import in_transform
 
 
 class AttentionResult(NamedTuple):
-    """The output of a call and, if the backend returns them, the attention weights."""
+    """The output of an attention call and, if the backend returns them, the attention weights."""
 
     out: Tensor  # (A, H, Dv)
     weights: Tensor | None = None  # (e, H), in the order of `AttentionCall.edges`
@@ -22,7 +22,7 @@ class AttentionResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Backend:
-    """A record of one implementation of attention: its function, and the calls that it supports."""
+    """One implementation of attention: its name, its function, and the calls that it supports."""
 
     name: str  #: the value of the argument `backend` that selects it
     attend: Callable[[AttentionCall], AttentionResult]
@@ -42,7 +42,7 @@ class Backend:
     attend_counted: Callable[[AttentionCall], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
-        """Return whether the backend supports a call."""
+        """Return whether the backend can compute a call in the current context, such as tracing."""
         return (
             (self.devices is None or call.query.device.type in self.devices)
             and (self.dtypes is None or call.query.dtype in self.dtypes)
@@ -53,7 +53,7 @@ class Backend:
         )
 
     def check(self, query: Tensor) -> None:
-        """Raise unless the backend supports the dtype, the device and the active transform."""
+        """Raise unless the backend supports the query's dtype and device, and active transforms."""
         if in_transform() and not self.transformable:
             raise RuntimeError(
                 f"the backend {self.name!r} has no forward-mode derivatives and does not run "

@@ -1,4 +1,4 @@
-"""The table of backends, and the choice among them."""
+"""The table of all backends, and functions that choose a backend for a call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKENDS: dict[str, Backend] = {
 
 
 def check_backend(name: str) -> None:
-    """Raise a ValueError unless a backend has this name."""
+    """Raise `ValueError` unless `name` is `"auto"` or the name of a backend."""
     if name != "auto" and name not in BACKENDS:
         known = ", ".join(["auto", *BACKENDS])
         raise ValueError(f"unknown backend {name!r}; choose one of: {known}")
@@ -34,7 +34,9 @@ def candidates(call: AttentionCall) -> list[str]:
 
 
 def choose(name: str, call: AttentionCall) -> Backend:
-    """Return the backend for a call; with `"auto"`, the one with the highest priority.
+    """Return the backend called `name`, or for `"auto"` the one with the highest priority.
+
+    If the named backend cannot return the attention weights that the call needs, return "torch".
 
     Raises
     ------

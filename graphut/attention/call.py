@@ -17,8 +17,7 @@ from graphut.attention.transforms import cached_property
 class AttentionCall:
     """The checked arguments of one attention call.
 
-    A backend returns zeros for a query row without in-edges, and for one whose scores are all
-    `-inf`.
+    A backend outputs zeros for a query row that has no in-edges or whose scores are all `-inf`.
     """
 
     layout: EdgeLayout  # the edges, on the device of the features
@@ -37,7 +36,7 @@ class AttentionCall:
 
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the `(row, source, edge)` indices of the in-edges of the query rows."""
+        """Return the in-edges of the query rows, in the format of `EdgeLayout.in_edges`."""
         return self.layout.in_edges(self.frontier)
 
     @property
@@ -71,9 +70,9 @@ class AttentionCall:
         return product if bias is None else bias + product
 
     def weight_factors(self) -> Tensor | None:
-        """Return the factors of the attention weights of `edges` after the softmax, or None.
+        """Return the factors that multiply the attention weights of `edges` after the softmax.
 
-        They are the product of dropout and `edge_weight`, `(e, H)` or `(e, 1)`.
+        They are `(e, H)` or `(e, 1)`, dropout times `edge_weight`; None if both are missing.
         """
         edge, heads, given = self.edges[2], self.query.shape[1], None
         if self.edge_weight is not None:

@@ -28,9 +28,9 @@ _skipping = local()
 
 @contextmanager
 def skip_checks(skip: bool) -> Iterator[None]:
-    """Skip the checks of `edge_attention` in a `with` block, if `skip` is true.
+    """Context manager that disables the checks of `edge_attention`, if `skip` is true.
 
-    Use it only to repeat a checked call with other rows: the checks read all features.
+    The checks read all features, which takes time. Skip them only in repetitions of a checked call.
     """
     before = checks_are_skipped()
     _skipping.value = before or skip
@@ -41,12 +41,12 @@ def skip_checks(skip: bool) -> Iterator[None]:
 
 
 def checks_are_skipped() -> bool:
-    """Return whether this thread is in a `with` block of `skip_checks`."""
+    """Return whether `skip_checks` has disabled the checks in this thread."""
     return getattr(_skipping, "value", False)
 
 
 def is_tracing() -> bool:
-    """Return whether tensors have no readable values: traced, in `vmap`, or in a CUDA graph."""
+    """Return whether tracing, `vmap` or CUDA graph capture makes tensor values unreadable."""
     return torch.compiler.is_compiling() or in_vmap() or is_capturing()
 
 
@@ -104,7 +104,7 @@ def check_call(
 def check_edge_feat(
     layout: EdgeLayout, query: Tensor, value: Tensor, edge_feat: Tensor, edge_map: Tensor | None
 ) -> None:
-    """Raise unless edge features, or their image under `edge_map`, can be added to keys."""
+    """Raise unless edge features, mapped by `edge_map` if given, can be added to key and value."""
     _check_tensors(query, edge_feat=edge_feat, edge_map=edge_map)
     heads, feats = query.shape[1:]
     if value.shape[2] != feats:
@@ -126,14 +126,14 @@ def check_edge_feat(
 
 
 def check_dtypes(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise `TypeError` unless query, key and value have one dtype."""
+    """Raise `TypeError` unless query, key and value have the same dtype."""
     for name, tensor in (("key", key), ("value", value)):
         if tensor.dtype != query.dtype:
             raise TypeError(f"{name} is {tensor.dtype}, but query is {query.dtype}")
 
 
 def _check_tensors(query: Tensor, **given: Tensor | None) -> None:
-    """Raise unless the query and the given tensors hold floating-point numbers on its device."""
+    """Raise unless all given tensors are floating point and on the device of the query."""
     for name, tensor in {"query": query, **given}.items():
         if tensor is None:
             continue
@@ -175,7 +175,7 @@ def _check_shapes(
 
 
 def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
-    """Raise unless a frontier is a sorted list of different destinations of the graph."""
+    """Raise unless `frontier` has int64 ids of destinations of the graph, sorted and unique."""
     if not isinstance(frontier, Tensor):
         raise TypeError(f"frontier must be a tensor of destination ids, got {frontier!r}")
     if frontier.dim() != 1 or frontier.dtype != torch.int64:
@@ -215,7 +215,7 @@ def check_features(call: AttentionCall) -> None:
 
 
 def _bound_norms(*tables: Tensor) -> list[float]:
-    """Return an upper bound, perhaps infinite, of the norms of the rows `(H, D)` of each table."""
+    """Return for each table an upper bound, perhaps infinity, of the norms of its rows `(H, D)`."""
     library = compiled()
     if library is None or in_transform() or not all(map(library.reads, tables)):
         return [_bound_norm(table) for table in tables]
@@ -229,7 +229,7 @@ def _bound_norm(table: Tensor) -> float:
 
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
-    """Raise if an entry of a CPU tensor is not finite; a GPU is not checked, to avoid a wait."""
+    """Raise if a CPU tensor has a non-finite entry; a check on a GPU would wait for the device."""
     if is_tracing():
         return
     for name, table in tables.items():
@@ -285,7 +285,7 @@ def _node(call: AttentionCall, row: Tensor | int) -> int:
 
 
 def check_nonempty_rows(call: AttentionCall) -> None:
-    """Raise if a query row has no in-edge, or none with a bias above `-inf`."""
+    """Raise if a query row has no in-edges, or if in some head all of them have the bias `-inf`."""
     if call.layout.has_empty_rows:
         degrees = call.layout.in_degrees
         empty = (degrees if call.frontier is None else degrees[call.frontier]) == 0

@@ -1,4 +1,4 @@
-"""The reference: attention with dense masks, for any graph. Simple and slow."""
+"""The reference backend: attention with dense masks, for any graph. It is simple and slow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from graphut.attention.ragged import earlier_equals
 
 
 def dense_attention(call: AttentionCall) -> AttentionResult:
-    """Compute attention with dense scores `(copies, A, N_src)` of each head, `-inf` without edge.
+    """Compute attention with a dense table of scores, which is `-inf` where there is no edge.
 
-    Edges with the same source and destination are in different copies, because their bias and
-    dropout differ.
+    The table is `(copies, A, N_src, H)`. Several edges from one source to one destination have
+    different biases and dropout, so each of them is in a different copy.
     """
     row, source, _ = call.edges
     shape = (call.query.shape[0], call.key.shape[0])

@@ -1,4 +1,4 @@
-"""Attention over a frontier whose length only the GPU knows."""
+"""Attention for a frontier (the active destinations) whose length only the GPU knows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from graphut.attention.triton.backend import TRITON
 def takes_counts(
     backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
 ) -> bool:
-    """Return whether a backend supports `counted_attention`, for features like `like`.
+    """Return whether `counted_attention` supports calls with this backend and layout.
 
-    `like` has the device and dtype of the features. In `counted_attention`, only the GPU knows the
-    number of active rows, and the host does not wait for it.
+    `backend` is a name or `"auto"`. `like` is a tensor with the device and dtype of the features.
+    `counted_attention` never waits for the GPU to send the number of active destinations.
 
     Raises
     ------
@@ -47,11 +47,11 @@ def counted_attention(
     frontier: Tensor,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Compute `edge_attention` for a frontier that only the GPU knows the length of.
+    """Compute `edge_attention` for a frontier whose length only the GPU knows.
 
     `frontier`, `(A,)`, holds sorted and unique ids of destinations, followed by ids beyond the last
-    destination as padding. The output of a row of padding is zero. The arguments are not checked;
-    all features must be finite, also in rows of padding.
+    destination as padding. The output of padding rows is zero. The arguments are not checked, and
+    all features must be finite, even in padding rows.
     """
     attend_counted = TRITON.attend_counted
     assert attend_counted is not None

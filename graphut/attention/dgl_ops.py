@@ -1,4 +1,4 @@
-"""Attention as message passing on `dgl.ops`, with one tensor entry for each edge."""
+"""The backend "dgl": attention as message passing, with the operators of `dgl.ops`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphut.attention.second_derivatives import with_first_derivatives
 
 
 def dgl_attention(call: AttentionCall) -> AttentionResult:
-    """Compute attention by `u_dot_v`, edge softmax and `u_mul_e_sum`."""
+    """Compute attention with DGL's `u_dot_v`, `edge_softmax` and `u_mul_e_sum`."""
     row, source, _ = call.edges
     graph = dgl.create_block((source, row), call.key.shape[0], call.query.shape[0])
     tables = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
@@ -33,7 +33,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
 
 
 def _has_few_rows(call: AttentionCall) -> bool:
-    """Return whether DGL's copies of all keys and values take longer than attention."""
+    """Return whether the frontier is so small that copying all keys and values takes longest."""
     return call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
 
 

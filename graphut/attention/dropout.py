@@ -33,10 +33,10 @@ def draw_seed(device: torch.device) -> int | Tensor:
 def dropout_factors(
     edge: Tensor, heads: int, dropout: float, seed: int | Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Return the factors `(e, heads)` of attention weights, 0 or `1 / (1 - dropout)`.
+    """Return the factors of attention weights, 0 or `1 / (1 - dropout)`, `(e, heads)`.
 
-    `edge`, `(e,)`, holds int64 edge ids. The generator is counter-based: nothing is stored for the
-    backward pass, and the mask is the same for every backend, device and order of edges.
+    `edge`, `(e,)`, holds int64 edge ids. Each factor is a hash of seed, edge id and head: nothing
+    is stored for the backward pass, and all backends, devices and edge orders have the same mask.
     """
     head = torch.arange(heads, device=edge.device)
     by_edge = mix(mix((edge & _LOW) ^ (edge >> 32)) ^ seed_hash(seed))
@@ -51,7 +51,7 @@ def seed_hash(seed: Bits) -> Bits:
 
 
 def drop_below(dropout: float) -> int:
-    """Return the threshold of the 32-bit hash below which a weight is dropped."""
+    """Return the threshold for dropout: a weight is dropped if its 32-bit hash is below it."""
     return int(dropout * 2**32)
 
 

@@ -1,6 +1,6 @@
 """Dot products and weighted sums along edges.
 
-Rows are gathered in chunks of edges, forward and backward. No tensor of the size edges x heads x
+The forward and backward passes process the edges in chunks. No tensor of the size edges x heads x
 features is allocated, except inside of torch.func. A table with one head is broadcast to all heads.
 """
 
@@ -19,16 +19,17 @@ _ENTRIES = 1 << 21
 
 
 def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
-    """Return `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, differentiable in `a` and `b`."""
+    """Return the dot products `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, `(E, H)`."""
     if in_transform():
         return (a[a_rows] * b[b_rows]).sum(-1)
     return _EdgeDot.apply(a, b, a_rows, b_rows)  # type: ignore[no-untyped-call]
 
 
 def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
-    """Return `out[i, h]`, the sum of `weights[e, h] * b[b_rows[e], h]` with `to_rows[e] = i`.
+    """Return the weighted sums of rows of `b` over the edges into each output row.
 
-    `weights` are `(e, H)`, the result is `(rows, H, D)`, differentiable in `weights` and `b`.
+    `out[i, h]` is the sum of `weights[e, h] * b[b_rows[e], h]` over the edges `e` with
+    `to_rows[e] == i`. `weights` is `(E, H)`, and the result is `(rows, H, D)`.
     """
     if in_transform():
         zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])
@@ -66,7 +67,7 @@ class _EdgeDot(torch.autograd.Function):
 
 
 class _EdgeSum(torch.autograd.Function):
-    """The autograd function of `edge_sum`; it also sums over the heads if `shape` has one head."""
+    """The autograd function of `edge_sum`; it sums over heads if the output has a single head."""
 
     @staticmethod
     def forward(

@@ -92,9 +92,9 @@ def edge_attention(
     backend : str
         A name in ``graphut.attention.BACKENDS``, or `"auto"`: the fastest one for such calls.
         `"dense"` uses masks and is the reference; `"dgl"` uses message passing on `dgl.ops`;
-        `"torch"` uses tiles and segments; `"native"` uses C++, for the CPU; `"triton"` is for GPUs.
-        The last two do not compute weights of single edges: `"torch"` replaces them with
-        `get_attention`, `edge_feat` or `edge_weight`. `"dense"` has second derivatives; `"torch"`
+        `"torch"` uses plain torch; `"native"` uses C++, for the CPU; `"triton"` is for GPUs.
+        The last two cannot return attention weights, so calls with `get_attention`, `edge_feat`
+        or `edge_weight` use `"torch"` in their place. `"dense"` has second derivatives; `"torch"`
         has them with an `edge_bias`, or if the in-neighbours of some node are not consecutive; all
         others raise an error.
 
@@ -103,8 +103,8 @@ def edge_attention(
     Tensor
         `(N_dst, H, Dv)` or `(A, H, Dv)`.
     Tensor
-        With `get_attention`: `(E, H)` weights by edge id; zero for edges into destinations outside
-        of `frontier`.
+        With `get_attention`: attention weights `(E, H)` by edge id; zero for edges into
+        destinations outside of `frontier`.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def _by_head(by_edge: Tensor | None) -> Tensor | None:
 
 
 def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) -> AttentionCall:
-    """Add edge features, and the queries projected onto them, to the call."""
+    """Add edge features, and the queries projected onto them, to a copy of the call."""
     wide = call.score_dtype
     with outside_autocast(call.query.device.type):
         query, feat = call.query.to(wide) * call.scale, feat.to(wide)
@@ -192,7 +192,7 @@ def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) 
 
 
 def _attended_edges(call: AttentionCall, weights: Tensor, edge_map: Tensor | None) -> Tensor:
-    """Return the sums of edge features, weighted by attention and mapped, `(A, H, D)`."""
+    """Return the attention-weighted sums of edge features, mapped by `edge_map`, `(A, H, D)`."""
     assert call.edge_feat is not None
     row, _, edge = call.edges
     summed = edge_sum(weights, call.edge_feat, row, edge, call.query.shape[0])

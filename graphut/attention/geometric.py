@@ -28,7 +28,7 @@ _EDGES = 1 << 20  # computed at a time, because sums in float64 take memory
 def geometric_bias(
     layout: EdgeLayout, query: Tensor, key: Tensor, direction: Tensor, frontier: Tensor | None
 ) -> Tensor:
-    r"""Return the logarithms of the weights of geometric attention, by edge id, `(E, H)`.
+    r"""Return the logarithm of each edge's weight in geometric attention, `(E, H)`, by edge id.
 
     Let :math:`S_{ij}` be the sources that are nearer to :math:`i` than :math:`j`. Of two sources at
     the same distance, the one to the right counts as nearer. With
@@ -38,9 +38,9 @@ def geometric_bias(
         a_{ij} = p_{ij} \prod_{k \in S_{ij}} (1 - p_{ik}), \qquad a_{ii} = 0.
 
     A softmax of the logarithms normalizes these weights. Sums are in float64, because they have as
-    many terms as there are edges. The compiled kernels compute them if they support the tables.
+    many terms as there are edges. The compiled kernels compute them if they support the tensors.
 
-    Query `(A, H, D)` and key `(N, H, D)` are float32 or wider, and the query is scaled. `direction`
+    Query `(A, H, D)`, already scaled, and key `(N, H, D)` are float32 or wider. `direction`
     `(A, H, 2)` holds :math:`d_{ij}` for sources to the left and to the right. The entries of edges
     into nodes outside of `frontier` are 0.
     """
@@ -55,7 +55,7 @@ def geometric_bias(
 def plain_geometric_bias(
     layout: EdgeLayout, query: Tensor, key: Tensor, direction: Tensor, frontier: Tensor | None
 ) -> Tensor:
-    """Compute `geometric_bias` in plain torch."""
+    """Compute `geometric_bias` in plain torch, without the compiled kernels."""
     nodes = torch.arange(layout.num_dst, device=query.device) if frontier is None else frontier
     longest = int(layout.in_degrees.max()) if nodes.numel() else 1
     rows = torch.arange(len(nodes), device=query.device).split(max(1, _EDGES // max(1, longest)))

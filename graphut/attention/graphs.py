@@ -28,8 +28,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     Raises
     ------
     TypeError, ValueError
-        If `graph` is neither, if it has several edge types and `etype` is not given, or if the
-        sizes in its batch do not add up to its number of nodes.
+        If `graph` has another type, if it has several edge types and `etype` is not given, or if
+        its batch sizes do not add up to its number of nodes.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
 
 
 def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
-    """Store the layout of the edges of type `etype` with a graph, for `as_layout` to return."""
+    """Store the layout of the edges of type `etype` in a graph; `as_layout` then returns it."""
     _layouts_of(graph)[graph.to_canonical_etype(etype)] = layout
 
 
@@ -79,7 +79,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
 
 
 def _batch_lengths(graph: DGLGraph) -> list[tuple[Tensor, int]]:
-    """Return the tensors with the batch sizes, each with its number of in-place writes."""
+    """Return the tensors of batch sizes, each paired with its count of in-place modifications."""
     lengths = [] if graph._batch_num_nodes is None else graph._batch_num_nodes.values()
     return [(each, 0 if each.is_inference() else each._version) for each in lengths]
 
@@ -101,7 +101,7 @@ def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:
 
 
 def _edges(graph: DGLGraph, etype: tuple[str, str, str]) -> tuple[Tensor, Tensor]:
-    """Return the sources and destinations of edges by edge id."""
+    """Return the source and the destination of each edge, in the order of edge ids."""
     if any("coo" in names for names in graph.formats().values()):
         src, dst = graph.edges(etype=etype, order="eid")
         return src, dst

@@ -36,9 +36,9 @@ class KeyValueMemory:
         self._chain = torch.empty(0)
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace the keys and values of `nodes` `(A,)`, or with None of all nodes, by `rows`.
+        """Set the keys and values of `nodes`, `(A,)`, or of all nodes if None, to `rows`.
 
-        `rows` is `(A, 2 H D)`. Rows of all nodes become the table itself: do not use them again.
+        `rows` is `(A, 2 H D)`. If `nodes` is None, `rows` becomes the table: do not use it again.
         """
         recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
@@ -56,7 +56,7 @@ class KeyValueMemory:
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
     ) -> Tensor:
-        """Compute the attention of query rows over the table, `(A, H, D)`.
+        """Return the attention output `(A, H, D)` of query rows over the stored keys and values.
 
         Raises
         ------
@@ -88,7 +88,7 @@ def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> Ke
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without query rows, to ask which backend would be chosen for real ones.
+    """Return a call without query rows, to find the backend that calls with rows would use.
 
     `like` has the device and dtype of the features.
     """
@@ -102,7 +102,8 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 class _Table:
     """The keys and values of all nodes, the rows that each write replaced, and the gradients.
 
-    A backward pass visits the reads from last to first. Before each read it restores the table.
+    A backward pass visits the calls of attention from last to first. Before each, it restores the
+    table that this call has read.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class _Table:
         self.restore(self.written + 1)
 
     def restore(self, written: int) -> None:
-        """Give the table the content that it had after the first `written` writes."""
+        """Restore the content that the table had after the first `written` writes."""
         while self.written > written:
             self.written -= 1
             self._swap(self.written)
@@ -149,9 +150,9 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Return the buffer to which the reads of a backward pass add their gradients.
+        """Return the buffer in which a backward pass sums the gradients of keys and values.
 
-        It is zero at the start of each pass: an earlier pass may have stopped half-way.
+        A new pass starts with zeros, because an earlier pass may have stopped half-way.
         """
         assert self.rows is not None
         this_pass = torch._C._current_graph_task_id()
@@ -161,7 +162,7 @@ class _Table:
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of the rows that a write stored at `nodes`, and set them to zero."""
+        """Return the gradients of the rows of `nodes` (None: all), and zero them in the buffer."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:

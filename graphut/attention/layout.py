@@ -1,7 +1,7 @@
 """Edge layouts: the edges of a graph in the form that kernels read.
 
 `IntervalLayout` needs two integers for each destination, because its in-neighbours are
-consecutive. `CSRLayout` holds all other graphs as compressed rows by destination.
+consecutive. `CSRLayout` holds all other graphs in compressed sparse row (CSR) format.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class EdgeLayout(ABC):
     _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
 
     def __repr__(self) -> str:
-        """Return the sizes, because the indices would fill pages."""
+        """Return a string with the sizes only, because the indices would fill pages."""
         return (
             f"{type(self).__name__}(num_dst={self.num_dst}, num_src={self.num_src}, "
             f"num_edges={self.num_edges}, sentences={len(self.dst_lengths)})"
         )
 
     def __post_init__(self) -> None:
-        """Check and copy the indices unless `_trusted`, and compute `_facts` unless given."""
+        """Check and copy the indices unless `_trusted`; compute `_facts` if they are missing."""
         if in_transform():
             self._replace_tensors(unwrap_functorch)
         with outside_transforms():
@@ -83,7 +83,7 @@ class EdgeLayout(ABC):
                 self._facts.update(self._find_facts())
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without copies on other devices, for `copy` and worker processes."""
+        """Return the state for `copy` and `pickle`, without the copies on other devices."""
         return {**vars(self), "_copies": {}, "_original": None}
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
@@ -105,7 +105,7 @@ class EdgeLayout(ABC):
 
     @abstractmethod
     def _check_rows(self) -> None:
-        """Raise `ValueError` for the first row that refers to a source that does not exist."""
+        """Raise `ValueError` if a row is malformed or refers to a source that does not exist."""
 
     def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
@@ -144,7 +144,7 @@ class EdgeLayout(ABC):
 
     @abstractmethod
     def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
-        """Return the source of in-edge `offsets[e]` of destination `rows[e]`."""
+        """Return the source of in-edge `offsets[e]` of destination `rows[e]`, for each `e`."""
 
     def destinations(self) -> Tensor:
         """Return the destination of every edge in canonical order, `(num_edges,)`."""
@@ -176,7 +176,7 @@ class EdgeLayout(ABC):
         return index, source, edge if self.edge_ids is None else self.edge_ids[edge]
 
     def to(self, device: Device) -> EdgeLayout:
-        """Return the layout on another device; the copy is made once (see `upload`)."""
+        """Return the layout on a device; a copy is made once, and stored for later calls."""
         target = torch.device(device)
         if target == self.device:
             return self
@@ -190,13 +190,13 @@ class EdgeLayout(ABC):
         return self._copies.get(device) if original is None else original._on(device)
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Return the tensors that a copy on another device needs."""
+        """Return the tensors that a copy on another device needs, as a dictionary by name."""
         indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
         found = {name: x for name, x in indices.items() if x is not None}
         return found | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
 
     def _copy(self, tensors: dict[str, Any], device: torch.device) -> EdgeLayout:
-        """Return a copy on another device, with its `_tensors`, and keep it."""
+        """Make a copy from `_tensors` that are on another device; store and return the copy."""
         cuts = tensors.pop("dst_cuts"), tensors.pop("src_cuts")
         halo = None if self.halo is None else self.halo.to(device)
         copy = replace(self, **tensors, halo=halo, _trusted=True, _copies={}, _original=ref(self))
@@ -205,7 +205,7 @@ class EdgeLayout(ABC):
         return copy
 
     def cached(self, make: Callable[..., T], *sizes: int) -> T:
-        """Return `make(layout, *sizes)`, computed once and kept with the layout."""
+        """Return `make(layout, *sizes)`, which is computed once and then stored in the layout."""
         key = (make, sizes) if sizes else make
         made: T
         if key in self._cache:
@@ -226,10 +226,10 @@ def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
 
 
 def upload(items: Sequence[Any], device: Device) -> list[Any]:
-    """Copy tensors and layouts to a device together.
+    """Copy tensors and layouts to a device in one transfer, and return the copies.
 
-    From the CPU to a GPU, all of them travel in one block of pinned memory, without a wait for the
-    device. A layout keeps its copy.
+    From the CPU to a GPU, all data go through one block of pinned memory, and the host does not
+    wait for the device. A layout stores its copy, and later calls return this copy.
     """
     target = torch.device(device)
     found = [None if isinstance(item, Tensor) else item._on(target) for item in items]
@@ -305,7 +305,7 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def is_monotone(self) -> bool:
-        """True if no interval begins or ends before an earlier one, ignoring empty intervals."""
+        """True if neither `lo` nor `hi` ever decreases, not counting empty intervals."""
         return self._facts["falls"] == 0
 
     @property
@@ -383,16 +383,16 @@ def layout_from_edges(
     dst_lengths: Tensor | None = None,
     extra_nodes: bool = False,
 ) -> EdgeLayout:
-    """Return the layout of an edge list in any order: intervals if they fit, else CSR.
+    """Return the layout of an edge list: an `IntervalLayout` if possible, else a `CSRLayout`.
 
     Parameters
     ----------
     src, dst : Tensor
-        `(num_edges,)` int64, source and destination of each edge; edges may repeat.
+        `(num_edges,)` int64, source and destination of each edge, in any order; edges may repeat.
     num_src, num_dst : int
         Number of sources and of destinations.
     src_lengths, dst_lengths : Tensor, optional
-        `(batch,)` nodes of each sentence or graph of the batch; one graph by default.
+        `(batch,)` number of nodes of each sentence or graph of the batch; one graph by default.
     extra_nodes : bool
         Whether some nodes are not tokens.
 

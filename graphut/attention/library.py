@@ -23,9 +23,10 @@ _seconds: ctypes.Array[c_double] | None = None
 
 @contextmanager
 def timed_phases() -> Iterator[dict[str, float]]:
-    """Yield a dictionary that receives the seconds of each phase of the kernel for intervals.
+    """Context manager that measures the time of each phase of the kernel for intervals.
 
-    They are the sums over all calls within the `with` block, and over all threads.
+    It yields a dictionary from the name of each phase to seconds, summed over all calls and all
+    threads. The dictionary is empty until the `with` block ends.
     """
     global _seconds
     found: dict[str, float] = {}
@@ -38,7 +39,7 @@ def timed_phases() -> Iterator[dict[str, float]]:
 
 
 def phases_address() -> int | None:
-    """Return the address of the sums that `timed_phases` collects, None outside of it."""
+    """Return the address of the seconds that `timed_phases` sums, or None if it is not active."""
     return None if _seconds is None else ctypes.addressof(_seconds)
 
 
@@ -49,13 +50,13 @@ class Rows(Structure):
 
     @classmethod
     def of(cls, table: Tensor, index: Tensor | None = None) -> Rows:
-        """Return the address and the strides of features `(N, H, D)`; row `i` is `index[i]`."""
+        """Return the structure for features `(N, H, D)`, whose row `i` is `table[index[i]]`."""
         place = None if index is None else index.data_ptr()
         return cls(table.data_ptr(), *table.stride()[:2], place)
 
 
 class Table(Structure):
-    """A C structure with the size of features `(N, H, D)`, and their sum of squares as a result."""
+    """A C structure of features `(N, H, D)`; a kernel writes their sum of squares into it."""
 
     _fields_ = [
         ("rows", Rows),
@@ -109,11 +110,11 @@ class Library:
 
     @property
     def multiplies_pairs(self) -> bool:
-        """True if the kernel "pairs" for bfloat16 runs here (AVX512-BF16)."""
+        """True if the bfloat16 kernel "pairs" runs on this machine (it needs AVX512-BF16)."""
         return bool(self._dll.graphut_multiplies_pairs())
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Compute attention: write `out` and `softmax`, and return whether they are finite."""
+        """Write `call.out` and `call.softmax`, and return whether the output is finite."""
         return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
 
     def backward(self, call: Call, dtype: torch.dtype) -> None:
@@ -127,12 +128,12 @@ class Library:
     def geometric_backward(
         self, call: Call, direction: Tensor, bias_grad: Tensor, direction_grad: Tensor
     ) -> None:
-        """Write the gradients of query, key and `direction`, given the gradient of the bias."""
+        """Write the gradients to `call.query_grad`, `call.key_grad` and `direction_grad`."""
         tables = (table.data_ptr() for table in (direction, bias_grad, direction_grad))
         self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Sort edges in contiguous tensors, as `graphut.attention.sorting.sort_edges` does."""
+        """Compute `graphut.attention.sorting.sort_edges` for contiguous tensors on the CPU."""
         results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
         pointers = (tensor.data_ptr() for tensor in results)
         self._dll.graphut_sort_edges(
@@ -147,7 +148,7 @@ class Library:
     def norms(self, *tables: Tensor) -> list[float]:
         """Return the norm of each table `(N, H, D)`; infinity if its square overflows.
 
-        All tables have one dtype.
+        All tables must have the same dtype.
         """
         found = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
         threads, dtype = torch.get_num_threads(), DTYPES[tables[0].dtype]
@@ -156,9 +157,9 @@ class Library:
 
 
 def find_library() -> Library | None:
-    """Return the build for the widest instruction set of this machine, or None without a build.
+    """Load the build for the widest instruction set of this machine; None if there is no build.
 
-    The environment variable `GRAPHUT_NATIVE` names another build, such as one with a sanitizer.
+    The environment variable `GRAPHUT_NATIVE` may hold the path of another build to load.
     """
     if named := os.environ.get("GRAPHUT_NATIVE"):
         return Library(Path(named))

@@ -1,4 +1,4 @@
-"""Edge layouts as pytrees, so that an exported program takes any graph as an input."""
+"""Edge layouts as pytrees, so that a program from `torch.export` takes any graph as input."""
 
 from __future__ import annotations
 

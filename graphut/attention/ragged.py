@@ -17,7 +17,7 @@ def positions(lengths: Tensor) -> Tensor:
 
 
 def ragged_arange(lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Return row and position of every entry of a ragged array with rows of the given lengths.
+    """Return the row of each entry of a ragged array, and its position in the row.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def ragged_arange(lengths: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def earlier_equals(values: Tensor) -> Tensor:
-    """Count the earlier entries that are equal to each entry, `(N,)` int64.
+    """Return for each entry the number of earlier entries that are equal to it, `(N,)` int64.
 
     Examples
     --------
@@ -43,9 +43,9 @@ def earlier_equals(values: Tensor) -> Tensor:
 
 
 def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Sum the values of each row, `(rows, ...)`, in a deterministic order.
+    """Return the sum of the values of each row, `(rows, ...)`, added in a deterministic order.
 
-    `row`, `(N,)` int64, is the row of each of the values, `(N, ...)`. 16-bit values are summed in
+    `row`, `(N,)` int64, is the row of each of the `values`, `(N, ...)`. 16-bit values are summed in
     float32, because a long sum in 16 bits stops growing.
     """
     if values.dtype in (torch.bfloat16, torch.float16):

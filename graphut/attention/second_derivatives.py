@@ -12,11 +12,11 @@ from torch import Tensor
 def refuse_second_derivatives(
     what: str, grads: Sequence[Tensor | None], inputs: Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
-    """Return gradients that raise `RuntimeError` when they are differentiated.
+    """Return the gradients `grads`, which now raise `RuntimeError` when they are differentiated.
 
     `what` names the function in the error. `inputs` are the tensors on which the gradients depend:
-    the inputs of the forward pass and the gradients of its outputs. With torch's
-    `once_differentiable`, `torch.autograd.grad` skips the error and returns wrong numbers.
+    the inputs of the forward pass and the gradients of its outputs. Torch's `once_differentiable`
+    does not suffice: with it, `torch.autograd.grad` raises no error and returns wrong numbers.
     """
     if not torch.is_grad_enabled():
         return tuple(grads)
@@ -27,9 +27,9 @@ def refuse_second_derivatives(
 
 
 def with_first_derivatives(what: str, *tables: Tensor) -> tuple[Tensor, ...]:
-    """Return the tables unchanged, for a function whose second derivatives are wrong.
+    """Return the tables, as inputs of a function whose second derivatives are wrong.
 
-    Their gradients raise `RuntimeError`, which names `what`, when they are differentiated.
+    When the gradients of the tables are differentiated, a `RuntimeError` names `what`.
     """
     found: tuple[Tensor, ...] = _Once.apply(what, *tables)  # type: ignore[no-untyped-call]
     return found

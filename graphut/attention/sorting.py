@@ -14,9 +14,9 @@ def sort_edges(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sort edges `(E,)` by destination, then by source, with a stable sort.
 
-    Returns `(starts, sources, order)`: the edges to node `i` are `order[starts[i]:starts[i + 1]]`,
-    and their sources `sources[starts[i]:starts[i + 1]]`. The compiled kernels pass over the edges
-    twice; without them, torch sorts.
+    Returns `(starts, sources, order)`: the edges to node `i` have the indices
+    `order[starts[i]:starts[i + 1]]` and the sources `sources[starts[i]:starts[i + 1]]`. On the CPU
+    the compiled kernels sort, if they are built.
     """
     library = compiled()
     if library is None or src.device.type != "cpu" or is_intercepted() or in_transform():
@@ -27,7 +27,7 @@ def sort_edges(
 def sort_edges_by_torch(
     src: Tensor, dst: Tensor, num_src: int, num_dst: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges as `sort_edges` does, by torch operators, for any device and for tracing."""
+    """Compute `sort_edges` with torch operators, for any device and for tracing."""
     order = torch.argsort(dst * num_src + src, stable=True)
     # Unlike bincount, this has a size that does not depend on values, for tracing.
     counts = dst.new_zeros(num_dst + 1).index_add(0, dst + 1, torch.ones_like(dst))

@@ -1,4 +1,4 @@
-"""Plain attention on interval layouts: torch's dense attention for each block of rows."""
+"""Attention by dense calls, for layouts in which each row attends to an interval of sources."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """The blocks (see `Tile`) into which all query rows are cut, in order of rows."""
+    """All query rows, cut into blocks (see `Tile`), in the order of the rows."""
 
     parts: list[Tile]
     source: Tensor | None  # the sources of all tiles in turn; None if they are all sources
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """Compute attention by one dense call per tile; return `(A, H, Dv)`."""
+        """Compute attention with one dense call for each tile; return the output `(A, H, Dv)`."""
         if self.source is not None:  # the gradient of an embedding is faster than that of an index
             key, value = (
                 embedding(self.source, x.flatten(1)).unflatten(-1, x.shape[1:])
@@ -53,7 +53,7 @@ class Tiles(NamedTuple):
 
 
 def tile_attention(call: AttentionCall) -> Tensor:
-    """Compute plain attention on an interval layout, one dense call per tile: `(A, H, Dv)`."""
+    """Return the output `(A, H, Dv)` of attention without bias or dropout, tile by tile."""
     layout, frontier, tables = call.layout, call.frontier, (call.key, call.value, call.scale)
     if not layout.has_empty_rows:
         tiles = layout.cached(make_tiles) if frontier is None else make_tiles(layout, frontier)
@@ -96,7 +96,7 @@ def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
 def find_cuts(layout: EdgeLayout) -> Tensor:
     """Return the first row of each tile and the end of the last: `(tiles + 1,)` on the CPU.
 
-    A tile is a sentence, or a stretch of a long sentence if that saves work.
+    A tile is a sentence, or a part of a long sentence whose dense scores would mostly be masked.
     """
     assert isinstance(layout, IntervalLayout)
     lo, hi = layout.lo.cpu(), layout.hi.cpu()

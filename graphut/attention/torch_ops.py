@@ -1,4 +1,4 @@
-"""Attention in plain torch, on any device: by dense blocks of rows, or edge by edge."""
+"""The backend "torch": attention in plain torch, on any device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphut.attention.transforms import in_transform
 
 
 def torch_attention(call: AttentionCall) -> AttentionResult:
-    """Use `tile_attention` for plain attention on interval layouts, else `segment_attention`."""
+    """Compute attention with `tile_attention` if it supports the call, else edge by edge."""
     return AttentionResult(tile_attention(call)) if _is_tiled(call) else segment_attention(call)
 
 
@@ -26,7 +26,7 @@ def _is_tiled(call: AttentionCall) -> bool:
 
 
 def segment_attention(call: AttentionCall) -> AttentionResult:
-    """Compute scores of edges, their softmax over the in-edges of each row, and weighted sums."""
+    """Compute a score for each edge, a softmax over the in-edges of each row, and the output."""
     row, source, _ = call.edges
     query, key, value = (x.to(call.score_dtype) for x in (call.query, call.key, call.value))
     scores = edge_dot(query, key, row, source) * call.scale

@@ -1,7 +1,7 @@
-"""Detect and leave the transforms of torch.func, tracing, and autocast.
+"""Detect transforms of torch.func, tracing and autocast, and run code outside of them.
 
 Inside of `grad`, `jvp` and `vmap`, new tensors belong to the transform, and are invalid after it.
-Therefore tensors that are kept with a layout are made outside of the transforms, and outside of
+Therefore tensors that a layout stores are created outside of the transforms, and outside of
 `torch.inference_mode`.
 """
 
@@ -45,14 +45,14 @@ def is_intercepted() -> bool:
 
 
 def is_exporting() -> bool:
-    """Return whether `torch.export` traces the code, with tensors that must not be kept."""
+    """Return whether `torch.export` is tracing; tensors made meanwhile must not be stored."""
     return is_compiling() and not is_dynamo_compiling()
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
-    """Return a context outside of all transforms of torch.func and of `torch.inference_mode`.
+    """Return a context manager that leaves transforms of torch.func and `torch.inference_mode`.
 
-    Tensors made in it stay valid after the transform, and in later backward passes.
+    Tensors made in the `with` block stay valid after the transform, and in backward passes.
     """
     if is_compiling():
         return nullcontext()
@@ -66,7 +66,7 @@ def outside_transforms() -> AbstractContextManager[Any]:
 
 
 def outside_autocast(device: str) -> AbstractContextManager[Any]:
-    """Return a context that disables autocast for a type of devices."""
+    """Return a context manager that disables autocast for a device type such as `"cuda"`."""
     # Entering torch.autocast takes longer than all checks of a call, so avoid it if possible.
     # The device "meta" has no autocast.
     if is_compiling() or (
@@ -106,7 +106,7 @@ else:
     class cached_property:  # noqa: N801
         """`functools.cached_property` without the lock of Python 3.10 and 3.11.
 
-        The value is computed outside of the transforms of torch.func, because it is kept.
+        The value is computed outside of the transforms of torch.func, because it outlives them.
         """
 
         def __init__(self, make: Callable[[Any], Any]) -> None:
@@ -114,7 +114,7 @@ else:
             self.__doc__ = make.__doc__
 
         def __get__(self, instance: Any, owner: type) -> Any:
-            """Compute the value, and set it on the instance, where Python finds it first."""
+            """Compute the value, and store it in the instance, where later accesses find it."""
             if instance is None:
                 return self
             with outside_transforms():

@@ -46,7 +46,7 @@ class _Pair(Topology, named=False):
         return self._of_each_side("extra_starts", extra, n)
 
     def _of_each_side(self, method: str, extra: Tensor, n: Tensor) -> Interval:
-        """Call a method of both sides, each for its own extra nodes, and merge the intervals."""
+        """Call a method of `left` and of `right`, each for its extra nodes; combine the results."""
         own = extra - self.left.extra_nodes(n)
         is_left = own < 0
         lo, hi = torch.empty_like(extra), torch.empty_like(extra)
@@ -90,8 +90,8 @@ class Union(_Pair, named=False):
 class Intersection(_Pair, named=False):
     """Intersection of the edges of two topologies, written `left & right`.
 
-    Only one of them may have extra nodes. The other one treats an extra node as the last token of
-    its span.
+    At most one of the topologies may have extra nodes. The other topology treats an extra node as
+    the last token that the node represents (see `Topology.extra_spans`).
 
     Examples
     --------
@@ -115,12 +115,12 @@ class Intersection(_Pair, named=False):
 
     @property
     def stable(self) -> bool:
-        """True if both sides are stable, or if one is causal and both are stable in the past."""
+        """True if both sides are stable, or if one is causal and both have `stable_past`."""
         past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
         return past or super().stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the intersection of the intervals of both sides."""
+        """Return the intersection of both sides' intervals, or None (as with extra nodes)."""
         if self.has_extra_nodes:  # the two sides index extra nodes differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
@@ -157,9 +157,9 @@ operators.update({"|": Union, "&": Intersection})
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
-    """Return the `Topology._edge_keys` of one side of a union with extra nodes.
+    """Return the `Topology._edge_keys` of one side (`part`) of a union with extra nodes.
 
-    The extra nodes of this side follow the `before` extra nodes of the other side.
+    In the union, the extra nodes of `part` follow `before` extra nodes of the other side.
     """
     extra = dst - n - before
     index = ((dst < n) | (extra >= 0) & (extra < part.extra_nodes(n))).nonzero()[:, 0]

@@ -75,7 +75,7 @@ class Topology:
         register(cls.__dict__.get("name"), cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Refuse a subclass whose parameters are not fields: its instances would all be equal."""
+        """Raise if parameters are not dataclass fields, because all instances would be equal."""
         if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(
                 f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
@@ -124,12 +124,12 @@ class Topology:
 
     @property
     def stable(self) -> bool:
-        """True if `mask(n)` is the corner of `mask(n + 1)`, so that cached decoding is exact."""
+        """True if `mask(n)` is `mask(n + 1)[:n, :n]` for all `n`, as cached decoding requires."""
         return False
 
     @property
     def stable_past(self) -> bool:
-        """True if later tokens never change the in-edges of earlier ones in `causal()`."""
+        """True if, in `causal()`, appending tokens never changes the in-edges of earlier ones."""
         return self.stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
@@ -138,8 +138,8 @@ class Topology:
         `dst`, `(D,)` int64, has the position of each destination in its sentence, from 0. In a
         sentence of `n` tokens, `n + k` is extra node `k`. `n_dst` and `n_src`, `(D,)` int64, are
         the numbers of tokens in the destination and source sentence of each destination, which
-        differ in cross graphs. The result `(lo, hi)`, each `(D,)`, is the sources `lo, ..., hi -
-        1`. Positions outside the sentence are dropped.
+        differ in cross-attention. The result is `(lo, hi)`, each `(D,)`, for the sources `lo, ...,
+        hi - 1`. Positions outside the sentence are dropped.
         """
         return None
 
@@ -168,15 +168,16 @@ class Topology:
         return torch.zeros_like(n), n
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the tokens whose mean is the first state of each extra node, zero if none.
+        """Return the interval of tokens whose mean is the first state of each extra node.
 
-        Arguments and result have the format of `extra_spans`, which is the default.
+        The first state is zero if the interval is empty. Arguments and result have the format of
+        `extra_spans`, whose result is the default.
         """
         return self.extra_spans(extra, n)
 
     @property
     def has_extra_nodes(self) -> bool:
-        """True if the topology has extra nodes."""
+        """True if the topology has nodes that are not tokens, such as relays or virtual nodes."""
         return type(self).extra_nodes is not Topology.extra_nodes
 
     @final
@@ -191,7 +192,7 @@ class Topology:
 
     @final
     def clipped_interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return `interval` clipped to the nodes of the sentence, with `lo <= hi`."""
+        """Return `interval(...)` clipped to the nodes of the sentence, so that `lo <= hi`."""
         interval = self.interval(dst, n_dst, n_src)
         if interval is None:
             return None
@@ -201,7 +202,7 @@ class Topology:
 
     @final
     def sorted_in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return `in_edges` without duplicates and clipped, sorted by row and then by source."""
+        """Return the edges inside the sentence, as `in_edges` does, but sorted and unique."""
         width = int((n_src + self.extra_nodes(n_src)).max())
         keys = self._edge_keys(dst, n_dst, n_src, width)
         return keys // width, keys % width
@@ -216,7 +217,7 @@ class Topology:
         return position + (torch.arange(len(dst)) * width + interval[0])[row]
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
-        """Return `_edge_keys` from `in_edges`; unions and intersections override this method."""
+        """Compute `_edge_keys` from `in_edges`; unions and intersections override this method."""
         if type(self).in_edges is Topology.in_edges:
             raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
         row, source = self.in_edges(dst, n_dst, n_src)
@@ -228,9 +229,10 @@ class Topology:
     def layout_of_rows(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor, first: Tensor, **batch: Any
     ) -> EdgeLayout:
-        """Return a layout whose rows are `dst`; `batch` holds other fields of the `EdgeLayout`.
+        """Return a layout with the destinations `dst`; `batch` holds its remaining fields.
 
-        `first`, `(D,)`, is the first node of the source sentence of each destination.
+        The first three arguments are the same as in `interval`. `first`, `(D,)`, is the first node
+        of the source sentence of each destination.
         """
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
@@ -242,9 +244,10 @@ class Topology:
     def layout(self, lengths: Lengths, src_lengths: Lengths | None = None) -> EdgeLayout:
         """Return the edge layout of a batch of sentences, without building a graph.
 
-        `lengths` are the numbers of tokens of the sentences; in the layout the extra nodes follow
-        the tokens. For a cross graph, `src_lengths` are the numbers of tokens of the source
-        sentences, and `lengths` describe the target sentences; extra nodes are not possible then.
+        `lengths` are the numbers of tokens of the sentences. In the layout, the tokens of each
+        sentence come before its extra nodes. For cross-attention, `src_lengths` are the numbers of
+        tokens of the source sentences, and `lengths` of the target sentences; the topology must not
+        have extra nodes then.
 
         Examples
         --------
@@ -297,7 +300,7 @@ class Topology:
         """Return the attention mask of one sentence: rows are destinations, columns are sources.
 
         Its shape is `(n, n)` for a sentence of `n_dst` tokens, with `n` nodes including extra
-        nodes, or `(n_dst, n_src)` for a cross graph.
+        nodes, or `(n_dst, n_src)` for cross-attention.
 
         Examples
         --------
@@ -317,9 +320,9 @@ class Topology:
         """Return True if no information from a later token can reach an earlier one.
 
         Information travels along edges, through extra nodes and through their first states. The
-        tested sentences have 1 to `n` tokens, and one of them has 2 more than the largest integer
-        in the spec, but at most 4096. This suffices for the topologies of this package with
-        integers below 4095, but not for every intersection of them.
+        test covers sentences of 1 to `n` tokens, and one whose length is the largest integer in the
+        spec (except for seeds) plus 2, but at most 4096. This suffices for the topologies of this
+        package with integers below 4095, but not for every intersection of them.
 
         Examples
         --------

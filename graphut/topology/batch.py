@@ -1,4 +1,4 @@
-"""Lengths and DGL graphs of batches of sentences."""
+"""The lengths and the DGL graph of a batch of sentences."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     spans: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from the context of each token, and from the tokens of each span."""
+        """Return the edges into each token from its context, and into each span from its tokens."""
         token = (dst < n_dst).nonzero()[:, 0]
         span = (dst >= n_dst).nonzero()[:, 0]
         lo, hi = self.extra_spans(dst[span] - n_dst[span], n_dst[span])
@@ -60,7 +60,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
         return lo, (lo + (1 << level)).minimum(n)
 
     def _context(self, token: Tensor, n: Tensor, side: int) -> tuple[Tensor, Tensor]:
-        """Return the edges from the next spans, before (`side=-1`) or after (`1`) each token."""
+        """Return the edges into each token from the spans before (`side=-1`) or after (`1`) it."""
         row = torch.arange(len(token))
         rows, sources = [], []
         block = token + side
@@ -85,13 +85,13 @@ def _levels(n: Tensor) -> int:
 
 
 def _first_span(n: Tensor, level: Tensor) -> Tensor:
-    """Return the number of spans below a level; each span merges two blocks into one."""
+    """Return the index of the first span of a level: the number of spans of all lower levels."""
     blocks_below = ((n - 1) >> (level - 1)) + 1
     return n - blocks_below
 
 
 def _node(level: Tensor, block: Tensor, n: Tensor) -> Tensor:
-    """Return the node of a non-empty block: a token on level 0, an extra node above."""
+    """Return the node of each block: a token on level 0, an extra node on higher levels."""
     for _ in range(int(level.max()) if level.numel() else 0):
         no_second_half = (level > 0) & ((2 * block + 1) << (level - 1).clamp(min=0) >= n)
         level, block = level - no_second_half.long(), block << no_second_half.long()

@@ -16,9 +16,9 @@ ExtraStarts = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 def sees_future(layout: EdgeLayout, lengths: Tensor, extra_starts: ExtraStarts) -> bool:
     """Return True if information from a later token can reach an earlier one in some sentence.
 
-    The arguments are `topology.layout(lengths)`, the number of tokens of each sentence, `(batch,)`
-    int64, and `topology.extra_starts`. Extra nodes have no position, so the latest token that can
-    reach each of them is computed.
+    `layout` is `topology.layout(lengths)`, `lengths` are the numbers of tokens of the sentences,
+    `(batch,)` int64, and `extra_starts` is `topology.extra_starts`. Extra nodes have no position,
+    so the function computes the latest token that can reach each of them.
     """
     if isinstance(layout, IntervalLayout) and not layout.extra_nodes:  # fast, in every batch
         last = layout.hi - 1

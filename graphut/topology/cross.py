@@ -18,7 +18,7 @@ from graphut.topology.parse import parse
 
 @dataclass(frozen=True)
 class _CrossTopology(Topology, named=False):
-    """Wrapper that connects target tokens beyond the end of the source to its last token."""
+    """Wrapper that adds the edges from the last source token that `cross_topology` describes."""
 
     inner: Topology
 
@@ -80,9 +80,11 @@ def cross_layout(
     decoder: Topology,
     encoder: Topology,
 ) -> EdgeLayout:
-    """Return the layout of `cross_topology(cross)` on the nodes of the decoder and the encoder.
+    """Return the layout of cross-attention, from nodes of the encoder to nodes of the decoder.
 
-    Extra nodes have no cross edges. Raises ValueError if a target token has no in-edges.
+    Tokens have the edges of `cross_topology(cross)`; extra nodes have none. `lengths` and
+    `src_lengths` are the numbers of tokens of the target and of the source sentences. Raises
+    `ValueError` if a target token has no in-edges.
     """
     cross = cross_topology(cross)
     lengths, src_lengths = as_lengths(lengths), as_lengths(src_lengths, "src_lengths")
@@ -104,7 +106,7 @@ def cross_layout(
 
 
 def check_has_sources(cross: Topology, layout: EdgeLayout, positions: Tensor) -> None:
-    """Raise ValueError if a row is empty; `positions` has the position of each row."""
+    """Raise `ValueError` if a row has no in-edges; `positions[row]` is its position."""
     if layout.has_empty_rows:
         row = int((layout.in_degrees == 0).nonzero()[0])
         raise ValueError(

@@ -18,9 +18,9 @@ from graphut.topology.base import Topology
 class Edges(Topology):
     """Explicit list of edges; usually created by `from_edges`, `from_mask` or `from_parents`.
 
-    `ends` are the positions of source and destination of each edge, in turn. Every sentence has the
-    same edges between positions. A shorter sentence lacks the edges beyond its end, and in a longer
-    one the tokens without listed edges have no in-edges.
+    `ends` has the position of the source and then of the destination of each edge. Every sentence
+    has the same edges between positions. A shorter sentence lacks the edges beyond its end, and
+    in a longer sentence the tokens without listed edges have no in-edges.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _as_list(numbers: Any) -> list[int]:
 
 
 def _ancestors(parents: Sequence[int], token: int) -> list[int]:
-    """Return the ancestors of a token, from near to far; refuse a cycle."""
+    """Return the ancestors of a token, from near to far; raise `ValueError` for a cycle."""
     found: list[int] = []
     parent = parents[token]
     while parent != -1:

@@ -1,4 +1,4 @@
-"""First states and positions of extra nodes."""
+"""First states and positions of extra nodes (nodes that are not tokens)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -
     """Insert the features of extra nodes into the features of tokens.
 
     `feat` is `(num_tokens, ...)`, and the result is `(num_nodes, ...)`. The features of an extra
-    node are the mean of its tokens in `topology.extra_starts`, or zero.
+    node are the mean over its tokens in `topology.extra_starts`, or zero if it has none there.
 
     Examples
     --------
@@ -82,14 +82,14 @@ def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
 
 
 def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `(sentence, lo, hi)` of each extra node: it starts as the mean of `lo..hi - 1`."""
+    """Return `(sentence, lo, hi)`: the sentence of each extra node, and its `extra_starts`."""
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
 
 
 def _count_earlier_duplicates(topology: Topology, lengths: Tensor) -> Tensor:
-    """Count the earlier extra nodes of the sentence that start as the mean of the same tokens."""
+    """Count, for each extra node, earlier extra nodes that start as the mean of the same tokens."""
     sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
     start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
     return earlier_equals(start.unique(dim=0, return_inverse=True)[1])

@@ -44,7 +44,7 @@ class Global(Topology):
         object.__setattr__(self, "tokens", tuple(sorted(set(tokens))))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return edges from all tokens to global tokens, and from global tokens to all others."""
+        """Return the edges from all tokens to global tokens, and from global to other tokens."""
         tokens = torch.tensor(self.tokens)
         sees_all = torch.isin(dst, tokens)
         row, position = ragged_arange(torch.where(sees_all, n_src, len(tokens)))
@@ -68,7 +68,7 @@ class Last(Topology):
     name = "last"
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the interval of all tokens for the last token, and an empty one for others."""
+        """Return the interval of all tokens for the last token, and empty intervals for others."""
         return torch.zeros_like(dst), torch.where(dst == n_dst - 1, n_src, 0)
 
 
@@ -91,7 +91,7 @@ class Virtual(Topology, minimum={"nodes": 1}):
     nodes: int
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the interval of extra nodes for a token, and of tokens for an extra node."""
+        """Return the interval of virtual nodes for a token, and of tokens for a virtual node."""
         token = dst < n_dst
         return torch.where(token, n_src, 0), torch.where(token, n_src + self.nodes, n_src)
 
@@ -126,7 +126,7 @@ class Star(Topology):
     name = "star"
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return edges to tokens from themselves, neighbours and relay; to the relay from all."""
+        """Return the edges to tokens from themselves, neighbours and relay, and to the relay."""
         relay = dst == n_dst
         row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]

@@ -24,8 +24,8 @@ def parse(spec: str | Topology) -> Topology:
 
     Raises
     ------
-    ValueError
-        If the string is not a valid spec; a caret marks the position.
+    TypeError, ValueError
+        If `spec` is not a string, or not a valid spec; a caret marks the position of the mistake.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def parse(spec: str | Topology) -> Topology:
 
 
 def spec_signatures() -> list[str]:
-    """Return the form of each named spec, with the names of its integers and its seed.
+    """Return the syntax of each named spec, with the names of its integers and its seed.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def spec_signatures() -> list[str]:
 
 
 def _parameters(make: Callable[..., Topology]) -> tuple[list[Parameter], bool]:
-    """Return the integer parameters of a topology, and whether it takes a seed."""
+    """Return the integer parameters of a class or function, and whether it takes a seed."""
     parameters = signature(make).parameters
     return [p for p in parameters.values() if p.name != "seed"], "seed" in parameters
 
@@ -79,7 +79,7 @@ class _Parser:
         return topology
 
     def combined(self, operator: str = "|") -> Topology:
-        """Parse a chain of one operator; the operands of a union are intersections."""
+        """Parse operands that `operator` joins; the operands of `|` are in turn joined by `&`."""
         operand = partial(self.combined, "&") if operator == "|" else self.operand
         topology = operand()
         while (position := self.take(operator)) is not None:
@@ -122,7 +122,7 @@ class _Parser:
     def make(
         self, position: int, maker: Callable[..., Topology], *values: Topology | int, **seed: int
     ) -> Topology:
-        """Call a maker; if it refuses the values, raise an error that marks the position."""
+        """Return `maker(*values, **seed)`; if it raises, raise an error that marks the position."""
         try:
             made = maker(*values, **seed)
         except (TypeError, ValueError) as error:
@@ -139,7 +139,7 @@ class _Parser:
         return int(token)
 
     def take(self, *tokens: str) -> int | None:
-        """Consume the next token if it is one of these; return its position or None."""
+        """Consume the next token if it is one of `tokens`; return its position, or else None."""
         return self.tokens.pop(0)[1] if self.tokens[0][0] in tokens else None
 
     def expected(self, what: str, hint: str = "") -> NoReturn:

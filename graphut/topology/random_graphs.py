@@ -90,7 +90,7 @@ class Expander(Topology, minimum={"degree": 2}):
 
 
 def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
-    """Hash a seed and integer `keys`, which are broadcast, to uniform integers below `2^32`."""
+    """Hash a seed and broadcastable integer `keys` to uniform integers below `2^32`."""
     low, high = (torch.tensor(half & 0xFFFFFFFF) for half in (seed, seed >> 32))
     bits = mix(low ^ mix(high))
     for key in keys:
@@ -99,11 +99,12 @@ def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
 
 
 def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> Tensor:
-    """Choose `count` distinct integers below each size, uniformly over all sets (Floyd).
+    """Choose at random `count` distinct integers from 0 to `size[i] - 1`, for each `i`.
 
-    `size`, `(D,)` int64, is at most `2^31`. If a size is below `count`, all integers below it are
-    chosen. The choice is a hash of the seed and of `keys`, integers or `(D,)` tensors. The result
-    is `(D, min(count, max(size)))`; missing entries are -1.
+    All sets of integers are equally likely (Floyd's algorithm). `size`, `(D,)` int64, is at most
+    `2^31`. If a size is below `count`, all integers are chosen. The choice is a hash of the seed
+    and of `keys`, integers or `(D,)` tensors. The result is `(D, min(count, max(size)))`; missing
+    entries are -1.
     """
     chosen = torch.full((len(size), min(count, int(size.max()))), -1)
     for column in range(chosen.shape[1]):

@@ -13,10 +13,10 @@ operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot 
 
 
 def register_composition(make: Maker) -> Maker:
-    """Register a function for spec strings: `longformer:8,1` calls `longformer(8, 1)`.
+    """Register a function that spec strings can call: `longformer:8,1` is `longformer(8, 1)`.
 
-    Use it as a decorator. The parameters of the function are integers, and the last one may be a
-    `seed`. It returns a topology, whose spec lists its parts.
+    Use it as a decorator. The function returns a topology, such as a union of others. Its
+    parameters are integers, and the last parameter may be a `seed`.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def register_composition(make: Maker) -> Maker:
 
 
 def register(name: Any, make: Callable[..., Any]) -> None:
-    """Register a name for spec strings; raise TypeError if it is malformed or already taken."""
+    """Register a name for spec strings; raise `TypeError` if it is malformed or already taken."""
     label = getattr(make, "__name__", repr(make))
     if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name):
         raise TypeError(

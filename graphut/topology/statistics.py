@@ -61,7 +61,7 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
 
 
 def _distances(mask: Tensor, n: int) -> tuple[int, Tensor]:
-    """Return the diameter, and a matrix of the pairs of tokens that are connected by a path."""
+    """Return the diameter, and a bool matrix: whether a path from token `j` leads to token `i`."""
     # Pairs connected within 1, 2, 4, ... steps, until no pair is added.
     within = [mask | torch.eye(len(mask), dtype=torch.bool)]
     while not torch.equal(farther := _compose(within[-1], within[-1]), within[-1]):

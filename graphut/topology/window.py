@@ -13,9 +13,10 @@ from graphut.topology.batch import Interval
 
 @dataclass(frozen=True)
 class Complete(Topology):
-    """Complete graph: every destination attends to every source of its sentence, `n * m` edges.
+    """Complete graph: every destination attends to every source of its sentence.
 
-    The usual self-attention of an encoder, and the usual cross-attention.
+    The usual self-attention of an encoder, and the usual cross-attention: `n * m` edges for `n`
+    destinations and `m` sources.
 
     Examples
     --------
@@ -35,9 +36,10 @@ class Complete(Topology):
 
 @dataclass(frozen=True)
 class Causal(Topology):
-    """Causal graph: destination `i` attends to the sources `j <= i`, `n * (n + 1) / 2` edges.
+    """Causal graph: destination `i` attends to the sources `j <= i`.
 
-    The usual self-attention of a decoder. `other.causal()` is the causal part of a topology.
+    The usual self-attention of a decoder: `n * (n + 1) / 2` edges. The method `causal()` of other
+    topologies returns their intersection with this one.
 
     Examples
     --------
@@ -59,8 +61,8 @@ class Causal(Topology):
 class Window(Topology, minimum={"radius": 0}):
     """Sliding window: destination `i` attends to the sources `j` with `abs(i - j) <= radius`.
 
-    There are `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`. For a shorter sentence it
-    equals `Complete()`.
+    There are `n * (2w + 1) - w * (w + 1)` edges for a radius `w < n`. In a shorter sentence all
+    tokens attend to each other, as in `Complete()`.
 
     Examples
     --------

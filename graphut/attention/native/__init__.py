@@ -1,1 +1,1 @@
-"""Edge attention in C++, the fastest on a CPU; optional."""
+"""Edge attention in C++: an optional backend, the fastest on a CPU."""

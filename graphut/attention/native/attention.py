@@ -31,7 +31,7 @@ from graphut.attention.transforms import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
-    """Compute attention in blocks of rows where sources are consecutive, row by row elsewhere."""
+    """Compute attention by blocks of rows where the sources are consecutive, else row by row."""
     tables, scalars = _arguments(call)
     if is_intercepted():
         edges = call.layout.cached(edge_tensors)
@@ -41,7 +41,7 @@ def native_attention(call: AttentionCall) -> AttentionResult:
 
 
 def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Run the forward kernel without autograd; return output and softmax statistics."""
+    """Run the forward kernel without autograd; return the output and the softmax statistics."""
     tables, scalars = _arguments(call)
     return forward(tables, call.layout.cached(parts_of), scalars)
 
@@ -54,7 +54,7 @@ def backward_in_place(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
-    """Return the gradient of the query; add the gradients of key and value to their buffers."""
+    """Return the gradient of the query; add the other gradients to `key_grad` and `value_grad`."""
     check_one_gradient(out_grad)
     sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
     (tables, scalars), parts = _arguments(call), call.layout.cached(parts_of)
@@ -70,7 +70,7 @@ def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
 
 
 def parts_of(layout: EdgeLayout) -> list[Part]:
-    """Return the edges of a layout in parts; each part is one call of a kernel."""
+    """Divide the edges of a layout into parts, each for one call of a kernel."""
     return divide(layout) or [Part(layout.cached(edge_tensors))]
 
 
@@ -88,9 +88,10 @@ def edge_tensors(layout: EdgeLayout) -> Edges:
 
 
 class EdgeAttention(torch.autograd.Function):
-    """Compute `edge_attention_op` without the overhead of an operator of torch.
+    """The autograd function of attention, faster to call than `edge_attention_op`.
 
-    Torch cannot trace this function. The operator raises the error for second derivatives.
+    Torch cannot trace it. If second derivatives may follow, the backward pass calls the operator
+    `edge_attention_backward_op`, which raises an error for them.
     """
 
     @staticmethod
@@ -104,7 +105,7 @@ class EdgeAttention(torch.autograd.Function):
         layout: EdgeLayout,
         scalars: ScalarArgs,
     ) -> Tensor:
-        """Return the output `(A, H, Dv)`."""
+        """Return the attention output `(A, H, Dv)`."""
         tables = Tables(query, key, value, frontier, bias)
         out, softmax = forward(tables, layout.cached(parts_of), scalars)
         ctx.save_for_backward(*tables, out, softmax)

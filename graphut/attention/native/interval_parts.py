@@ -1,8 +1,8 @@
 """Division of edges into parts, so that the sources of a destination in a part are consecutive.
 
-The rows of a strided, dilated, axial or BigBird topology are a few intervals: of the sources in
-their order, or of the sources in the order of their remainder modulo a stride. The kernel for
-intervals computes such a part several times as fast as the kernel for lists of sources.
+In a strided, dilated, axial or BigBird topology, the sources of each destination form a few
+intervals, in their own order or when they are sorted by the remainder modulo a stride. The kernel
+for intervals computes such a part several times as fast as the kernel for lists of sources.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REORDERED_ROW_COST = 40  # of rows and sources in another order
 
 
 class _Rest(NamedTuple):
-    """The edges that are not in a part yet, sorted by destination and source."""
+    """The edges that no part contains yet, sorted by destination and source."""
 
     rows: Ints  # (e,) destinations
     sources: Ints
@@ -37,7 +37,7 @@ class _Rest(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """At most one interval of sources for each row, sorted by first and last source."""
+    """At most one interval of sources for each destination, sorted by first and last source."""
 
     rows: Ints
     low: Ints  # (R,) ranks of the first sources
@@ -47,7 +47,7 @@ class _Runs(NamedTuple):
     stride: int
 
     def saving(self) -> float:
-        """Return the cost of these edges in lists less their cost in blocks of rows."""
+        """Return how much cheaper these edges are in blocks of rows than in lists of sources."""
         begins = np.arange(0, len(self.rows), _BLOCK)
         ends = np.minimum(begins + _BLOCK, len(self.rows)) - 1
         pairs = _BLOCK * (self.high[ends] - self.low[begins]).sum()
@@ -57,7 +57,7 @@ class _Runs(NamedTuple):
 
 
 def divide(layout: EdgeLayout) -> list[Part]:
-    """Divide the edges of a layout; return no part if one kernel for all edges is faster."""
+    """Divide the edges of a layout into parts; return `[]` if one call for all edges is faster."""
     if layout.num_edges < _FEWEST_EDGES:
         return []
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
@@ -83,7 +83,7 @@ def divide(layout: EdgeLayout) -> list[Part]:
 
 
 def _strides(layout: EdgeLayout) -> list[int]:
-    """Return the frequent differences between successive sources in a sample of the rows."""
+    """Return the most frequent differences between successive sources, from a sample of rows."""
     some = torch.linspace(0, layout.num_dst - 1, _SAMPLE, dtype=torch.float64).long().unique()
     rows, sources = (x.numpy() for x in layout.in_edges(some)[:2])
     steps = np.diff(sources)[np.diff(rows) == 0]
@@ -96,10 +96,11 @@ def _strides(layout: EdgeLayout) -> list[int]:
 
 
 def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
-    """Return the longest run of each row of sources that are `stride` apart, if it is long enough.
+    """Return for each row its longest run of sources that are `stride` apart; None without runs.
 
-    A stride other than 1 connects sources with the same remainder as their destination. Neither
-    beginnings nor ends decrease: where they would, runs are cut or left out.
+    Short runs are left out. With a stride above 1, a run has only sources with the same remainder
+    modulo `stride` as the row. The runs are sorted so that neither their beginnings nor their ends
+    decrease; runs for which this is impossible are shortened or left out.
     """
     edges = np.arange(len(rest.rows))
     if stride > 1:
@@ -130,7 +131,7 @@ def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
 
 
 def _ranks(size: int, stride: int) -> Ints:
-    """Return the place of each source in the order by remainder modulo `stride`."""
+    """Return the rank of each source when all are sorted by their remainder modulo `stride`."""
     ranks = np.empty(size, np.int64)
     ranks[_order(size, stride)] = np.arange(size)
     return ranks
@@ -141,7 +142,7 @@ def _order(size: int, stride: int) -> Ints:
 
 
 def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, Ints]:
-    """Return the part of some runs, and the indices of its edges in `rest`."""
+    """Return a part with the edges of `runs`, and the indices of these edges in `rest`."""
     length = runs.high - runs.low
     ends = length.cumsum()
     places = np.arange(ends[-1]) + np.repeat(runs.first - (ends - length), length)
@@ -158,7 +159,7 @@ def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, 
 
 
 def _listed_part(layout: EdgeLayout, rest: _Rest) -> Part:
-    """Return a part that lists the sources of each destination one by one."""
+    """Return a part with all edges in `rest`, as a list of sources for each destination."""
     rows, sources, ids = map(torch.from_numpy, rest)
     starts = torch.zeros(layout.num_dst + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(rows, minlength=layout.num_dst).cumsum(0)

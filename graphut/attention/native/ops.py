@@ -1,4 +1,4 @@
-"""The compiled kernels as operators of torch: with shapes for tracing, and with gradients."""
+"""The compiled kernels as torch operators, with shape functions for tracing and gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "packed": 3, "pairs": 4}
 
 
 class Edges(NamedTuple):
-    """The index tensors of a layout; a tensor that its kind of layout does not need is empty."""
+    """The index tensors of a layout; tensors that this kind of layout does not need are empty."""
 
     start: Tensor  # (num_dst,) first entry of each destination's sources
     stop: Tensor  # (num_dst,) the entry after the last
@@ -32,7 +32,7 @@ class Edges(NamedTuple):
 class Part(NamedTuple):
     """Some of the edges of a layout, or all of them, for one call of a kernel.
 
-    Only the kernel for intervals supports an order of the rows or of the sources.
+    Only the kernel for intervals supports the fields `rows` and `order`.
     """
 
     edges: Edges
@@ -41,9 +41,9 @@ class Part(NamedTuple):
     order: Tensor | None = None  # (N_src,) sources in the order of the part; None: in their order
 
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return the nodes of a frontier that this part has, and their rows in the query.
+        """Return the destinations that are in the frontier and in `rows`, and their query rows.
 
-        None stands for all in order.
+        A frontier of None means all destinations. A result of None means all, in their order.
         """
         if self.rows is None:
             return frontier, None
@@ -145,7 +145,7 @@ def backward(
     parts: Sequence[Part],
     scalars: ScalarArgs,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of query, key, value and bias (empty without a bias)."""
+    """Return the gradients of query, key, value and bias; an empty tensor without a bias."""
     sums = gradient_buffers(tables, softmax)
     query_grad = write_gradients(out_grad, out, softmax, tables, parts, scalars, sums, add=False)
     return query_grad, *trim_gradients(sums, tables)
@@ -159,7 +159,7 @@ def gradient_buffers(tables: Tables, softmax: Tensor) -> Gradients:
 
 
 def trim_gradients(sums: Gradients, tables: Tables) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of key, value and bias in the shapes of the tables."""
+    """Return the gradients of key, value and bias, cut to the shapes of these tensors."""
     one_for_all_heads = tables.bias is not None and tables.bias.shape[1] == 1
     return (
         trim_gradient(sums.key, tables.key),
@@ -231,7 +231,7 @@ def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, 
 
 
 def by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """Return the results of `backward`, one for each field of `Tables`."""
+    """Return the gradients `grads` in the order of the fields of `Tables`, with None if missing."""
     query, key, value, bias = grads
     return query, key, value, None, None if tables.bias is None else bias
 
@@ -248,7 +248,7 @@ edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
 def check_one_gradient(out_grad: Tensor) -> None:
-    """Raise `RuntimeError` for a batch of gradients, as from `is_grads_batched=True`."""
+    """Raise `RuntimeError` if autograd passes a batch of gradients (`is_grads_batched=True`)."""
     if is_batchedtensor(out_grad) or is_legacy_batchedtensor(out_grad):
         raise RuntimeError(
             "the backend 'native' takes one gradient at a time: use backend='dense' for "
@@ -264,7 +264,7 @@ def _part_call(
     nodes: Tensor | None,
     rows: Tensor | None,
 ) -> Call:
-    """Return the arguments of a kernel for a part of the edges."""
+    """Return the arguments of a kernel for part `number`; `nodes`, `rows`: see `Part.select`."""
     scalars = scalars._replace(kernel=part.kernel or scalars.kernel)
     call = make_call(tables._replace(frontier=nodes), part.edges, scalars)
     call.later = number > 0 or rows is not None
@@ -299,14 +299,14 @@ def make_call(tables: Tables, edges: Edges, scalars: ScalarArgs) -> Call:
 
 
 def _readable(tables: Tables) -> Tables:
-    """Return the tables with strides that the kernels support."""
+    """Return the tables, with copies of those whose strides the kernels do not support."""
     query, key, value, *others = tables
     features = (_unit_stride(table) for table in (query, key, value))
     return Tables(*features, *(None if x is None else x.contiguous() for x in others))
 
 
 def _unit_stride(table: Tensor) -> Tensor:
-    """Return a table whose features are adjacent in memory, and not lazily negated."""
+    """Return the table with features adjacent in memory and without a pending negation."""
     return table.resolve_neg() if table.stride(2) == 1 else table.contiguous()
 
 
@@ -322,14 +322,14 @@ def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
 
 
 def gradient_buffer(table: Tensor) -> Tensor:
-    """Allocate the gradient of a table: float32 or wider, with rows padded to whole vectors."""
+    """Allocate the gradient of a table: float32 or wider, with rows of whole vector registers."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
     return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))
 
 
 def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
-    """Cut a gradient out of its wider buffer, with the shape and dtype of the features."""
+    """Return the gradient in a padded `buffer`, with the shape and dtype of `like`."""
     if buffer.shape != like.shape:
         buffer = buffer[..., : like.shape[-1]].contiguous()
     return buffer.to(like.dtype)

@@ -1,4 +1,4 @@
-"""Attention over compressed rows: edges grouped by either end, and the launches of the kernels."""
+"""Triton attention for any layout: group edges by destination or source, and launch kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, its rounding error `rest`, and the softmax maximum and sum of each row."""
+    """Write `out`, `rest` (its rounding error) and `softmax` (the maximum and sum of each row)."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
@@ -30,7 +30,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Ten
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradients of queries and bias, and `delta`; `given` are more kernel arguments."""
+    """Write the gradient of the query to `to_query`, and `to_bias` and `delta` in `given`."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
@@ -42,7 +42,7 @@ def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any])
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
-    """Write the gradients of keys and values; `given` are more kernel arguments."""
+    """Write the gradients of key and value; `given` has the other arguments of the kernel."""
     edges = inputs.layout.cached(by_source, inputs.split)
     shared = _arguments(inputs, edges) | {"slot": inputs.active.slot} | given
     results = {"to_key": to_key, "to_value": to_value}
@@ -53,9 +53,10 @@ def backward_sources(
 def _launch(
     kernel: Any, rows: int, edges: CSREdges, results: dict[str, Tensor], shared: dict[str, Any]
 ) -> dict[str, Tensor]:
-    """Fill `results` for short rows by a kernel, and return its results for pieces of long rows.
+    """Write the results of a kernel for short rows; return its results for pieces of long rows.
 
-    `Pieces` defines the long rows; `shared` are the other arguments of the kernel.
+    `results` and the returned dictionary map argument names to output tensors. `shared` has the
+    other arguments of the kernel. For long rows see `Pieces`.
     """
     heads = shared["heads"]
     kernel[(rows * heads,)](owner=None, start=None, **results, **shared)
@@ -86,7 +87,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
 
 
 def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the row in `query` of each destination id; None if no row was cut into pieces."""
+    """Return the query row of each destination; None if no row is long, or without a frontier."""
     return inputs.active.slot if edges.pieces.rows.numel() else None
 
 
@@ -104,7 +105,7 @@ def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of long rows, which have more edges than one kernel program computes."""
+    """Pieces of long rows; a row is long if it has more edges than one program computes."""
 
     owner: Tensor  # (pieces,) int32, the row that each piece is of
     start: Tensor  # (pieces,) int64, its first edge
@@ -114,7 +115,7 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class CSREdges:
-    """Compressed rows of edges, grouped by destination or by source."""
+    """The edges in CSR format, grouped by destination or by source."""
 
     indptr: Tensor  # (nodes + 1,) int64, the first edge of each node
     neighbours: Tensor  # (E,) int32, the other end of each edge
@@ -143,7 +144,7 @@ def by_source(layout: EdgeLayout, split: int) -> CSREdges:
 
 
 def cut_long(indptr: Tensor, split: int) -> Pieces:
-    """Cut the rows of more than `split` edges into pieces of `split`.
+    """Cut the rows of more than `split` edges into pieces of at most `split` edges.
 
     Examples
     --------

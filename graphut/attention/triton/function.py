@@ -27,9 +27,9 @@ SPLIT = 512
 def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
     """Compute attention by the Triton kernels, differentiably.
 
-    Monotone interval layouts use dense tiles, and other layouts gather rows. Once the layout has
-    cached its index tensors, nothing waits for the device. Two runs give the same bits, because
-    the order of sums is fixed.
+    Layouts with `IntervalLayout.is_monotone` use dense tiles, other layouts gather rows. Once the
+    layout has cached its index tensors, nothing waits for the device. Two runs give the same bits,
+    because the order of sums is fixed.
 
     The dtype is float32, bfloat16 or float16. The frontier may end in ids beyond the last
     destination. The output is zero for these ids, and for rows without scores above `-inf`. If
@@ -123,13 +123,13 @@ def _contiguous(bias: Tensor | None) -> Tensor | None:
 
 
 def _kernels(inputs: KernelInputs) -> ModuleType:
-    """Return the module of kernels: dense tiles if layout and head size allow it, else rows."""
+    """Return the module `interval` if layout and head size allow dense tiles, else `csr`."""
     layout = inputs.layout
     monotone = isinstance(layout, IntervalLayout) and layout.is_monotone
     return interval if monotone and max(inputs.widths) <= WIDEST else csr
 
 
 def _by_row(active: ActiveRows, shape: torch.Size, like: Tensor) -> Tensor:
-    """Allocate a result with one row per query row; zeros if kernels may skip some of the rows."""
+    """Allocate a tensor with one row per query row; zeros if kernels may skip some of the rows."""
     new = torch.empty if active.nodes is None else torch.zeros
     return new((active.rows, *shape), dtype=like.dtype, device=like.device)

@@ -25,7 +25,7 @@ class ActiveRows:
 
     @cached_property
     def slot(self) -> Tensor | None:
-        """Query row of each destination, int32, -1 for none; `None` without a frontier."""
+        """Query row of each destination, int32, -1 if it has none; `None` without a frontier."""
         if self.nodes is None:
             return None
         row = torch.arange(self.rows, dtype=torch.int32, device=self.nodes.device)
@@ -33,7 +33,7 @@ class ActiveRows:
         return slot.scatter_(0, self.nodes.clamp_max(self.num_dst), row)
 
     def first_row(self, cuts: Tensor) -> Tensor:
-        """Return the first query row whose destination is at least each id in `cuts`, int32."""
+        """Return for each id in `cuts` the first query row with this destination or a later one."""
         if self.nodes is None:
             return cuts.int()
         return torch.searchsorted(self.nodes, cuts, out_int32=True)
@@ -51,7 +51,7 @@ def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
 
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
-    """The inputs that the forward and the backward kernels of a call share."""
+    """The inputs of an attention call that forward and backward kernels share."""
 
     layout: EdgeLayout
     active: ActiveRows
@@ -71,11 +71,11 @@ class KernelInputs:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """Features of a head of keys and of values, padded to a power of two, at least 16."""
+        """Features per head of key and of value, each padded to a power of two, at least 16."""
         return padded(self.query.shape[2]), padded(self.value.shape[2])
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that all attention kernels share, by name."""
+        """Return the arguments that all attention kernels share, as a dictionary by name."""
         block_width, block_value = self.widths
         return {
             "query": self.query,
@@ -106,14 +106,14 @@ class KernelInputs:
 
 
 def packed(rows: Tensor) -> Tensor:
-    """Return rows `(n, H, D)` whose heads and features have no gaps; copy only if necessary."""
+    """Return `rows`, `(n, H, D)`, without gaps inside a row; copy only if necessary."""
     heads, feats = rows.shape[1:]
     dense = (feats <= 1 or rows.stride(2) == 1) and (heads <= 1 or rows.stride(1) == feats)
     return rows if dense else rows.contiguous()
 
 
 def padded(width: int) -> int:
-    """Return the next power of two, at least 16, as tensor cores require."""
+    """Round `width` up to a power of two of at least 16, as tensor cores require."""
     return max(16, 1 << (width - 1).bit_length())
 
 

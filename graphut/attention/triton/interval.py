@@ -1,4 +1,4 @@
-"""Attention over interval layouts: blocks of rows and sources, and the launches of the kernels."""
+"""Triton attention for layouts in which each row attends to an interval of sources."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SPAN = 1024  # rows of a sentence that one program looks at
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write the output, its rounding error `rest`, and the softmax maximum and sum of each row."""
+    """Write `out`, `rest` (its rounding error) and `softmax` (the maximum and sum of each row)."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradients of queries and bias, and `delta`; `given` are more kernel arguments."""
+    """Write the gradient of the query to `to_query`, and `to_bias` and `delta` in `given`."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_query[grid](to_query=to_query, **arguments, **given)
@@ -38,7 +38,7 @@ def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any])
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
 ) -> None:
-    """Write the gradients of keys and values; `given` are more kernel arguments."""
+    """Write the gradients of key and value; `given` has the other arguments of the kernel."""
     arguments = _arguments(inputs)
     del arguments["blocks"]  # of rows; here the blocks are of sources
     blocks = inputs.layout.cached(source_blocks, arguments["block_n"])
@@ -49,7 +49,7 @@ def backward_sources(
 
 
 def _arguments(inputs: KernelInputs) -> dict[str, Any]:
-    """Return the arguments of the interval kernels, including the blocks of rows."""
+    """Return the arguments of the interval kernels, including the fields of `RowBlocks`."""
     by_edge = inputs.edge_bias is not None or inputs.dropout > 0
     sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
     rows = row_blocks(inputs.layout, inputs.active, sizes.block_m)
@@ -59,7 +59,7 @@ def _arguments(inputs: KernelInputs) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RowBlocks:
-    """Blocks of consecutive query rows, each within one sentence, and the interval of each row."""
+    """Blocks of consecutive query rows, each within one sentence, and the sources of each row."""
 
     first: Tensor  # (bound,) int32, the first row of each block
     last: Tensor  # (bound,) int32, the row after its last
@@ -70,7 +70,7 @@ class RowBlocks:
 
 
 def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
-    """Cut the query rows of each sentence into blocks, without waiting for the device."""
+    """Cut the query rows of each sentence into blocks of `block` rows; do not wait for the GPU."""
     if active.nodes is None:
         return layout.cached(_all_rows, block)
     if block not in active.tables:  # the backward pass looks for what the forward pass made
@@ -119,7 +119,11 @@ class SourceBlocks:
 
 
 def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
-    """Cut the sources of each sentence of a monotone layout into blocks."""
+    """Cut the sources of each sentence into blocks, and find the rows that attend to each block.
+
+    A block has at most `block` sources. In the layout, neither `lo` nor `hi` may decrease, as
+    `IntervalLayout.is_monotone` tests.
+    """
     assert isinstance(layout, IntervalLayout)
     lengths, cuts = layout.src_lengths, layout.cached(cu_seqlens)[1].int()
     bound = int((-(-lengths // block)).sum())
@@ -137,7 +141,7 @@ def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
 
 
 def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:
-    """Return `lo` and `hi` without decreases: empty rows take the bounds of a neighbour."""
+    """Return `lo` and `hi`, filled in for rows without sources so that neither decreases."""
     some = layout.lo < layout.hi
     high = torch.where(some, layout.hi, 0).cummax(0).values
     low = torch.where(some, layout.lo, layout.num_src).flip(0).cummin(0).values.flip(0)

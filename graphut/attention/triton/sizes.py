@@ -1,6 +1,6 @@
 """Tile sizes of the kernels, which depend on head size and dtype alone.
 
-So no kernel is compiled or tuned in the middle of training. All products run on the tensor cores.
+So no kernel is compiled or tuned in the middle of training. All products run on tensor cores.
 A float32 product is the sum of three TF32 products, which is exact to about 1e-6 and 5 times as
 fast as a float32 product on the ordinary units (measured on an H200).
 """
@@ -55,10 +55,10 @@ def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> Tile
 
 
 def edges_at_once(width: int) -> int:
-    """Return how many edges a program of a row kernel loads at once, for `width` features."""
+    """Return how many edges a CSR kernel loads at once, for heads with `width` features."""
     return max(4, min(32, 2048 // width))
 
 
 def row_warps(width: int) -> int:
-    """Return the number of warps of a program of a row kernel."""
+    """Return the number of warps per program of a CSR kernel, for heads with `width` features."""
     return 2 if width <= 64 else 4

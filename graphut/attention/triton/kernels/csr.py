@@ -1,4 +1,4 @@
-"""Kernels over compressed rows: a program computes a row, or a piece of one, and a head."""
+"""Kernels for edges in CSR format: a program computes one head of a row or a piece of a row."""
 
 import triton
 import triton.language as tl
@@ -33,8 +33,8 @@ def locate(
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
     """Find the row or the piece of a row that a program computes.
 
-    Returns whether there is one, its node, its query row, its first edge and the end of its edges.
-    A row of more than `split` edges is computed piece by piece only.
+    Returns `(do, node, row, begin, end)`: whether there is anything to compute, the node, its query
+    row, and the range of edges. Rows of more than `split` edges are computed in pieces only.
     """
     if owner is None:
         row = item.to(tl.int64)
@@ -58,7 +58,7 @@ def locate(
 
 @triton.jit
 def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
-    """Return the edge ids at indices `place` of the compressed rows; 0 where `mask` is false."""
+    """Return the ids of the edges at indices `place` in CSR order; 0 where `mask` is false."""
     edge = place
     if ids is not None:
         edge = tl.load(ids + place, mask=mask, other=0)
@@ -98,7 +98,7 @@ def rows_forward(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Compute attention for a row in one pass over its in-edges, with an online softmax."""
+    """Compute attention for a row (or a piece) in one pass over its edges, with online softmax."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
@@ -175,7 +175,7 @@ def rows_query(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Recompute the weights of a row from `softmax`, and write the gradients of query and bias.
+    """Recompute a row's attention weights, and write the gradients of its query and bias.
 
     If `g` is the gradient of a weight, the gradient of its score is `weight * (g - delta)`, where
     `delta` is the mean of `g` over the row, weighted by attention.
@@ -257,7 +257,7 @@ def rows_source(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Write the gradients of a key and a value: sums over out-edges in order, without atomics."""
+    """Write the gradients of a source's key and value, summed over its out-edges in order."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, node, begin, end = locate(item, None, None, indptr, owner, start, num_nodes, split)

@@ -1,4 +1,4 @@
-"""Kernels over intervals: a program computes a block of rows or sources, and a head."""
+"""Kernels for intervals: each program computes one head of a block of rows or of sources."""
 
 import triton
 import triton.language as tl
@@ -83,14 +83,14 @@ def cut_rows(
 def load_interval(
     low: tl.tensor, high: tl.tensor, row: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the interval of sources of each row; from `FAR` to 0 if it is empty."""
+    """Return the interval `(begin, end)` of sources of each row; `(FAR, 0)` if it is empty."""
     begin = tl.load(low + row, mask=mask, other=FAR)
     return begin, tl.load(high + row, mask=mask, other=0)
 
 
 @triton.jit
 def edge_of(shift: tl.tensor, ids: tl.tensor, source: tl.tensor, seen: tl.tensor) -> tl.tensor:
-    """Return the id of the edge from each source to each row, for a grid of rows and sources."""
+    """Return the edge id of each pair of a row and a source; 0 for pairs without an edge."""
     edge = tl.where(seen, shift + source, 0)
     if ids is not None:
         edge = tl.load(ids + edge, mask=seen, other=0)
@@ -213,7 +213,7 @@ def interval_query(
     block_n: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """Recompute the weights of rows from `softmax`, and write the gradients of query and bias.
+    """Recompute the attention weights of rows, and write the gradients of query and bias.
 
     If `g` is the gradient of a weight, the gradient of its score is `weight * (g - delta)`, where
     `delta` is the mean of `g` over the row, weighted by attention.
@@ -297,9 +297,9 @@ def interval_source(
     block_n: tl.constexpr,
     precision: tl.constexpr,
 ) -> None:
-    """Write the gradients of keys and values: sums over rows in order, without atomics.
+    """Write the gradients of keys and values, summed over the rows in order (without atomics).
 
-    Weights are `(sources, rows)`, so that they enter the next matrix product without a transpose.
+    Weights are `(sources, rows)`, so that the next matrix product needs no transpose.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)

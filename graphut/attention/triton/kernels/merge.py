@@ -1,4 +1,4 @@
-"""Kernels that add up the pieces of long rows, in the order of the pieces."""
+"""Kernels that combine the results for the pieces of long rows, in the order of the pieces."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Functions of all kernels: loads, stores, reductions, bias and dropout of edges."""
+"""Functions that the kernels share: loads, stores, reductions, bias and dropout of edges."""
 
 import triton
 import triton.language as tl
@@ -38,7 +38,7 @@ def load_tile(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> tl.tensor:
-    """Load `(rows, block)`: the first `width` entries of a head of each row, then zeros."""
+    """Load `(rows, block)`: the `width` features of one head of each row, then zeros."""
     base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
@@ -57,7 +57,7 @@ def store_tile(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> None:
-    """Store a tile at the places that `load_tile` reads, in the dtype of the table."""
+    """Store a tile at the addresses that `load_tile` reads, in the dtype of the table."""
     base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
@@ -67,7 +67,7 @@ def store_tile(
 
 @triton.jit
 def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
-    """Return the rounding error of `x` in the dtype of the memory."""
+    """Return the error of rounding `x` to the dtype that `memory` points to."""
     return x - x.to(memory.dtype.element_ty).to(tl.float32)
 
 
@@ -94,7 +94,7 @@ def masked_scores(
     mask: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """Add the bias to scores of base 2, and set scores without an edge to `-inf`."""
+    """Add the bias to scores (for exponentials of base 2); set them to `-inf` without an edge."""
     if bias is not None:
         place = edge * bias_heads
         if bias_heads > 1:
@@ -115,7 +115,7 @@ def store_softmax(
 ) -> None:
     """Store the largest score of each row, and the sum of exponentials relative to it.
 
-    Their combination in one logarithm would be rounded where scores are large.
+    The logarithm of the sum of exponentials alone would be inexact for large scores.
     """
     tl.store(softmax + 2 * place, top, mask=mask)
     tl.store(softmax + 2 * place + 1, sums, mask=mask)
@@ -125,7 +125,7 @@ def store_softmax(
 def load_softmax(
     softmax: tl.tensor, place: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the largest score and the inverse of the sum; both are 0 if all scores are `-inf`."""
+    """Load the maxima of `store_softmax` and the inverse sums; 0 and 0 if all scores are `-inf`."""
     top = tl.load(softmax + 2 * place, mask=mask, other=-INFINITY)
     sums = tl.load(softmax + 2 * place + 1, mask=mask, other=0.0)
     return finite(top), tl.where(sums == 0.0, 0.0, 1.0 / tl.where(sums == 0.0, 1.0, sums))
@@ -143,7 +143,7 @@ def mix(bits: tl.tensor) -> tl.tensor:
 def dropout_factor(
     edge: tl.tensor, head: tl.tensor, seed: tl.tensor, threshold: tl.tensor, keep: tl.tensor
 ) -> tl.tensor:
-    """Return the factors of edges' weights, 0 or `keep`, as in `graphut.attention.dropout`.
+    """Return the dropout factor of each weight, 0 or `keep`, as in `graphut.attention.dropout`.
 
     `seed` points to an int64, and `threshold` is a 32-bit pattern.
     """
