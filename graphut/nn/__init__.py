@@ -78,7 +78,7 @@ _FORMER_NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class with a former name, and warn that it has another name now (PEP 562)."""
+    """Return the class that was formerly called `name`, with a `DeprecationWarning` (PEP 562)."""
     if name not in _FORMER_NAMES:
         raise AttributeError(f"module 'graphut.nn' has no attribute {name!r}")
     warnings.warn(f"{name} is now LayerAsConv", DeprecationWarning, stacklevel=2)

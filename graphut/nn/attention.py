@@ -201,7 +201,7 @@ class MultiHeadAttention(nn.Module):
         Parameters
         ----------
         graph : DGLGraph or EdgeLayout
-            A homogeneous or bipartite graph, or a block.
+            A homogeneous or bipartite graph, or a block of DGL.
         feat : Tensor or pair of Tensor
             `(N, in_feats)`, or `((N_src, F_src), (N_dst, F_dst))`. For a block, a single tensor
             holds the features of its sources, which begin with its destinations.
@@ -215,8 +215,8 @@ class MultiHeadAttention(nn.Module):
         edge_weight : Tensor, optional
             `(E,)` or `(E, num_heads)`, factors of the attention weights after the softmax.
         get_attention : bool
-            Also return the attention weights, `(E, num_heads)`, by edge id; zero for edges into
-            destinations outside `frontier`.
+            Also return the attention weights, `(E, num_heads)`, indexed by edge id; they are
+            zero for edges into destinations outside `frontier`.
 
         Returns
         -------
@@ -255,24 +255,24 @@ class MultiHeadAttention(nn.Module):
     plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return keys and values, concatenated to `(N_src, 2 * num_heads * head_feats)`."""
+        """Return the keys and values of the sources, `(N_src, 2 * num_heads * head_feats)`."""
         return self.key_value(feat_src)
 
     @property
     def has_plain_projection(self) -> bool:
-        """True if `project` only applies the linear map of keys and values."""
+        """True if `project` only calls the linear layer `key_value`, which has no hooks."""
         is_own = type(self).project is MultiHeadAttention.project
         return is_own and is_plain_linear(self.key_value)
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
-        """Create a key/value table that steps update in place; return None if unsupported."""
+        """Return an empty key/value table that is written in place, or None if unsupported."""
         drops = self.training and self.attn_drop
         if drops or not self.has_softmax or not self.has_plain_projection:
             return None  # the result of another projection may be used elsewhere too
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend` accepts `count`, a number of nodes that only the device knows."""
+        """Return whether `attend` accepts `count`, a number of active nodes that is on the GPU."""
         allow_zero = self.allow_zero_in_degree
         return self.has_softmax and takes_counts(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
@@ -292,14 +292,14 @@ class MultiHeadAttention(nn.Module):
         edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend from rows `(A, in_feats)` of destinations to projected keys and values.
+        """Compute attention for the destinations with the features `rows`, `(A, in_feats)`.
 
-        Return the output `(A, out_feats)`, and the attention weights, or None without
+        Return the output, `(A, out_feats)`, and the attention weights, which are None without
         `get_attention`.
 
         `key_value` is the result of `project` or `in_place_key_value`. `value_shift`, `(num_heads *
-        head_feats,)`, is added to every value. `count`, a scalar tensor, is the number of active
-        nodes if the host does not know it; `frontier` then ends with ids that no node has.
+        head_feats,)`, is added to every value. `count`, a scalar GPU tensor, is the number of
+        active nodes if the host does not know it; ids at the end of `frontier` are then padding.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -356,7 +356,7 @@ class MultiHeadAttention(nn.Module):
     def _options_without_softmax(
         self, layout: EdgeLayout, rows: Tensor, query: Tensor, key: Tensor, frontier: Tensor | None
     ) -> dict[str, Any]:
-        """Return options with which `edge_attention` computes geometric or linear attention.
+        """Return the keyword arguments of `edge_attention` for geometric or linear attention.
 
         With `scale=0` the softmax is over the bias alone. Geometric attention passes the logarithm
         of its weights as bias. Linear attention passes no bias, and multiplies the equal weights by
@@ -414,8 +414,8 @@ class AttentionRecord:
         """Return the weights of one sentence, or graph, of the batch as a dense tensor.
 
         The result is `(steps, heads, destinations, sources)`. Weights of parallel edges are added;
-        pairs of nodes without an edge have weight zero. Raise `ValueError` if there is no such
-        sentence.
+        pairs of nodes without an edge have weight zero. Raise `ValueError` if the batch has no
+        sentence with this index.
         """
         layout = self.layout
         if not 0 <= sentence < len(layout.dst_lengths):
@@ -437,7 +437,10 @@ class AttentionRecord:
 def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
 ) -> dict[str, Any]:
-    """Return the options with which `edge_attention` adds `layer(feat)` to keys and values."""
+    """Return the options with which `edge_attention` adds `layer(feat)` to keys and values.
+
+    `by_head` is `(num_heads, head_feats)`. If `layer` is a plain `kind`, its weight is passed.
+    """
     if (feat is None) != (layer is None):
         raise ValueError(
             "edge features are required if the layer has an edge_dim, and refused otherwise; got "
@@ -454,14 +457,14 @@ def edge_feature_options(
 
 
 def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
-    """Return whether `layer` is exactly of this `kind`, without hooks and parametrizations."""
+    """Return whether the class of `layer` is exactly `kind`, and `layer` has no hooks."""
     return type(layer) is kind and not is_hooked(layer)
 
 
 def is_hooked(layer: nn.Module) -> bool:
     """Return whether `layer` must be called as a module, because of hooks or its own `forward`.
 
-    The adaptive loop calls methods of graphut's layers without `forward`. These layers store their
+    The adaptive loop calls other methods of graphut's layers than `forward`. These layers store
     `forward` as `plain_forward` too, so that a subclass with another `forward` is recognised.
     Global hooks are ignored, because the FLOP counter of torch uses them.
     """

@@ -95,7 +95,7 @@ def _context(
     cross: tuple[Graph, Tensor] | None,
     of_edges: dict[str, Any],
 ) -> GraphContext:
-    """Create the context of the first step; see `GraphContext.of_edges`."""
+    """Check graph and features; return the call's context, with `of_edges` (`edge_bias`, ...)."""
     step, blocks = steps_of(layer)[0], []
     if isinstance(graph, Sequence):
         blocks = _block_layouts(layer, graph, **of_edges)
@@ -119,7 +119,7 @@ def _context(
 
 
 def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | None) -> None:
-    """Raise a `ValueError` for what a part of a graph does not support."""
+    """Raise a `ValueError` if a graph divided among processes does not support these settings."""
     wrong = ""
     if start is not None:
         wrong = "resume"
@@ -136,10 +136,11 @@ def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | N
 def _block_layouts(
     layer: Recurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
 ) -> list[EdgeLayout]:
-    """Check sampled blocks, one for each step, and lists `of_edges`; return the edge layouts.
+    """Check sampled blocks, one for each step, and return their edge layouts.
 
-    The destinations of a block are its first sources, and all sources of the next block. So a node
-    has the same number in all blocks.
+    `of_edges` are lists with one tensor for each block, such as `edge_bias`. The destinations of a
+    block are its first sources, and all sources of the next block. So a node has the same id in all
+    blocks.
     """
     if isinstance(layer.active_rule, EventDriven):
         raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
@@ -175,11 +176,11 @@ def _fast_paths(
     *,
     record: bool,
 ) -> tuple[FiniteChecks, Callable[[LoopState], HaltingFrontier]]:
-    """Choose the checks for values that are not finite, and the class of the halting frontier.
+    """Choose the checks for values that are not finite, and the function that makes the frontier.
 
-    If all attention layers support it, neither of them waits for the GPU. Otherwise keys and values
-    are written in place, if supported. If `record` is true, the caller reads the states of each
-    step, and neither method is possible.
+    If all attention layers support it, choose checks and a frontier that never wait for the GPU.
+    Otherwise give the context a key/value table that is written in place, if supported. With
+    `record`, the caller reads the states of each step, which excludes both fast paths.
     """
     plain = FiniteChecks(), HaltingFrontier
     by_edge = any(each is not None for each in context.of_edges.values())
@@ -203,7 +204,7 @@ def _fast_paths(
 
 
 def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -> BatchIndex | None:
-    """Return the graph of each node if the rule needs it, else None."""
+    """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
     if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
         if graph_ids is None and len(context.layout.dst_lengths) == 1:
             return None

@@ -63,7 +63,7 @@ def check_same_nodes(
     advice: str = "a step needs a graph with one node type, or a block (pass other sources as "
     "cross= of a decoder)",
 ) -> None:
-    """Raise an error for a bipartite graph: a step needs nodes that are both ends of edges."""
+    """Raise an error, with `advice`, if the edges connect two different types of nodes."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
         return  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]
@@ -93,7 +93,7 @@ def check_sharding(*parts: nn.Module | None) -> None:
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     """Return the source features from a tensor or from a pair (sources, destinations).
 
-    `dgl.nn.HeteroGraphConv` passes such pairs. The destinations must be the first sources.
+    `dgl.nn.HeteroGraphConv` passes such pairs. The destinations must be the first source rows.
     """
     if not isinstance(feat, tuple):
         _check_tensor(feat, "source")
@@ -159,7 +159,7 @@ def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_st
 
 
 class FiniteChecks:
-    """Checks for values that are not finite, which wait for the device."""
+    """Checks for values that are not finite; the host waits for the device in each check."""
 
     def check_features(self, feat: Tensor) -> None:
         """Raise an error if one of the first states `feat`, `(N_src, d)`, is not finite."""
@@ -184,7 +184,7 @@ class FiniteChecks:
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
-        """Return `count`, the number of active nodes; a subclass may return an upper bound."""
+        """Return the number of active nodes, `count`, or in a subclass an upper bound of it."""
         return int(count)
 
     def close(self) -> None:

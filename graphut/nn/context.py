@@ -24,11 +24,11 @@ class EncoderOutput:
         self._projected: dict[MultiHeadAttention, Tensor] = {}
 
     def count(self, layer: MultiHeadAttention) -> None:
-        """Add the FLOPs of one projection of the encoder's output by `layer`."""
+        """Add to `flops` the operations for one projection of the encoder's output by `layer`."""
         self.flops += self.feat.shape[0] * layer.key_value_flops
 
     def key_value(self, layer: MultiHeadAttention) -> Tensor:
-        """Return keys and values of the encoder's output in `layer`, `(N_src, 2 * H * D)`."""
+        """Return the keys and values, `(N_src, 2 * H * D)`, of the encoder's output for `layer`."""
         if layer not in self._projected:
             self.count(layer)
             self._projected[layer] = layer.project(self.feat)
@@ -37,9 +37,10 @@ class EncoderOutput:
 
 @dataclass
 class GraphContext:
-    """The context of a step on a graph, or on sampled blocks, one for each step.
+    """Edges, keys, values and options that the steps of one call share.
 
-    A decoder has another one, for its key/value cache.
+    With sampled blocks, each step has the edges of its own block. A decoder with a key/value cache
+    uses a subclass.
     """
 
     layout: EdgeLayout  # edges of self-attention in this step
@@ -78,7 +79,7 @@ class GraphContext:
         return self.layout.num_dst
 
     def begin_step(self, step: int) -> None:
-        """Begin step `step`, counted from 1; if there are sampled blocks, use its block."""
+        """Begin step `step`, from 1; with sampled blocks, switch to the block of this step."""
         self._step = step
         if self.blocks:
             self.layout = self.blocks[step - 1]
@@ -98,7 +99,7 @@ class GraphContext:
             self.key_value = updated(self.key_value, nodes, key_value)
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Apply self-attention to packed rows `(A, d)`, one row for each active node."""
+        """Return the self-attention output of the active nodes, given their features `(A, d)`."""
         self.work.attended.append((self.layout, self.frontier))
         options: dict[str, Any] = {
             "frontier": self.frontier,
@@ -116,7 +117,7 @@ class GraphContext:
         return table
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        """Apply cross-attention over the encoder's output to packed rows `(A, d)`."""
+        """Return the cross-attention output of the active nodes, given their features `(A, d)`."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
         options: Any = {"frontier": self.frontier, "get_attention": self.get_attention}
@@ -133,14 +134,14 @@ class GraphContext:
         return self._keep(found, self.cross_weights)
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Apply the transition to packed rows `(A, d)`; it may read neighbouring tokens."""
+        """Apply the transition to the active nodes, `(A, d)`; it may read neighbouring tokens."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
         self.combined = updated(self.combined, self.frontier, rows)
         return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
     def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
-        """Return the output in `found`; append its attention weights, if any, to `record`."""
+        """Return the output in `found`, a layer's result; append attention weights to `record`."""
         out, weights = found if isinstance(found, tuple) else (found, None)
         if weights is not None:
             record.append(weights)
@@ -151,5 +152,5 @@ class GraphContext:
 
 
 def updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
-    """Return a copy of a table `(N, d)` with new rows of `nodes`, or of all nodes if None."""
+    """Return a copy of `table`, `(N, d)`, with new `rows` for `nodes`, or for all if None."""
     return rows if table is None or nodes is None else table.index_copy(0, nodes, rows)

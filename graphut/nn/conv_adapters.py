@@ -85,7 +85,7 @@ class LayerAsConv(nn.Module):
         return self.layer(from_edge_index(edge_index, num_nodes, batch=batch), x, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the ponder record, which belongs to one call."""
+        """Return the state to pickle or copy, without the ponder record of the last call."""
         return {**self.__dict__, "ponder": None}
 
 
@@ -148,7 +148,7 @@ def from_edge_index(
 class ConvAsAttention(nn.Module):
     """Adapter that lets a convolution of DGL or PyG replace attention in a step.
 
-    A graph network made of such a convolution then has its own number of steps for each node. The
+    In a recurrence, each node then takes its own number of steps with the convolution. The
     convolution is called for the active nodes only. So its result for a node must depend only on
     the features of the node, its in-edges and their sources, as with `GATConv`, `GINConv` and
     `SAGEConv`.
@@ -239,11 +239,11 @@ class ConvAsAttention(nn.Module):
         edge_weight: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Call the convolution for destination rows `(A, feats)`; return its output, and None.
+        """Return the convolution's output, `(A, feats)`, and None, because it has no weights.
 
-        `frontier`, `(A,)`, are the ids of the rows, and None means all destinations. `edge_weight`,
-        `(E,)`, multiplies the messages of a layer of PyG. Other options, such as `edge_bias`, raise
-        `ValueError`, because convolutions lack them.
+        `rows`, `(A, feats)`, are the features of the destinations, and `frontier`, `(A,)`, their
+        ids; None means all destinations. `edge_weight`, `(E,)`, multiplies the messages of a layer
+        of PyG. Other options, such as `edge_bias`, raise `ValueError`.
         """
         asked = [name for name, value in others.items() if value is not None and value is not False]
         if edge_weight is not None and self._edges_for_conv is _block:
@@ -276,7 +276,7 @@ class ConvAsAttention(nn.Module):
 
 
 def _pyg_layers(conv: nn.Module) -> list[Any]:
-    """Return the layers of PyG in a module, without an import of PyG."""
+    """Return all submodules that are layers of PyG, without an import of PyG."""
 
     def is_pyg_layer(kind: type) -> bool:
         return kind.__name__ == "MessagePassing" and kind.__module__.startswith("torch_geometric.")
@@ -300,16 +300,17 @@ def _check_pyg_layer(layer: nn.Module) -> None:
 
 
 def _scale_messages(weight: Tensor, layer: Any, _: Any, messages: Tensor) -> Tensor:
-    """Multiply the messages of a layer of PyG by a weight for each edge."""
+    """Return the messages of a PyG layer times the weight of each edge; PyG calls it as a hook."""
     shape = [1] * messages.dim()
     shape[layer.node_dim] = -1
     return messages * weight.view(shape)
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the in-edges `(2, E)` of a frontier, with new node numbers, and the sources' ids.
+    """Return the in-edges of a frontier, `(2, E)`, and the ids of their sources.
 
-    There is at least one source, because the gradient of DGL's maximum needs one.
+    The edges refer to positions in these ids and in the frontier. Unless the graph is empty, there
+    is at least one source, because the gradient of DGL's maximum needs one.
     """
     row, source, _ = layout.in_edges(frontier)
     sources, place = source.unique(return_inverse=True)
@@ -319,7 +320,7 @@ def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[T
 
 
 def _block(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Any, Tensor]:
-    """Return the result of `_packed_edges` with the edges as a DGL block."""
+    """Return the in-edges of a frontier as a DGL block, and the ids of the block's sources."""
     edges, sources = _packed_edges(layout, frontier)
     num_dst = layout.num_dst if frontier is None else len(frontier)
     return dgl.create_block((edges[0], edges[1]), len(sources), num_dst), sources

@@ -162,7 +162,7 @@ class DotGATConv(nn.Module):
         return out if weights is None else (out, weights.unflatten(1, by_head[:-1])[..., None])
 
     def _heads(self, projected: Tensor) -> list[Tensor]:
-        """Split `(N, *, width)` into parts `(N, heads, D)`, with the middle dimensions as heads."""
+        """Split `(N, *, k * heads * D)` into a list of `k` tensors `(N, prod(*) * heads, D)`."""
         heads, feats = self.by_head
         parts = projected.unflatten(-1, (-1, feats)).split(heads, -2)
         return [part.flatten(1, -2) for part in parts]

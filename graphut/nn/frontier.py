@@ -1,4 +1,4 @@
-"""The frontier, that is the set of active nodes, under rules with final halting."""
+"""The frontier (the set of active nodes) under rules whose nodes halt for good."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HaltingFrontier:
         return self.rows.num_active
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write changed keys and values; return active states `(A, d)` with their signals."""
+        """Update the key/value table; return the input of step `t` for active nodes, `(A, d)`."""
         state, rows, context = self.state, self.rows, self.state.context
         context.begin_step(t)
         active = add_encoding(rows.active(), state.signal(t))
@@ -48,7 +48,7 @@ class HaltingFrontier:
     def _write(self, active: Tensor, t: int) -> None:
         """Write the keys and values that changed since the last step.
 
-        Active nodes are written in each step. Except with `halted="stale"`, a node is written once
+        In each step, active nodes are written. Except with `halted="stale"`, a node is written once
         more after it has halted, because its keys and values are older than its final state.
         """
         state, context, rows = self.state, self.state.context, self.rows
@@ -72,7 +72,7 @@ class HaltingFrontier:
         context.write(nodes, step.project(shown))
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Let the rule halt nodes, given states before and after step `t`; store their outputs."""
+        """Let the rule halt nodes after step `t`, and store the outputs of these nodes."""
         state, rows, decided = self.state, self.rows, self.state.rule_state
         shown = None if state.rows is None else rows.active_states()
         halts = state.decide(before, after, t, rows.nodes, shown)
@@ -89,7 +89,7 @@ class HaltingFrontier:
             self._fill_cache(t)
 
     def _fill_cache(self, t: int) -> None:
-        """Write the keys and values of halted nodes at the steps that the loop did not reach."""
+        """Write keys and values of halted nodes for the steps after `t`, the loop's last step."""
         max_steps, more = self.state.layer.max_steps, 1
         if self.halted == "stale":
             more = 0
@@ -109,7 +109,7 @@ class HaltingFrontier:
 
 
 class HaltSplit(NamedTuple):
-    """The division of a frontier into rows that halt in a step and rows that stay active."""
+    """The nodes of a frontier, split into those that halt in a step and those that stay active."""
 
     halting_nodes: Tensor | None  # (B,) ids of the halting nodes; None if no node halts
     halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all rows in order
@@ -117,13 +117,13 @@ class HaltSplit(NamedTuple):
 
 
 class ActiveRows:
-    """The states of the nodes that were active in the last step, and the nodes that still are.
+    """States of the nodes that were active in the last step, and ids of those still active.
 
-    Rows of nodes that have just halted stay for one more step, because their final states are
+    The state of a node that has just halted is stored for one more step, because it must be
     projected to keys and values once.
 
     `feat`, `(N_src, d)`, are the first states. `encodings`, `(N_src, d)`, are added to the states
-    in every step. Nodes from `num_dst` on count as halted before the first step.
+    in every step. Nodes with ids from `num_dst` on count as halted before the first step.
     """
 
     def __init__(
@@ -161,14 +161,14 @@ class ActiveRows:
     def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
         """Return states plus encodings and noise of the first `num_src` nodes, active or halted.
 
-        It must be called in every step, because it updates a table of all nodes by the `rows` of
-        the `nodes` that changed.
+        The changed `nodes` have the new `rows`, which are written into a table of all nodes. So the
+        method must be called in every step.
         """
         self._table = rows if nodes is None else self._table[:num_src].index_copy(0, nodes, rows)
         return self._table
 
     def truncate(self, num_dst: int) -> int:
-        """Drop active nodes with ids from `num_dst` on; return the number of the others."""
+        """Drop active nodes with ids from `num_dst` on; return the number of active nodes left."""
         every_row = torch.arange(len(self._rows), device=self._rows.device)
         nodes = every_row if self.nodes is None else self.nodes
         rows = every_row if self._active_rows is None else self._active_rows
@@ -178,7 +178,7 @@ class ActiveRows:
         return self.num_active
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
-        """Store the new states `(A, d)` of the active nodes, and remove the rows that halt."""
+        """Store the new states `(A, d)`; return which nodes halt and which stay active."""
         halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
         self.num_active = len(active)
         if not len(halting):

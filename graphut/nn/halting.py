@@ -14,8 +14,8 @@ from graphut.attention.transforms import outside_autocast
 class HaltingUnit(nn.Module):
     r"""Learned halting probability of each node, :math:`p_i = \sigma(w \cdot u_i + b)`.
 
-    From "Adaptive Computation Time" (arXiv 1603.08983, Eq. 5). It is computed in float32 or wider,
-    also under autocast and in models with a narrower dtype.
+    From arXiv 1603.08983, Eq. 5; :math:`u_i` is the state of the node. The probability is computed
+    in float32 or wider, also under autocast and in models with a narrower dtype.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class HaltingUnit(nn.Module):
             self.norm.reset_parameters()
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return the halting probability `(A,)` of rows `(A, in_feats)`, in float32 or wider.
+        """Return the halting probabilities, `(A,)`, of states `(A, in_feats)`.
 
-        Other halting modules may use `nodes`, the ids of the rows, and `step`, counted from 1.
+        Other halting modules may use `nodes`, the ids of the nodes, and `step`, counted from 1.
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with outside_autocast(feat.device.type):
@@ -93,7 +93,7 @@ class ScheduledHalting(nn.Module):
     Raises
     ------
     TypeError, ValueError
-        If `steps` does not fit, or, in a call, if there are other nodes.
+        If `steps` is not int64 or not at least 1; or, in a call, if the number of nodes differs.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class ScheduledHalting(nn.Module):
         self.register_buffer("steps", steps)
 
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return `(A,)`: 1 for rows that halt at this step or earlier, else `share`."""
+        """Return probabilities `(A,)`: 1 for nodes that halt at `step` or earlier, else `share`."""
         steps = self.steps if nodes is None else self.steps[nodes]
         if steps.shape != feat.shape[:1]:
             raise ValueError(
@@ -126,7 +126,7 @@ class ScheduledHalting(nn.Module):
         return last + self.share * (1.0 - last)
 
     def check(self, threshold: float, max_steps: int) -> None:
-        """Raise an error if the probabilities before a node's last step reach the threshold."""
+        """Raise an error if probabilities can sum to the threshold before a node's last step."""
         if self.share * (min(self.longest, max_steps) - 1) >= 0.999 * threshold:
             raise ValueError(
                 f"the schedule has up to {self.longest} steps of probability {self.share}, which "

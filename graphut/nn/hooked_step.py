@@ -15,7 +15,7 @@ from graphut.nn.step import UniversalTransformerStep
 class HookedStep:
     """A step that the adaptive loop calls as a module, so that all its hooks run.
 
-    The key/value table of the context holds states, and each call projects all of them. With
+    Instead of keys and values, the context holds states, and each call projects all of them. With
     `checkpointed`, only states are kept for the backward pass, which calls the step again.
     """
 
@@ -33,7 +33,7 @@ class HookedStep:
         return rows
 
     def value_shift(self, signal: Tensor) -> None:
-        """Return None, since hooks may change the effect of a signal."""
+        """Return None: with hooks, a signal may not shift all values by the same vector."""
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
         """Call the step, and return the new states of the active nodes, `(A, d)`."""

@@ -20,8 +20,8 @@ def run_loop(
 ) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes.
 
-    `halting_frontier` creates the frontier under rules with final halting. `start` has the states
-    and the first nodes of an event-driven run that continues an earlier one.
+    `halting_frontier` creates the frontier under rules whose nodes halt for good. `start` has the
+    states and the nodes of the first round if an event-driven run continues an earlier one.
     """
     rule, max_steps = state.rule, state.layer.max_steps
     runs_all = state.layer.halted == "running" or isinstance(rule, FixedDepth)

@@ -33,7 +33,7 @@ class LoopOutput(NamedTuple):
 
 
 class FrontierRows(NamedTuple):
-    """The active nodes of one step, and their new states, `A` rows."""
+    """The `A` active nodes of one step, and their new states."""
 
     nodes: Tensor  #: (A,) int64, ids of the active nodes
     states: Tensor  #: (A, d) new states, after the output norm if there is one
@@ -48,8 +48,8 @@ class FrontierRows(NamedTuple):
 class LoopState:
     """The state of one call of a recurrence, which all its steps share.
 
-    `fill_cache` is for a decoder with a cache. Later tokens may take more steps than this call, so
-    keys and values are also written for the steps after its last one.
+    `fill_cache` is for a decoder with a key/value cache. Later tokens may take more steps than this
+    call, so the loop also writes keys and values for the steps that it did not need.
     """
 
     trusts_arguments = False  # whether attention may skip its checks
@@ -97,11 +97,11 @@ class LoopState:
         self.rule_state = RuleState(self.rule, self.feat[: context.num_dst], batch)
 
     def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Add the changed rows of other processes to those of `nodes`, if the graph is divided."""
+        """Return changed nodes and rows, with those of other processes if the graph is divided."""
         return (nodes, rows) if self.exchange is None else self.exchange(nodes, rows)
 
     def any_active(self, count: int) -> bool:
-        """Return whether a node is active, on this or another process, given their number here."""
+        """Return whether any process has an active node; `count` is the number on this process."""
         return bool(count) if self.exchange is None else self.exchange.any_active(count)
 
     def step(self, t: int) -> UniversalTransformerStep:
@@ -113,11 +113,11 @@ class LoopState:
         return self.steps[-1].readout(states)
 
     def signal(self, t: int) -> Tensor | None:
-        """Return the signal of step `t`, `(d,)`, or None."""
+        """Return the step signal of step `t`, `(d,)`, or None without step signals."""
         return None if self.signals is None else self.signals[t - 1]
 
     def update(self, rows: Tensor, t: int) -> Tensor:
-        """Return the new states of the active nodes, given `rows`, `(A, d)`, in step `t`."""
+        """Run step `t` on its input for the active nodes, `(A, d)`, and return their new states."""
         with skip_checks(self.trusts_arguments):
             new = self.step(t).update(rows, self.context)
         if self.layer.quantize is None:
@@ -134,14 +134,13 @@ class LoopState:
         shown: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
-        """Return which rows halt in step `t`, `(A,)` bool.
+        """Return which nodes halt in step `t`, `(A,)` bool.
 
-        If the call records its steps (`self.rows` is a list), their new states are added to it.
+        If the call records its steps (`self.rows` is a list), append a `FrontierRows` to the list.
 
-        `before` and `after` are input and output of the step, `(A, d)`; `nodes` is the node of each
-        row, `None` for all nodes. `shown`, needed only for the record, are the states before the
-        step, before signals were added. `active` is a mask of rows that have not halted; all by
-        default.
+        `before` and `after` are input and output of the step, `(A, d)`; `nodes` are the ids of the
+        nodes, `None` for all nodes. `shown`, needed only for the record, are the states before the
+        step, without signals. `active` is a mask of the nodes that have not halted; all by default.
         """
         probability = None
         if self.halting is not None and (self.rule.uses_probability or self.rows is not None):
@@ -164,20 +163,21 @@ class LoopState:
 
 
 def steps_of(layer: Recurrence) -> Sequence[UniversalTransformerStep]:
-    """Return the step of a recurrence, or one step for each repetition, as a list."""
+    """Return a list of the steps of a recurrence: a single one, or one for each repetition."""
     steps: Any = layer.step if isinstance(layer.step, nn.ModuleList) else [layer.step]
     return [*steps]
 
 
 def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
-    """Add an encoding, `(A, d)` or `(d,)`, to rows `(A, d)`, if there is one."""
+    """Return `rows`, `(A, d)`, plus the encoding, `(A, d)` or `(d,)`, unless it is None."""
     return rows if encoding is None else rows + encoding
 
 
 def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
-    """Return the mean square difference of new and shown states `(A, d)`, in float32 or wider.
+    """Return the mean square change of each node's state, `(A,)`, in float32 or wider.
 
-    With `relative` it is divided by the mean square of the shown state.
+    `shown` and `new`, `(A, d)`, are the states before and after a step. With `relative`, each
+    change is divided by the mean square of the state in `shown`.
     """
     wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
     new, shown = new.to(wide), shown.to(wide)

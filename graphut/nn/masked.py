@@ -12,7 +12,7 @@ from graphut.nn.rules.base import FixedDepth
 
 
 class MaskedFrontier:
-    """Frontier of all nodes: all compute in every step, and a mask keeps outputs of halted nodes.
+    """Frontier of all nodes: all compute in every step; a mask protects outputs of halted nodes.
 
     Sizes are read from `shape`, because `len` would make them constants of an exported program.
     """
@@ -27,7 +27,7 @@ class MaskedFrontier:
         self.remainder, self.cost = feat.new_zeros(2, size, dtype=wide)
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write keys and values of all nodes; return states `(N_dst, d)` with their signals.
+        """Write keys and values of all nodes; return the input of step `t`, `(N_dst, d)`.
 
         Nodes that are only sources count as halted before the first step.
         """
@@ -45,7 +45,7 @@ class MaskedFrontier:
         return shown[: context.num_dst]
 
     def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
-        """Add encodings and the signal and noise of these steps to states from node `first` on."""
+        """Add encodings, signal and noise of the given steps to states of nodes from `first` on."""
         state, stop = self.state, first + states.shape[0]
         encodings = None if state.encodings is None else state.encodings[first:stop]
         rows, ids = add_encoding(states, encodings), None

@@ -41,8 +41,8 @@ class MessageAggregation(nn.Module):
     aggregators : sequence of {"max", "sum"}
         One or both.
     attention : MultiHeadAttention, optional
-        Attention to add, with `feats` features in and out. Only it uses edge biases and edge
-        features.
+        Attention to add, with `feats` features in and out. Edge biases and edge features are used
+        in the attention only.
     backend : {"auto", "torch", "dgl"}
         "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs, without second
         derivatives. "auto" chooses "dgl" for many edges, if DGL is installed.
@@ -50,7 +50,7 @@ class MessageAggregation(nn.Module):
     Raises
     ------
     ValueError
-        If an aggregator or the backend is unknown, or the attention has other features.
+        If an aggregator or the backend is unknown, or the attention does not have `feats` features.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class MessageAggregation(nn.Module):
 
     @property
     def has_hooked_parts(self) -> bool:
-        """True if the attention must be called as a module, so that its hooks act."""
+        """True if the attention must be called as a module, so that its hooks run."""
         return self.attention is not None and is_hooked(self.attention)
 
     def forward(
@@ -152,7 +152,10 @@ class MessageAggregation(nn.Module):
     plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return keys, values and messages of all sources, concatenated to `(N_src, W)`."""
+        """Return keys, values and messages of all sources, concatenated to `(N_src, W)`.
+
+        The messages are the ReLU terms of the formula. Without attention there are only messages.
+        """
         messages = self.message(feat_src).relu()
         if self.attention is None:
             return messages
@@ -168,7 +171,7 @@ class MessageAggregation(nn.Module):
         value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Aggregate for rows `(A, feats)`; options and results of `MultiHeadAttention.attend`."""
+        """Return the output, `(A, feats)`, and weights; see `MultiHeadAttention.attend`."""
         width = self.message.out_features
         messages = self.aggregate(layout, projected[:, -width:], frontier)
         if self.attention is not None:
@@ -185,7 +188,7 @@ class MessageAggregation(nn.Module):
     def aggregate(
         self, layout: EdgeLayout, messages: Tensor, frontier: Tensor | None = None
     ) -> Tensor:
-        """Aggregate messages `(N_src, W)`, and apply the output map; return `(A, feats)`."""
+        """Aggregate messages `(N_src, W)`; return the result of the output map, `(A, feats)`."""
         parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
         with outside_autocast(messages.device.type):  # sums are float32 or wider
             reduced = reduce_messages(layout, parts, frontier, self.backend)
@@ -207,8 +210,8 @@ def reduce_messages(
 ) -> dict[str, Tensor]:
     """Reduce messages over the in-edges of each destination, in float32 or wider.
 
-    `messages` maps "max" and "sum" to the messages `(N_src, D)` to reduce, which must not be
-    negative. The result maps them to `(A, D)`, with 0 for nodes without in-edges.
+    `messages` maps "max", "sum" or both to messages `(N_src, D)`, which must not be negative. The
+    result maps them to the maxima or sums, `(A, D)`, which are 0 for nodes without in-edges.
     """
     wide = {
         name: part.to(torch.promote_types(part.dtype, torch.float32))

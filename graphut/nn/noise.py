@@ -29,10 +29,10 @@ class InputNoise:
         Standard deviation. Initial states of graphut's models are embeddings with a standard
         deviation of 1.
     on : {"first", "injected", "every_step"}
-        Which states get noise. "first": the initial states, but not the injected ones, so that
-        nodes that wake learn to find the same states from any start. "injected": the injected
-        states, with one draw for all steps. "every_step": the same, with a new draw at each step;
-        a halted node keeps the draw of the step after its last.
+        Which states get noise. "first": only the initial states, so that nodes learn to reach the
+        same final states from any start. "injected": the states that `inject_input` adds in
+        every step, with the same noise in all steps. "every_step": these states too, with new noise
+        in each step; a halted node keeps the noise of the step after its last.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class InputNoise:
             raise ValueError(f"on must be one of {', '.join(map(repr, PLACES))}; got {self.on!r}")
 
     def draw(self) -> DrawnNoise:
-        """Draw a seed, and return the noise of one call of a recurrence."""
+        """Draw a seed, and return the noise for one call of a recurrence."""
         return DrawnNoise(self.std, int(draw_seed(torch.device("cpu"))))
 
 
@@ -70,7 +70,7 @@ class DrawnNoise:
     ids: Tensor | None = None  # of all nodes, if the nodes of a call are part of a graph
 
     def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Add the noise of a step to rows `(A, d)` of the nodes `(A,)`, or of all nodes."""
+        """Return states `rows`, `(A, d)`, of `nodes`, or of all nodes, plus the noise of a step."""
         node = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
         if self.ids is not None:
             node = self.ids[node]
@@ -81,14 +81,14 @@ class DrawnNoise:
 
 
 Noise: TypeAlias = Mapping[str, DrawnNoise]
-"""The noise of one call of a recurrence, by place."""
+"""The noise of one call: a dictionary from `InputNoise.on`, or "quantized", to the noise."""
 
 
 def draw_noise(layer: Any, halo: Any = None) -> Noise:
-    """Draw the noise of one call of a recurrence; in evaluation there is none.
+    """Return the noise of one call of a recurrence, which is empty in evaluation.
 
-    With the `halo` of a part, noise is a function of the node of the whole graph, and all processes
-    have the seed of the first.
+    `halo` is given if the graph is divided among processes. They all use the seed of the first
+    process, and the noise of a node depends on its id in the whole graph.
     """
     if not layer.training:
         return {}
@@ -110,7 +110,10 @@ def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[
 def with_noise(
     noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Add the noise with `on=place`, such as "first", to rows `(A, d)`, if there is some."""
+    """Return states `rows`, `(A, d)`, plus the noise for `place`, or unchanged without such noise.
+
+    `place` is a key of `noise`, such as "first"; `nodes` are the ids of the rows, by default all.
+    """
     return noise[place].add(rows, nodes, step) if place in noise else rows
 
 

@@ -1,4 +1,4 @@
-"""The record of a recurrence: the steps of each node, the ponder cost, and the work."""
+"""The record of a recurrence: steps of each node, ponder cost, and counts of operations."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphut.nn.attention import AttentionRecord
 
 @dataclass
 class FlopCount:
-    """Record of the nodes of each projection and attention, for the counts of `Ponder`.
+    """Lists of the nodes that each step projects and computes, for the counts of `Ponder`.
 
-    None means all nodes. Ids that the graph does not have are not counted.
+    The ids are None for all nodes. Ids of padding rows are not counted.
     """
 
     # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.
@@ -30,7 +30,7 @@ class FlopCount:
     edges: int | Tensor = 0
 
     def fold(self) -> None:
-        """Clear the lists, and add the number of projected rows to the sums."""
+        """Add the listed projections to `projected`, and clear the lists of self-attention."""
         for size, nodes in self.projections:
             self.projected += size if nodes is None else len(nodes)
         self.projections.clear()
@@ -62,7 +62,7 @@ class Ponder:
     #: Ponder cost, a scalar: the mean over nodes of the rule's cost. With `ACT` this is the mean of
     #: :math:`N_i + R_i` (arXiv 1603.08983, Eq. 12); only :math:`R_i` has a gradient.
     cost: Tensor
-    max_steps: int  #: the largest number of steps
+    max_steps: int  #: the largest number of steps; with `EventDriven`, the number of rounds
     work: FlopCount  #: the nodes and edges that were computed
     layouts: Sequence[EdgeLayout]  #: edges of self-attention in each of `max_steps` steps
     cross_layout: EdgeLayout | None = None  #: edges of cross-attention
@@ -92,7 +92,7 @@ class Ponder:
 
     @property
     def frontier_sizes(self) -> Tensor:
-        """`(max_steps,)`, number of active nodes in each step, or round of `EventDriven`."""
+        """Number of active nodes in each step, `(max_steps,)`, or each round of `EventDriven`."""
         if self.round_sizes is not None:
             return torch.tensor(self.round_sizes, dtype=torch.int64)
         step = torch.arange(1, self.max_steps + 1, device=self.steps.device)
@@ -100,7 +100,7 @@ class Ponder:
 
     @property
     def computed(self) -> Tensor:
-        """Number of computed nodes, summed over steps."""
+        """Number of nodes that a step computed, summed over all steps."""
         listed = (_count(layout.num_dst, nodes) for layout, nodes in self.work.attended)
         return self._sum([self.work.computed, *listed])
 
@@ -119,7 +119,7 @@ class Ponder:
 
     @property
     def all_edges(self) -> Tensor:
-        """Number of in-edges if all nodes took `max_steps` steps."""
+        """Value that `edges` would have if all nodes took `max_steps` steps."""
         crossing = 0 if self.cross_layout is None else self.max_steps * self.cross_layout.num_edges
         return self._sum([*(layout.num_edges for layout in self.layouts), crossing])
 
@@ -135,7 +135,7 @@ class Ponder:
 
     @property
     def all_flops(self) -> Tensor:
-        """Floating-point operations if all nodes took `max_steps` steps."""
+        """Value that `flops` would have if all nodes took `max_steps` steps."""
         by_node = sum(
             layout.num_dst * self.node_flops + layout.num_src * self.key_value_flops
             for layout in self.layouts
@@ -143,7 +143,7 @@ class Ponder:
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
     def __repr__(self) -> str:
-        """Return a summary, since layouts would fill pages."""
+        """Return a short summary, without the edges."""
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
             f"max_steps={self.max_steps}, cost={float(self.cost):.4g})"

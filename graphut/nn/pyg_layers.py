@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 
 
 class _EdgeMask(pyg.MessagePassing):  # type: ignore[misc]
-    """A layer that keeps the mask of an `Explainer`, which sets masks in layers of PyG only."""
+    """PyG layer that only stores the mask of an `Explainer`, which sets masks in PyG layers."""
 
 
 class ExplainableConv(LayerAsConv):
@@ -111,7 +111,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         return result
 
     def _is_attention(self, edge_index: Any) -> bool:
-        """Return whether the call is plain attention, without use of single edges' messages."""
+        """Return whether graphut's kernels suffice: nothing needs the messages of single edges."""
         hooks = (
             vars(self)[f"_{part}_forward_{kind}hooks"]
             for part in ("propagate", "message", "aggregate")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Quantized:
-    """Round every state to a few values, so that a recurrence can come to rest exactly.
+    """Round every state to a few values, so that a recurrence can reach an exact fixed point.
 
     A new state becomes `round(tanh(state) * levels) / levels`. The gradient is the gradient of
     `tanh(state)` (straight-through estimator, arXiv 1308.3432).

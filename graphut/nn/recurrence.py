@@ -40,17 +40,18 @@ class AdaptiveRecurrence(nn.Module):
         y_i = x_i + P(pos_i, t), \quad x_i \leftarrow \mathrm{Step}(y)_i, \quad
         p_i = \sigma(w \cdot u_i + b), \quad out_i \leftarrow out_i + w_i x_i
 
-    where :math:`P(pos, t) = S(pos) + S'(t)` is the sum of a position signal and a step signal. A
-    node halts when the halting rule decides so, or after `max_steps` steps. Nodes that have halted
-    and their in-edges are not computed. The rules, `max_steps` (except for a sequence of steps) and
-    `checkpoint_steps` can be changed later.
+    where :math:`P(pos, t) = S(pos) + S'(t)` is the sum of a position signal and a step signal,
+    :math:`u_i` is the state before or after the step, and :math:`w_i` is the weight that the rule
+    gives to the new state. A node halts when the halting rule decides so, or after `max_steps`
+    steps. Nodes that have halted and their in-edges are not computed. The rules, `max_steps`
+    (except for a sequence of steps) and `checkpoint_steps` can be changed later.
 
     Parameters
     ----------
     step : UniversalTransformerStep, or sequence of them
         The step. A sequence of `max_steps` steps gives each repetition its own weights, as in a
         plain Transformer. The steps must have the same settings, and with `norm="pre"` all but the
-        last must have `output_norm=False`. A sequence excludes `halting`.
+        last must have `output_norm=False`. With a sequence, `halting` must be None.
     halting : HaltingUnit or ScheduledHalting, optional
         Module that returns the halting probability of each active node.
     rule : HaltingRule, optional
@@ -183,8 +184,8 @@ class AdaptiveRecurrence(nn.Module):
             `(N_src,)`, the position of each node, counted from 1; or `(N_src, k)` coordinates, with
             `d / k` features for each. Without positions, only the step signal is added.
         cross, edge_bias, edge_feat, edge_weight
-            For every step, see `UniversalTransformerStep`. For a list of blocks, those of edges are
-            lists of one tensor for each block.
+            For every step, see `UniversalTransformerStep`. For a list of blocks, each `edge_`
+            option is a list with one tensor for each block.
         graph_ids : Tensor, optional
             `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
             graphs of the DGL batch.
@@ -267,7 +268,7 @@ class AdaptiveRecurrence(nn.Module):
             from `M` on are new.
         graph, feat, **options
             The new graph, the features of all its nodes, and other arguments of `forward`. The
-            result has the form of its result.
+            results have the same form as in `forward`.
         changed : Tensor, optional
             Ids, int64, of nodes whose features or positions have changed.
         edges_into : Tensor, optional
@@ -399,7 +400,7 @@ class AdaptiveRecurrence(nn.Module):
 
 
 def _uncompiled(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Any, ...]:
-    """Call a layer outside of the program that `torch.compile` makes."""
+    """Call `layer.forward` without compilation, as `torch.compiler.disable` does."""
     return torch.compiler.disable(layer.forward)(*args, **options)
 
 

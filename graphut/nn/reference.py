@@ -1,7 +1,7 @@
 """The adaptive recurrence with masks: every node computes in every step.
 
-The reference has the layers of an `AdaptiveRecurrence`, with dense attention, but shares no code
-with its loop. The tests compare the loop with it.
+This reference implementation uses the layers of an `AdaptiveRecurrence`, with dense attention, but
+shares no code with its loop. The tests compare the results of both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def dense_recurrence(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of `layer(graph, feat, ...)` with masks, without dropout.
 
-    `edges` may have `edge_bias`, `edge_feat` and `edge_weight`.
+    `edges` are the options `edge_bias`, `edge_feat` and `edge_weight` of the layer.
 
     Return the output `(N, d)`, the steps `(N,)`, the remainders `(N,)`, and the ponder cost.
 
@@ -118,12 +118,13 @@ def dense_event_driven(
     Every node computes in every round. Masks keep the shown states of nodes outside the frontier
     and of nodes that change too little.
 
-    `shown`, `(M, d)`, are the shown states of an earlier run for the first nodes, and `frontier`
-    the ids of the destinations of the first round, as in `AdaptiveRecurrence.resume`. `edges` are
+    To continue an earlier run, as `AdaptiveRecurrence.resume` does, `shown`, `(M, d)`, are its
+    shown states, and `frontier` are the ids of the nodes to compute in the first round. `edges` are
     as in `dense_recurrence`.
 
-    Return the output `(N, d)`; the updates `(N,)`; the last round that changed each node, `(N,)`;
-    the rounds of each graph, `(G,)`; and whether it is quiescent, `(G,)`.
+    Return the output `(N, d)`; the number of updates of each node, `(N,)`; the last round that
+    changed it, `(N,)`; the number of rounds of each graph, `(G,)`; and whether the graph has come
+    to rest, `(G,)`.
 
     Examples
     --------
@@ -207,7 +208,7 @@ def _step(
     runs: Tensor,
     cross: tuple[Graph, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the new states, given `now`, and the transition's inputs, new where `runs`."""
+    """Return new states, and the transition's inputs: new where `runs` is True, else `combined`."""
     pre = step.norm == "pre"
 
     def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:

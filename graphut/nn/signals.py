@@ -22,7 +22,7 @@ class SinusoidalSignal(nn.Module):
     """Sines and cosines of coordinates, see `coordinate_signal`.
 
     The first position or step is the number `count_from` in the formula: 1 (arXiv 1807.03819) or 0.
-    Callers count from 1 in both cases.
+    Callers pass numbers from 1 on in both cases.
 
     Examples
     --------
@@ -37,7 +37,7 @@ class SinusoidalSignal(nn.Module):
         self.count_from = count_from
 
     def forward(self, coordinates: Tensor) -> Tensor:
-        """Return float64 rows `(n, dim)` for coordinates `(n,)` or `(n, k)`.
+        """Return the signal, float64 `(n, dim)`, of coordinates `(n,)` or `(n, k)`.
 
         Several coordinates of a node, such as row and column of a grid, take `dim / k` features
         each. Raise `ValueError` if `k` does not divide `dim`.
@@ -71,7 +71,7 @@ class LearnedSignal(nn.Embedding):
         self.first = first
 
     def forward(self, coordinates: Tensor) -> Tensor:
-        """Return rows `(n, dim)` for coordinates `(n,)`."""
+        """Return the learned row of each coordinate: `(n, dim)` for coordinates `(n,)`."""
         rows = coordinates.long() - self.first
         missing = (rows < 0) | (rows >= self.num_embeddings) | (rows + self.first != coordinates)
         if not is_tracing() and bool(missing.any()):
@@ -86,7 +86,7 @@ class LearnedSignal(nn.Embedding):
 def make_signal(
     which: Signal | str | None, name: str, dim: int, size: int | None = None
 ) -> Signal | None:
-    """Return the signal for the value `which` of the argument `name`; "learned" needs a `size`."""
+    """Return the signal that `which` describes; errors mention `name`, "learned" needs `size`."""
     if which is None or callable(which):
         return which
     if which in ("sinusoidal", "sinusoidal0"):
@@ -100,14 +100,14 @@ def make_signal(
 
 
 def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
-    """Return the signal of coordinates `(n,)`, as rows `(n, d)` in width and dtype of `like`."""
+    """Return the signal of `n` coordinates, `(n, d)`, with the width and dtype of `like`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
-    """Return the signals of the steps 1 to `steps`, `(steps, d)`, in width and dtype of `like`."""
+    """Return the signals of steps 1 to `steps`, `(steps, d)`, with width and dtype of `like`."""
     if (
         type(signal) is SinusoidalSignal
         and signal.dim == like.shape[1]
@@ -121,7 +121,7 @@ def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
 def _cached_sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return the sinusoids of `first`, `first + 1`, ..., `(steps, dim)`."""
+    """Return the sinusoids, `(steps, dim)`, of `steps` numbers from `first` on."""
     with outside_transforms(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
@@ -164,7 +164,7 @@ def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> T
     """Return `function(values)`, but compute it only once for equal values.
 
     On a GPU all values are computed, because the host would wait for the number of unique values.
-    With gradients too, because `unique` has none.
+    So are values with gradients, because `unique` is not differentiable.
     """
     if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
         return function(values)

@@ -39,8 +39,8 @@ class UniversalTransformerStep(nn.Module):
         u = \mathrm{LayerNorm}(\mathrm{Transition}(C)), \quad g = \sigma(\mathrm{FFN}(C)), \quad
         x = g \odot u + (1 - g) \odot y
 
-    Use it without position and step signals, which are part of :math:`y` and would add up in
-    features that are copied.
+    Use the gate without position and step signals, which are part of :math:`y` and would add up
+    in features that are copied.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ class UniversalTransformerStep(nn.Module):
         Parameters
         ----------
         feat : Tensor
-            `(N_src, d)`, states with their signals, `y`. A pair of them and their first `N_dst`
-            rows is accepted too, for `dgl.nn.HeteroGraphConv`.
+            `(N_src, d)`, states plus signals, `y`. A pair `(feat, feat[:N_dst])` is accepted too,
+            for `dgl.nn.HeteroGraphConv`.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the encoder's nodes, and the encoder's output, `m`.
         graph, frontier, edge_bias, edge_feat, edge_weight, get_attention
-            See `MultiHeadAttention`. A convolution reads zeros for nodes outside `frontier`.
+            See `MultiHeadAttention`. `SeparableConvTransition` reads zeros outside `frontier`.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class UniversalTransformerStep(nn.Module):
     def context(
         self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
     ) -> GraphContext:
-        """Create the context of this step on a graph; `cross` as in `forward`."""
+        """Return a new `GraphContext` for this step on a graph; `cross` is as in `forward`."""
         if (cross is None) != (self.cross_attention is None):
             raise ValueError(
                 "a step with cross_attention needs cross=(graph, features), and a step without it "
@@ -205,12 +205,12 @@ class UniversalTransformerStep(nn.Module):
 
     @property
     def is_hooked(self) -> bool:
-        """True if the step or its attention has hooks, or another `forward` in a subclass."""
+        """True if the step or its attention has hooks, or is a subclass with another `forward`."""
         parts = (self, self.attention, self.cross_attention)
         return any(part is not None and is_hooked(part) for part in parts)
 
     def project(self, rows: Tensor) -> Tensor:
-        """Return keys and values `(R, 2 * H * D)` of rows `(R, d)`."""
+        """Return the keys and values, `(R, 2 * H * D)`, of nodes with states `(R, d)`."""
         return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)
 
     @property
@@ -222,14 +222,14 @@ class UniversalTransformerStep(nn.Module):
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return the vector that `signal` in all rows adds to all values; None if not linear."""
+        """Return the shift of all values if `signal` is added to all states; None if it varies."""
         # Keys are shifted by one vector too, which does not change softmax.
         if not self.has_linear_projection:
             return None
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
-        """Return the new states of the active nodes, given their packed rows `(A, d)`."""
+        """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
         pre, given = self.norm == "pre", rows
         attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)
         rows = self._add(rows, attended, self.attention_norm)

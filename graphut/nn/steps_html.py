@@ -10,7 +10,7 @@ _BLUE = (0, 114, 178)  # as in `graphut.plotting.figure`
 
 
 def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> str:
-    """Return rows of tokens, by name, as HTML that shades each token by its number of steps."""
+    """Return HTML with a row of tokens for each name; the more steps, the darker the token."""
     most = max((max(steps, default=1) for _, steps in rows.values()), default=1)
     lines = []
     for name, (tokens, steps) in rows.items():

@@ -10,7 +10,7 @@ from graphut.attention import EdgeLayout, as_layout
 
 
 class _Transition(nn.Module):
-    """Base class: two linear maps with an activation and dropout between them."""
+    """Base class of transitions: two linear maps, and activation and dropout between them."""
 
     def __init__(
         self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
@@ -76,7 +76,7 @@ class PositionwiseTransition(_Transition):
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """Apply the network to features `(N, in_feats)`, or to the rows `frontier`, `(A,)`.
+        """Apply the network to features `(N, in_feats)`, or only to the rows in `frontier`, `(A,)`.
 
         The graph is ignored, because the result for a node does not depend on other nodes.
         """
@@ -157,7 +157,7 @@ class SeparableConvTransition(_Transition):
     ) -> Tensor:
         """Apply the layer to all nodes, or to the nodes in `frontier`.
 
-        `feat` is `(N, in_feats)`, the features of all nodes, and `frontier` `(A,)` ids. Each graph
+        `feat`, `(N, in_feats)`, has the features of all nodes; `frontier`, `(A,)`, ids. Each graph
         of a batch is a sentence. Raise `ValueError` if the topology has nodes that are not tokens.
         """
         layout = as_layout(graph).to(feat.device)
@@ -179,7 +179,7 @@ class SeparableConvTransition(_Transition):
     plain_forward = forward  # for `is_hooked`
 
     def convolve(self, window: Tensor) -> Tensor:
-        """Apply the layer to windows of rows, `(A, kernel_size, in_feats)`."""
+        """Return the output for each token, given its window, `(A, kernel_size, in_feats)`."""
         return self.layers((window * self.depthwise).sum(1))
 
     def extra_repr(self) -> str:
@@ -216,7 +216,7 @@ class CopyGate(_Transition):
 
 
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
-    """Return the index, in the batch, of the sentence of each destination, `(N_dst,)`."""
+    """Return the index of each destination's sentence in the batch, `(N_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)
 
 

@@ -1,7 +1,7 @@
 """The event-driven frontier: a node wakes when something that it reads has changed.
 
-See `graphut.nn.EventDriven` for the rule. `WakingFrontier` holds the shown states, and decides
-after each round which of them change and which nodes compute next.
+See `graphut.nn.EventDriven` for the rule. `WakingFrontier` holds the shown states, which
+neighbours read, and decides after each round which of them change and which nodes compute next.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Start(NamedTuple):
 
 
 def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
-    """Return the ids of `nodes` that are destinations, and of all out-neighbours, sorted.
+    """Return the sorted ids of all destinations among `nodes` and their out-neighbours.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
 
 
 def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges by source; return end and number of each source's edges, and destinations."""
+    """Sort edges by source; return the end of each source's edges, out-degrees, destinations."""
     rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     return starts[1:].clone(), starts.diff(), targets
@@ -150,7 +150,7 @@ class WakingFrontier:
         self._sizes: list[int] = []
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write keys and values of changed states; return active states `(A, d)` plus encodings."""
+        """Update the key/value table; return the input of round `t` for active nodes, `(A, d)`."""
         context, nodes = self.context, self.nodes
         context.begin_step(t)
         context.frontier = nodes
@@ -165,14 +165,14 @@ class WakingFrontier:
         return self._read(self._active, nodes, t)
 
     def _read(self, rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
-        """Add encodings and noise to the shown states of `nodes`, or of the first nodes if None."""
+        """Return states `rows` of `nodes` plus encodings and noise; None means the first nodes."""
         own = self._encodings
         if own is not None:
             rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
         return with_noise(self.state.noise, "every_step", rows, nodes, t)
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Show the new states that differ enough from the shown states; find the next frontier."""
+        """Replace shown states by new states that differ enough, and find the next frontier."""
         nodes, shown, state = self.nodes, self._active, self.state
         assert shown is not None
         change = squared_change(after, shown, relative=state.steps[0].norm == "pre")
@@ -192,7 +192,7 @@ class WakingFrontier:
             state.rows.append(FrontierRows(ids, states, weights, None, change))
 
     def _accept(self, new: Tensor, moved: Tensor, t: int) -> None:
-        """Show the new states of the rows `moved` of the frontier, given all `new`, `(A, d)`."""
+        """Replace the shown states of the frontier's rows `moved` by those in `new`, `(A, d)`."""
         changed = self.nodes
         if len(moved) < len(new):
             new = new.index_select(0, moved)
@@ -239,7 +239,7 @@ class WakingFrontier:
             self._rounds[graphs] = self._rounds[graphs] + 1
 
     def _graphs(self) -> Tensor | slice:
-        """Return the graph of each active node, as an index; a slice if there is a single graph."""
+        """Return the index of each active node's graph, or `slice(None)` for a single graph."""
         batch = self.state.batch
         if batch is None:
             return slice(None)
@@ -257,7 +257,7 @@ class WakingFrontier:
             )
 
     def result(self) -> LoopOutput:
-        """Return the shown states, the number of updates of each node, and the record."""
+        """Return shown states, updates of each node, and the event-driven fields of `Ponder`."""
         context, updates = self.context, self._updates
         context.work.computed = updates.sum()
         context.work.edges = (updates * context.layout.in_degrees).sum()

@@ -1,4 +1,4 @@
-"""The adaptive loop on a GPU, which never waits for the number of active nodes."""
+"""The adaptive loop on a GPU: the host never waits for the number of active nodes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from graphut.nn.rules.base import HaltingRule
 
 
 def gpu_frontier(state: LoopState) -> HaltingFrontier:
-    """Return a frontier whose host does not wait for the number of active nodes.
+    """Return a frontier for a GPU, so that the host does not wait for the number of active nodes.
 
-    The checks of the run must be `AsyncFiniteChecks`, and `takes_counts` of the attention true.
+    `state.checks` must be `AsyncFiniteChecks`, and `takes_counts` true for all attention layers.
     """
     layer, checks = state.layer, state.checks
     assert isinstance(checks, AsyncFiniteChecks)
@@ -32,5 +32,5 @@ def gpu_frontier(state: LoopState) -> HaltingFrontier:
 
 
 def is_fusable(rule: HaltingRule, noise: Noise) -> bool:
-    """Return whether `FusedRows` supports a halting rule and the noise of a call."""
+    """Return whether `FusedRows` supports this halting rule and this noise."""
     return type(rule) is ACT and rule.weighting == "sum" and "every_step" not in noise

@@ -1,6 +1,6 @@
 """Triton kernels of Adaptive Computation Time: which nodes halt, and the next frontier.
 
-A step takes two launches, since no program can wait for another: `act_decide` finds the rows
+A step needs two launches, since no program can wait for another: `act_decide` finds the rows
 that halt, and `act_compact` counts the active rows of all blocks before it moves the rows of its
 own block. Sums are in the dtype of `spent`, and always in the same order. An argument has the same
 meaning in all kernels:
@@ -11,7 +11,7 @@ meaning in all kernels:
 - `spent`: `(rows,)`, the sum of probabilities before the step; `share`: `(rows,)`, the weight of
   the step's state in the output;
 - `states`, `encodings`: `(rows, width)`, the new states, and the encodings that are added to them;
-- `out`, `remainder`, `steps`: by node, the output so far, and R and N of nodes that have halted;
+- `out`, `remainder`, `steps`: for each node, the output so far, and R and N once it has halted;
 - `flags`: `(rows,)` int32, 1 for rows that stay active, plus 2 for rows that get the remainder;
 - `place`: `(rows,)`, the row in the next frontier; rows that stay active come first, in order;
 - `next_x`: `x` of the next frontier, which has `bound` rows; `to_x`: the gradient of `x`.
@@ -27,7 +27,7 @@ from graphut.attention.triton.kernels.primitives import total
 def places(
     row: tl.tensor, start: tl.tensor, mask: tl.tensor, width: tl.constexpr, block_w: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the offsets of `block_w` columns from `start` on in each row, and which exist."""
+    """Return offsets of `block_w` columns from `start` on in each row, and a mask of valid ones."""
     column = start + tl.arange(0, block_w)
     inside = mask[:, None] & (column < width)[None, :]
     return row.to(tl.int64)[:, None] * width + column[None, :], inside
@@ -58,7 +58,7 @@ def act_decide(
     block_m: tl.constexpr,
     block_w: tl.constexpr,
 ) -> None:
-    """Decide which rows halt, as `graphut.nn.ACT`, and add weighted states to the outputs."""
+    """Decide which rows halt, as `graphut.nn.ACT` does, and add weighted states to the outputs."""
     wide = spent.dtype.element_ty
     row = tl.program_id(0) * block_m + tl.arange(0, block_m)
     inside = row < rows
@@ -122,7 +122,7 @@ def act_compact(
     block_w: tl.constexpr,
     lanes: tl.constexpr,
 ) -> None:
-    """Move rows that stay active to the front of the next frontier, and the others behind them."""
+    """Copy rows that stay active to the front of the next frontier, and other rows behind them."""
     block = tl.program_id(0)
     ahead = tl.full([lanes], 0, tl.int32)
     everyone = tl.full([lanes], 0, tl.int32)
@@ -188,7 +188,7 @@ def act_backward(
     block_m: tl.constexpr,
     block_w: tl.constexpr,
 ) -> None:
-    """Compute the gradients of a step; a gradient argument of None is zero, or not needed."""
+    """Compute the gradients of a step; None stands for a gradient that is zero or not needed."""
     wide = share.dtype.element_ty
     row = tl.program_id(0) * block_m + tl.arange(0, block_m)
     inside = row < rows

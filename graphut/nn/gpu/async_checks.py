@@ -1,4 +1,4 @@
-"""Checks for values that are not finite, which do not wait for the device."""
+"""Checks for values that are not finite; the host does not wait for the device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AsyncFiniteChecks(FiniteChecks):
     The number of active nodes never grows, so an old count bounds a new one. The checks use the
     count of exactly `LAG` steps ago; the host waits only if it is further ahead of the device. An
     invalid value raises an error when it arrives at the host: at the end of the call, or in a later
-    call of the layer. Of `num_src` nodes `num_dst` take steps; id `num_src` means padding.
+    call of the layer. The first `num_dst` of `num_src` nodes take steps; id `num_src` is padding.
     """
 
     def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
@@ -71,7 +71,7 @@ class AsyncFiniteChecks(FiniteChecks):
         _raise_what_arrived(self._layer)
 
     def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
-        """Record an int32 code for each row of `nodes`, 0 if it is valid, for `close`."""
+        """Store the codes `wrong`, 0 for a valid value, of `nodes`; None means the first nodes."""
         ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
         self._nodes.append(ids)

@@ -1,4 +1,4 @@
-"""The frontier under rules with final halting, on a GPU whose host does not wait."""
+"""The frontier on a GPU, under rules whose nodes halt for good; the host does not wait."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 
 
 class DeviceRows(ActiveRows):
-    """Packed rows of the active nodes, followed by padding rows.
+    """States of the active nodes, followed by padding rows.
 
-    Padding rows have the id `N_src`, which no node has and no edge names. They hold finite numbers,
+    Padding rows have the id `N_src`, which belongs to no node. They hold finite numbers,
     and no result depends on them. The frontier only shrinks, so the count of an earlier step, which
     `checks` has copied to the host meanwhile, is an upper bound of the number of active nodes.
     """
@@ -40,11 +40,11 @@ class DeviceRows(ActiveRows):
         super().__init__(_padded(feat), encodings, num_dst, noise)
 
     def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
-        """Return states plus encodings and noise of all nodes, and of a padding row."""
+        """Return states plus encodings and noise of all nodes, and one padding row at the end."""
         return super().all_states(num_src + 1, nodes, rows)
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
-        """Store the new states `(A, d)` of the active nodes, and remove the rows that halt."""
+        """Store the new states `(A, d)`; return which nodes halt and which stay active."""
         active = self.nodes < self._missing
         halting_nodes = self.nodes.masked_fill(~(active & halts), self._missing)
         order, self.count = active_first(active & ~halts)
@@ -68,7 +68,7 @@ def existing(nodes: Tensor, size: int) -> Tensor:
 
 
 def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the row numbers of a mask with the True rows first, and the number of True rows."""
+    """Return the indices of a mask, those of True entries first, and the number of True entries."""
     row = torch.arange(len(active), device=active.device)
     ahead = active.cumsum(0)
     count = ahead[-1]
@@ -93,7 +93,7 @@ class DeviceContext(GraphContext):
         return self.key_value[: self.num_src]
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Apply the transition to packed rows `(A, d)`."""
+        """Apply the transition to the rows of active nodes and padding, `(A, d)`."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
         assert self.frontier is not None
@@ -105,7 +105,7 @@ class DeviceContext(GraphContext):
 
 
 class DeviceFrontier(HaltingFrontier):
-    """A halting frontier with the packed rows of `DeviceRows`."""
+    """A halting frontier on a GPU, which may end with the padding rows of `DeviceRows`."""
 
     rows: DeviceRows
     context: DeviceContext
@@ -129,6 +129,6 @@ class DeviceFrontier(HaltingFrontier):
             self.value_shifts = None if shifts is None else shifts.unbind()
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write changed keys and values; return active states `(A, d)` with their signals."""
+        """Update the key/value table; return the input of step `t` for active nodes, `(A, d)`."""
         self.context.count = self.rows.count
         return super().refresh_keys_and_values(t)

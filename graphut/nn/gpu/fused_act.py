@@ -1,4 +1,4 @@
-"""The end of a step of ACT on a GPU: two launches forward, and one launch backward."""
+"""The end of a step of ACT on a GPU: two kernel launches forward, and one backward."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ RETURNED = (
 
 
 class FusedRows(DeviceRows):
-    """Packed rows whose steps end in Triton kernels, for `ACT` with `weighting="sum"`.
+    """States of the active nodes, for `ACT` with `weighting="sum"` in Triton kernels.
 
-    They replace `DeviceRows` and `RuleState`, which need about fifty kernel launches in each step.
+    It replaces plain `DeviceRows` and `RuleState`, which need about fifty launches in each step.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FusedRows(DeviceRows):
         return super().active() if self._active is None else self._active
 
     def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
-        """Let nodes halt, given the states before and after a step, and keep the other rows."""
+        """Let nodes halt after a step, update the outputs, and keep only the rows still active."""
         is_last = step == self._max_steps
         bound = 0 if is_last else self._checks.next_bound()
         seen: Tensor | None = (before if self._rule.halt_from == "input" else after).contiguous()
@@ -106,7 +106,7 @@ class FusedRows(DeviceRows):
 
 
 class FusedFrontier(DeviceFrontier):
-    """A frontier whose steps end in Triton kernels."""
+    """A frontier whose `FusedRows` compute the end of a step in Triton kernels."""
 
     rows: FusedRows
 
@@ -177,7 +177,7 @@ class _EndStep(torch.autograd.Function):
 
 
 def _gradients(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Return the gradients of the arguments of `_EndStep` that can have one, in order."""
+    """Return the gradients of the arguments of `_EndStep` from `seen` to `remainder`."""
     saved = dict(zip(SAVED, ctx.saved_tensors, strict=True))
     given = {
         name: None if x is None else x.contiguous()
@@ -217,7 +217,7 @@ def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | N
 def _compact(
     encodings: Tensor | None, bound: int, blocks: int, shared: dict[str, Any]
 ) -> list[Tensor | None]:
-    """Run `act_compact`; return each row's place in the next frontier, and that frontier."""
+    """Run `act_compact`; return its outputs: `place`, and the tensors of the next frontier."""
     nodes, spent, states = shared["nodes"], shared["spent"], shared["states"]
     next_shown = states.new_empty(bound, states.shape[1])
     shown = next_encodings = None
@@ -242,7 +242,7 @@ def _compact(
 
 
 def _sizes(states: Tensor) -> tuple[dict[str, int], int]:
-    """Return the size arguments of all kernels, and the number of blocks of rows."""
+    """Return a dictionary of the kernels' size arguments, and the number of blocks of rows."""
     rows, width = states.shape
     block_w = max(16, min(64, 1 << (width - 1).bit_length()))
     sizes = {"rows": rows, "width": width, "block_m": BLOCK_M, "block_w": block_w}

@@ -1,4 +1,4 @@
-"""Halting at a threshold for the sum of the probabilities (ACT), or for a single one."""
+"""Halting at a threshold for the sum of the probabilities (ACT), or for a step's probability."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ACT(HaltingRule):
         self.check_one_of("cost", "steps+remainder", "remainder")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts rows whose sum reaches `threshold`, and the new memory."""
+        """Return a decision to halt nodes whose sum reaches `threshold`, and the new memory."""
         (spent,) = memory
         reached = spent + measure >= self.threshold
         closing = torch.ones_like(reached) if rows.is_last and self.forced_remainder else reached
@@ -68,9 +68,9 @@ class Threshold(HaltingRule):
     """Halt at the first step whose halting probability reaches `threshold`, in `(0, 1]`.
 
     The output is the state at halting, and the ponder cost is 0. Use it in evaluation, after
-    training with `ACT`, `PonderNet` or `FixedDepth`; or after training the probability with the
-    rows of `get_steps=True` to predict whether the answer read from a state is correct (as in "Less
-    is More", arXiv 2510.04871).
+    training with `ACT`, `PonderNet` or `FixedDepth`; or after training the halting module, by the
+    results of `get_steps=True`, to predict whether the model's output is correct (as in "Less is
+    More", arXiv 2510.04871).
 
     Examples
     --------
@@ -88,5 +88,5 @@ class Threshold(HaltingRule):
         self.check_share("threshold")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts rows with a probability of `threshold`, and the memory."""
+        """Return a decision to halt nodes whose probability reaches `threshold`, and the memory."""
         return Decision(measure >= self.threshold), memory

@@ -17,11 +17,11 @@ Memory: TypeAlias = tuple[Any, ...]
 
 _SCALARS = (bool, int, float, str)
 RULES: dict[str, type[HaltingRule]] = {}
-"""The rules by the names that `parse_rule` reads."""
+"""A dictionary from the names that `parse_rule` reads to the classes of rules."""
 
 
 class BatchIndex(NamedTuple):
-    """The graph of each node of a batch, and its place: the index of the node in its graph."""
+    """The graph of each node of a batch, and its place, the index of the node in its graph."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
     place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
@@ -29,9 +29,10 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
-        """Return an index that puts node `i` into graph `graph_ids[i]`; with None, this index.
+        """Return a `BatchIndex` in which node `i` belongs to the graph with id `graph_ids[i]`.
 
-        Places count the nodes with the same id in the same graph of the batch, from 0.
+        The place of a node is the number of earlier nodes in the same graph of the batch that have
+        the same id in `graph_ids`. If `graph_ids` is None, return this `BatchIndex` unchanged.
         """
         if graph_ids is None:
             return self
@@ -61,7 +62,7 @@ def batch_index(layout: EdgeLayout) -> BatchIndex:
 
 
 class StepRows(NamedTuple):
-    """The active nodes after a step, `A` rows; the input of a halting rule."""
+    """States and probabilities of the `A` active nodes after a step, which a rule reads."""
 
     before: Tensor  #: (A, d) input of the step, with signals
     after: Tensor  #: (A, d) new states
@@ -73,7 +74,7 @@ class StepRows(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of a halting rule for the active nodes, `(A,)` each."""
+    """The decision of a halting rule after a step: tensors with an entry for each active node."""
 
     halts: Tensor  #: (A,) bool, True for rows that halt now
     weight: Tensor | None = None  #: of the new states in the output, unless `weighting` is "last"
@@ -85,9 +86,10 @@ class Decision(NamedTuple):
 class HaltingRule(ABC):
     """Base class of halting rules, which are frozen dataclasses without learned parameters.
 
-    A subclass defines `decide`, and `num_sums` or `start` if it has a memory. It sees the active
-    nodes only. In step `max_steps` every node halts, whatever the rule decides. A rule with a
-    `name` can be used in `parse_rule` and in the configurations of models.
+    A subclass defines `decide`. It also defines `num_sums` or `start` if it has a memory, a tuple
+    of values that `decide` updates in each step. A rule sees the active nodes only. In step
+    `max_steps` every node halts, whatever the rule decides. A rule with a `name` can be used in
+    `parse_rule` and in the configurations of models.
 
     Most rules have a setting `halt_from`, "input" or "output": the halting module reads the state
     before or after the step.
@@ -129,10 +131,10 @@ class HaltingRule(ABC):
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory of the rule for rows `(A, d)`, before their first step.
+        """Return the rule's memory, a tuple, for nodes with first states `rows`, `(A, d)`.
 
-        Rows of tensors `(A, ...)` in this tuple are dropped when nodes halt; other values stay.
-        `members` has the graphs of the rows, for a rule with `needs_members`.
+        When nodes halt, their rows are removed from all tensors, `(A, ...)`, in the tuple; other
+        values stay. `members` holds the graph of each node, for a rule with `needs_members`.
         """
         if not self.num_sums:
             return ()
@@ -140,7 +142,7 @@ class HaltingRule(ABC):
         return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the value of each row that `decide` compares, `(A,)`: the halting probability."""
+        """Return the values, `(A,)`, that `decide` compares: by default halting probabilities."""
         assert rows.probability is not None
         return rows.probability
 
@@ -188,7 +190,7 @@ class HaltingRule(ABC):
         return cls(**settings)
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
-        """Raise a `ValueError` that quotes the setting `name`, unless it is valid."""
+        """Raise a `ValueError` that says "`name` must `wanted`", unless `is_valid` is true."""
         if not is_valid:
             raise ValueError(f"{name} must {wanted}, got {getattr(self, name)!r}")
 
@@ -228,10 +230,10 @@ class FixedDepth(HaltingRule):
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
-    """Return the settings `halt_from` of the rules that use a halting module.
+    """Return the different values of `halt_from` in the rules that use a halting module.
 
-    A module can read only one of "input" and "output". `FixedDepth` counts, because the module
-    may be trained under it.
+    A module can read only one of "input" and "output". `FixedDepth` is included, because a module
+    may be trained with this rule.
     """
     return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
@@ -253,7 +255,7 @@ def parse_rule(spec: str) -> HaltingRule:
 
 
 class RuleState:
-    """The memory of a rule for the active nodes, their outputs, and the last decision."""
+    """The memory of a rule for the active nodes, their outputs so far, and the last decision."""
 
     def __init__(self, rule: HaltingRule, rows: Tensor, members: BatchIndex | None = None) -> None:
         self.rule = rule
@@ -263,7 +265,7 @@ class RuleState:
         self.weight = self.remainder = self.cost = self.out[:, 0]
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
-        """Let the rule decide after a step; return which rows of `active` halt, `(A,)` bool."""
+        """Let the rule decide after a step; return which of the active nodes halt, `(A,)` bool."""
         rule, size = self.rule, len(rows.after)
         found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
         if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
@@ -294,7 +296,7 @@ class RuleState:
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
-        """Keep memory and outputs of the rows with these numbers; None keeps all rows."""
+        """Keep memory and outputs only of rows with the indices `rows`; None keeps all rows."""
         if rows is not None:
             self.memory = tuple(
                 x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
@@ -302,6 +304,6 @@ class RuleState:
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
-        """Keep memory and outputs of the first `count` rows."""
+        """Drop memory and outputs of all nodes but the first `count`."""
         self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
         self.out = self.out[:count]

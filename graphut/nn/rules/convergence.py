@@ -55,7 +55,7 @@ class Convergence(HaltingRule):
 
     @torch.no_grad()
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the change of each row in this step, `(A,)`."""
+        """Return the change of each node's state in this step, `(A,)`."""
         wide = torch.promote_types(rows.after.dtype, torch.float32)
         if self.readout is not None:
             was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
@@ -66,6 +66,6 @@ class Convergence(HaltingRule):
         return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts rows after `patience` small changes, and the new memory."""
+        """Return a decision to halt nodes after `patience` small changes, and the new memory."""
         small = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not small
         return Decision(small >= self.patience), (rows.after.detach(), small)

@@ -20,10 +20,10 @@ class PonderNet(HaltingRule):
     r"""Train with the expected state over all steps (PonderNet, arXiv 2107.05407).
 
     A node halts at step `t` with probability :math:`w_t = p_t \prod_{s<t} (1 - p_s)`. The output
-    is :math:`\sum_t w_t x_t`, with 1 minus the others as last weight. A node takes at least two
-    steps and stops when its weights sum to `threshold`. Its cost is `beta` times the divergence of
-    `w` from the geometric distribution `prior`, truncated at its last step. In evaluation the
-    default rule is `Quantile(0.5)`.
+    is :math:`\sum_t w_t x_t`; the last weight is 1 minus the sum of the others. A node takes at
+    least two steps and stops when its weights sum to `threshold`. Its cost is `beta` times the KL
+    divergence of `w` from the geometric distribution with parameter `prior`, truncated at its last
+    step. In evaluation the default rule is `Quantile(0.5)`.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class PonderNet(HaltingRule):
         self.check("beta", self.beta >= 0.0, "be 0 or more")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts rows whose weights sum to `threshold`, and the memory."""
+        """Return a decision to halt nodes whose weights sum to `threshold`, and the new memory."""
         (spent, divergence), t = memory, rows.step
         left = 1.0 - spent
         weight = measure * left
@@ -99,7 +99,7 @@ class Quantile(HaltingRule):
         self.check_share("q")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts rows whose cumulative probability is `q`, and the memory."""
+        """Return a decision to halt nodes whose cumulative probability reaches `q`, and memory."""
         (spent,) = memory
         spent = spent + measure * (1.0 - spent)
         return Decision(spent >= self.q), (spent,)
@@ -109,8 +109,8 @@ class Quantile(HaltingRule):
 class Sampled(HaltingRule):
     """Halt in each step at random, with the halting probability.
 
-    The draw is a function of the seed, the sequence (or graph) in the batch, the position in it and
-    the step; no generator is used. The output is the state at halting.
+    The random number is a function of the seed, the sequence (or graph) in the batch, the position
+    in it and the step; torch's generator is not used. The output is the state at halting.
 
     Examples
     --------
@@ -130,6 +130,6 @@ class Sampled(HaltingRule):
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts rows whose draw is below the probability, and the memory."""
+        """Return a decision to halt each node with its halting probability, and the memory."""
         bits = mix(memory[0] ^ mix(rows.step + _STEP))
         return Decision(bits.double() < measure.double() * 2.0**32), memory

@@ -17,10 +17,10 @@ from graphut.nn.rules.event_driven import EventDriven
 class Global(HaltingRule):
     """Halt all nodes of a graph together, by the mean over the graph.
 
-    The inner rule compares the mean over the graph of the halting probability, or of the measure
-    that it uses instead. This is `act_type="global"` of tensor2tensor; IterGNN (arXiv 2010.13547)
-    halts whole graphs too. Graphs come from the DGL batch or from `graph_ids`. A causal decoder
-    cannot use the rule, because the depth of a token would depend on later tokens.
+    The inner rule, `rule`, decides from means over the graph: of the halting probability, or of the
+    change in `Convergence`. This is `act_type="global"` of tensor2tensor; IterGNN (arXiv
+    2010.13547) halts whole graphs too. Graphs come from the DGL batch or from `graph_ids`. A causal
+    decoder cannot use the rule, because a token's number of steps would depend on later tokens.
 
     Examples
     --------
