@@ -1,4 +1,4 @@
-"""Import DGL at the first use of a name of `dgl`, on current torch releases too.
+"""Import DGL when an attribute of `dgl` is first used, even with a torch newer than DGL.
 
 `import dgl` takes a second, and most uses of graphut need no DGL graph.
 """
@@ -28,10 +28,10 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 
 
 class _GraphBoltFinder(MetaPathFinder):
-    """Let `import dgl` succeed where GraphBolt, its data loader, cannot be loaded.
+    """Import hook: `import dgl` succeeds even if DGL's data loader GraphBolt cannot be loaded.
 
-    GraphBolt is compiled for a few torch releases only, and graphut does not use it. On another
-    release an empty module replaces it, also for a user's own `import dgl`.
+    GraphBolt is compiled for a few torch releases only, and graphut does not use it. With another
+    release, an empty module replaces GraphBolt, also where a user's own code imports DGL.
     """
 
     def find_spec(
@@ -81,7 +81,7 @@ def _forget(prefix: str) -> None:
 
 
 def _missing_package(error: BaseException) -> str:
-    """Return what to install: the package whose import failed first, or a supported DGL."""
+    """Return the package to install: the one whose import failed first, or a supported DGL."""
     # dgl 1.1.3 imports `packaging` and, without it, a copy that setuptools no longer has.
     while error.__context__ is not None:
         error = error.__context__
@@ -91,7 +91,7 @@ def _missing_package(error: BaseException) -> str:
 
 
 class _LazyDGL:
-    """A replacement of the module `dgl`, which it imports when an attribute is read."""
+    """A stand-in for the module `dgl`: reading an attribute imports DGL."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -112,4 +112,4 @@ if TYPE_CHECKING:
 else:
 
     class DGLGraph(metaclass=_DGLGraphType):
-        """A replacement of `dgl.DGLGraph` in annotations and for `isinstance`."""
+        """A stand-in for `dgl.DGLGraph` in annotations and `isinstance`; it does not import DGL."""

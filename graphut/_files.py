@@ -1,13 +1,13 @@
-"""Files that are replaced atomically, checksums of JSON files, and the cache folder.
+"""Writing files atomically, checksums of JSON files, and the cache folder.
 
 The checksums in `config.json`, `run.json` and safetensors files detect accidents: a flipped bit, a
-partial copy, a slip in an editor, or a file of another model. They are no signature, so load models
-of people you trust.
+partial copy, an unintended edit, or a file of another model. They are not signatures: load only
+models from people whom you trust.
 
-- JSON file: the field `sha256` covers the values of all other fields, but not their layout.
-- Safetensors file: `sha256` in the header covers the tensors and the other texts in the header.
-- Weights of a model: the text `config` in their header is the checksum of their `config.json`.
-  Where `config.json` has a checksum, weights without one are refused.
+- JSON file: the field `sha256` covers the values of all other fields, but not white space.
+- Safetensors file: the metadata `sha256` covers the tensors and all other metadata.
+- Weights of a model: the metadata `config` is the checksum of their `config.json`. If a
+  `config.json` has a checksum, weights without one raise `ValueError`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _CHECKSUM = "sha256"
 
 
 def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
-    """Write the parts of a file; after a failure, `path` still has its former content."""
+    """Write `parts` into a file, in order; if this fails, the file keeps its former content."""
     with staged_write(path, *parts):
         pass
 
 
 @contextmanager
 def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]:
-    """Write a temporary file, and rename it to `path` if the `with` block raises no error.
+    """Context manager that writes a temporary file and renames it if the block raises no error.
 
     The name of the temporary file, `.NAME.PROCESS.RANDOM.tmp`, cannot be predicted.
     """
@@ -63,7 +63,7 @@ def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]
 
 @contextmanager
 def explain_write_errors(path: str | Path) -> Iterator[None]:
-    """Add the path and advice to the message of an `OSError` raised in the `with` block."""
+    """Context manager that adds the path and advice to the message of an `OSError`."""
     try:
         yield
     except TimeoutError:
@@ -75,7 +75,7 @@ def explain_write_errors(path: str | Path) -> Iterator[None]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write a value as JSON, atomically; raise `ValueError` for infinities and NaN."""
+    """Write a value to a JSON file, atomically; raise `ValueError` for infinities and NaN."""
     write_atomically(path, encode_json(value))
 
 
@@ -86,15 +86,15 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_checksum(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a JSON object with their checksum, as the field `sha256`."""
+    """Return the fields of a JSON object and a new field, `sha256`, with their checksum."""
     return {**fields, _CHECKSUM: json_checksum(fields)}
 
 
 def read_checked_json(path: str | Path) -> tuple[dict[str, Any], bool]:
     """Read a JSON object; return its fields without the checksum, and whether it has one.
 
-    A file without a checksum comes from an older version of graphut: call `warn_unchecked`. Raise
-    `ValueError` if there is a checksum and it does not match.
+    A file without a checksum comes from an older version of graphut; the caller should then call
+    `warn_unchecked`. Raise `ValueError` if there is a checksum and it does not match.
     """
     fields = read_json(path)
     if not isinstance(fields, dict):
@@ -109,7 +109,7 @@ def read_checked_json(path: str | Path) -> tuple[dict[str, Any], bool]:
 
 
 def json_checksum(fields: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of fields as JSON, independent of their order."""
+    """Return the SHA-256 of a JSON object, which does not depend on the order of its fields."""
     return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 
@@ -124,7 +124,7 @@ def warn_unchecked(*paths: str | Path) -> None:
 
 
 def read_file(path: str | Path) -> bytes:
-    """Read a file; raise `ValueError` for a pipe or device, which might never end."""
+    """Return the bytes of a file; raise `ValueError` for a pipe or a device."""
     path = Path(path)
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is not a plain file: remove it, or put the file back")
@@ -132,7 +132,7 @@ def read_file(path: str | Path) -> bytes:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file; raise `ValueError`, which names the file, if it does not hold JSON."""
+    """Return the value in a JSON file; raise `ValueError`, naming the file, for other files."""
     data = read_file(path)
     with reraise_for_file(path, "is not a JSON file"):
         return json.loads(data)
@@ -140,7 +140,7 @@ def read_json(path: str | Path) -> Any:
 
 @contextmanager
 def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[None]:
-    """Turn any error but an `OSError` into a `ValueError` that names the file and its fault."""
+    """Context manager that turns errors, except `OSError`, into a `ValueError` about the file."""
     try:
         yield
     except OSError:
@@ -152,12 +152,12 @@ def reraise_for_file(path: str | Path, fault: str = "is damaged") -> Iterator[No
 
 
 def is_path(value: object) -> bool:
-    """Return whether the value of an option is an absolute path, as text."""
+    """Return whether a value is a string that contains an absolute path."""
     return isinstance(value, str) and Path(value).is_absolute()
 
 
 def cache_folder() -> Path:
-    """Return `$GRAPHUT_CACHE`, or `graphut` under `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the cache folder: `$GRAPHUT_CACHE`, or "graphut" in `$XDG_CACHE_HOME` or ~/.cache."""
     if folder := os.environ.get("GRAPHUT_CACHE"):
         return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "graphut")

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used (PEP 562)."""
+"""Lazy imports: a package imports its public names when they are first used (PEP 562)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package; `modules` has the module of each public name.
+    """Return a function `__getattr__` for a package, which imports public names at first use.
 
-    A name whose module has the same name is that module. So importing the package is fast: torch
-    alone takes a second.
+    `modules` maps each public name to the module that defines it; a name that equals its module
+    stands for the module itself. Importing the package is then fast, without importing torch.
     """
 
     def get(name: str) -> Any:

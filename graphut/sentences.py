@@ -1,4 +1,4 @@
-"""Token sequences: reading them, and pairs of them as one batched DGL graph."""
+"""Token sequences: check and flatten them, and turn pairs of them into a batched DGL graph."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def causal_layout(decoder: Topology, lengths: Tensor) -> EdgeLayout:
 
 
 def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[str, Tensor]:
-    """Return the position of each node, and columns of tokens with -1 inserted for extra nodes."""
+    """Return a dictionary of node data: `position`, and `columns` with -1 added at extra nodes."""
     position = node_positions(topology, lengths)
     nodes = token_nodes(topology, lengths)
     data = {"position": position}
@@ -141,14 +141,14 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
 
 
 def shift_targets(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the input tokens and the labels of flattened targets, and their new lengths."""
+    """Return input tokens with `BOS` in front, labels with `EOS` at the end, and their lengths."""
     longer = lengths + 1
     first = starts(longer)
     return insert_token(tokens, first, BOS), insert_token(tokens, first + lengths, EOS), longer
 
 
 def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
-    """Insert `token` so that it has the given positions in the result."""
+    """Return `tokens` with `token` inserted, so that the result has it at the `positions`."""
     result = tokens.new_full((tokens.numel() + positions.numel(),), token)
     others = torch.ones_like(result, dtype=torch.bool)
     others[positions] = False
@@ -157,7 +157,7 @@ def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
 
 
 def flatten_targets(targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
-    """Flatten the targets; raise `ValueError` unless there is one for each source."""
+    """Flatten targets, like `flatten`; raise `ValueError` unless their number is `sources`."""
     token, lengths = flatten(targets, "targets")
     if len(lengths) != sources:
         raise ValueError(f"{sources} sources but {len(lengths)} targets")
@@ -167,7 +167,8 @@ def flatten_targets(targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
 def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tuple[Tensor, Tensor]:
     """Return all tokens in one int64 tensor, and the length of each sentence.
 
-    Errors say which sentence of `name` has a token that is not a non-negative integer, or is empty.
+    Raise `TypeError` or `ValueError` if a token is not a non-negative integer, or a sentence is
+    empty without `allow_empty`. The message has `name` and the index of the sentence.
     """
     if isinstance(sentences, DGLGraph):
         raise TypeError(f"{name} must be lists of token ids, got a graph")

@@ -1,4 +1,4 @@
-"""One graph on many processes: each owns some nodes, and copies their remote in-neighbours."""
+"""One graph divided among processes; each copies in-neighbours of its nodes from the others."""
 
 from graphut.distributed.halo import Halo
 from graphut.distributed.parts import (

@@ -1,11 +1,11 @@
 """The halo of a part: copies of in-neighbours that other processes own, and their exchange.
 
-Each process owns the destinations of its part. The sources are these nodes and, after them, the
-halo. A *slot* is an owned node that one other process has in its halo, so a node has a slot for
-each process that reads it.
+A process owns the nodes that are destinations in its part of the graph. The sources in its part
+are its owned nodes, followed by its halo. A *slot* is a pair of an owned node and another process
+that has this node in its halo.
 
-Autograd runs the exchanges of a backward pass in the reverse order on every process, because each
-exchange returns a token that the next one takes.
+All processes must run the exchanges of a backward pass in the same order. For this, each exchange
+returns an empty tensor, the token, which is an input of the next exchange.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from graphut.attention.ragged import ragged_arange
 
 
 class Halo:
-    """The nodes of a part that other processes own, and the owned nodes that they read.
+    """The in-neighbours of a part that other processes own, and the exchange of their features.
 
     All processes must make the same calls in the same order.
 
     Parameters
     ----------
     ids : Tensor
-        `(num_src,)` int64, the id in the whole graph of each source: of the owned nodes, sorted,
-        and of the halo, by owner.
+        `(num_src,)` int64, the id in the whole graph of each source: first the owned nodes,
+        sorted; then the nodes of the halo, grouped by the process that owns them.
     num_dst : int
         Number of owned nodes.
     num_nodes : int
@@ -43,7 +43,7 @@ class Halo:
     Raises
     ------
     ValueError
-        If a process does not own a node that another one reads from it.
+        If `halo_sizes` assigns a node of the halo to a process that does not own it.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Halo:
         return copy
 
     def begin(self) -> Exchange:
-        """Return the exchange of one call, whose steps send rows one after the other."""
+        """Return an `Exchange` for all transfers of one call, such as one run of a recurrence."""
         return Exchange(self)
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """Return the rows of all sources, `(num_src, d)`, given those of the owned nodes.
+        """Return features of all sources, `(num_src, d)`, given `rows`: those of the owned nodes.
 
         The backward pass sends the gradients of the halo to the owners, which add them up.
 
@@ -104,24 +104,25 @@ class Halo:
         return self.begin().sum(values)
 
     def first(self, number: int) -> int:
-        """Return the number that process 0 gives."""
+        """Return, on all processes, the `number` that process 0 passes."""
         shared = torch.tensor([number], device=self.ids.device)
         dist.broadcast(shared, group=self.group, group_src=0)
         return int(shared)
 
 
 class Exchange:
-    """The exchanges of one call, whose backward passes run in the reverse order."""
+    """Transfers between processes in one call; the backward pass runs them in reverse order."""
 
     def __init__(self, halo: Halo) -> None:
         self.halo = halo
         self._token = torch.empty(0, device=halo.ids.device, requires_grad=torch.is_grad_enabled())
 
     def __call__(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Send the changed rows that others read; return own and received rows, and their nodes.
+        """Send features of owned nodes to the processes that need them, and receive theirs.
 
-        `rows`, `(A, d)`, are of the owned `nodes`, sorted, or of all owned nodes if None. The
-        result has the same form. Received rows are of halo nodes that their owners gave.
+        `rows`, `(A, d)`, are the features of `nodes`, sorted indices of owned nodes, or of all
+        owned nodes if None. Return the indices and the features of these nodes, followed by those
+        of the halo nodes whose owners sent features. Indices of None stand for all sources.
         """
         halo = self.halo
         row, slot = halo.slot_nodes, None
@@ -154,16 +155,16 @@ class Exchange:
         return found
 
     def any_active(self, count: int) -> bool:
-        """Return whether some process has active nodes, given their number on this one."""
+        """Return whether any process has active nodes; `count` is their number on this one."""
         most = torch.tensor(count, device=self.halo.ids.device)
         dist.all_reduce(most, dist.ReduceOp.MAX, group=self.halo.group)
         return bool(most)
 
     def close(self, results: Any) -> Any:
-        """Return the results of the call, a pytree, whose backward pass runs all exchanges.
+        """Return the results of the call, a pytree, linked in autograd to all its exchanges.
 
-        Without it, a process whose results do not depend on the last exchanges would not take part
-        in their backward passes.
+        Otherwise, a process whose results do not depend on the last exchanges would not take part
+        in their backward passes, and the other processes would wait for it.
         """
         if not self._token.requires_grad:
             return results
@@ -176,7 +177,7 @@ class Exchange:
 
 
 class _Send(torch.autograd.Function):
-    """Send rows with the number of their node at the receiver, 4 bytes, in one collective."""
+    """Send rows, each with the 4-byte index of its node at the receiver, in one collective."""
 
     @staticmethod
     def forward(

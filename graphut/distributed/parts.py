@@ -33,20 +33,20 @@ Arrays = Mapping[str, NDArray[Any]]
 class Part:
     """The part of a graph that one process owns: some nodes, and all their in-edges.
 
-    Give the layout to a recurrence or a model, with features of the owned nodes.
+    To run a recurrence or a model on a part, pass `layout` and the features of the owned nodes.
     """
 
     nodes: Tensor  #: (N,) int64, ids of the owned nodes in the whole graph, sorted
-    halo_nodes: Tensor  #: (H,) int64, ids of the other sources, by owner
+    halo_nodes: Tensor  #: (H,) int64, ids of the other sources, grouped by the part that owns them
     halo_sizes: Tensor  #: (parts,) int64, number of `halo_nodes` in each part
-    edges: Tensor  #: (2, E) int64, numbers of sources and destinations: owned nodes, then the halo
-    num_nodes: int  #: of the whole graph
-    arrays: Arrays = field(default_factory=dict)  #: further arrays of the part, by name
+    edges: Tensor  #: (2, E) int64, sources and destinations, numbered: `nodes`, then `halo_nodes`
+    num_nodes: int  #: number of nodes of the whole graph
+    arrays: Arrays = field(default_factory=dict)  #: from names to further arrays of the part
     cut: str = ""  #: SHA-256 of the graph and of its division, the same in all parts
 
     @cached_property
     def halo(self) -> Halo | None:
-        """The exchange with other processes, which all must create; None for a single part."""
+        """The `Halo` of the part; all processes must create it together. None for a single part."""
         parts = len(self.halo_sizes)
         if parts == 1:
             return None
@@ -70,7 +70,7 @@ class Part:
 
     @cached_property
     def layout(self) -> EdgeLayout:
-        """The edge layout of the part with its halo; all processes must create it."""
+        """The `EdgeLayout` of the part and its halo; all processes must create it together."""
         size = len(self.nodes)
         num_src = size + len(self.halo_nodes)
         return replace(
@@ -81,10 +81,10 @@ class Part:
 def assign_parts(
     edges: NDArray[np.int64], num_nodes: int, parts: int, method: str = "metis"
 ) -> NDArray[np.int64]:
-    """Return the part of each node, `(num_nodes,)`.
+    """Return the number of the part of each node, `(num_nodes,)`, given `(2, E)` edges.
 
-    "metis" cuts few edges (DGL's METIS), "random" gives equal parts at random, and "contiguous"
-    gives runs of nodes. Raise `ValueError` for more parts than nodes, or an unknown method.
+    "metis" cuts few edges (DGL's METIS), "random" makes equal parts at random, and "contiguous"
+    of consecutive nodes. Raise `ValueError` for more parts than nodes, or an unknown method.
     """
     if not 1 <= parts <= num_nodes:
         raise ValueError(f"parts must be at least 1 and at most {num_nodes} nodes, got {parts}")
@@ -111,9 +111,9 @@ def cut_graph(
     of_nodes: Arrays | None = None,
     of_edges: Arrays | None = None,
 ) -> Iterator[Part]:
-    """Yield the parts of a graph with `(2, E)` edges, given the part of each node.
+    """Yield the parts of a graph with `(2, E)` edges; `part_of` is from `assign_parts`.
 
-    `of_nodes` and `of_edges` are arrays with a row for each node and for each edge.
+    `of_nodes` and `of_edges` map names to arrays with one row per node, or per edge.
     """
     for part in range(int(part_of.max()) + 1):
         nodes, mine = np.flatnonzero(part_of == part), np.flatnonzero(part_of[edges[1]] == part)
@@ -123,7 +123,9 @@ def cut_graph(
 
 
 def topology_part(topology: Topology, length: int, part: int, parts: int) -> Part:
-    """Return a contiguous part of one sentence; only its own edges are computed.
+    """Return part number `part` of `parts` of the graph of one sentence with `length` tokens.
+
+    Each part has consecutive tokens. Only the edges of this part are computed.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def topology_part(topology: Topology, length: int, part: int, parts: int) -> Par
 def _make_part(
     nodes: NDArray[np.int64], edges: NDArray[np.int64], part_of: NDArray[np.int64], arrays: Arrays
 ) -> Part:
-    """Return the part with these nodes, given its edges in numbers of the whole graph."""
+    """Return the part that owns `nodes`; `edges` are its edges, with ids of the whole graph."""
     halo = np.setdiff1d(edges[0], nodes)
     halo = halo[part_of[halo].argsort(kind="stable")]
     number = np.empty(len(part_of), np.int64)
@@ -161,10 +163,10 @@ def write_parts(
     of_edges: Arrays | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the parts of a graph, as `cut_graph` makes them, and return the folder.
+    """Write the parts that `cut_graph` yields into a folder, and return the folder.
 
-    The folder must be new or empty. It gets `parts.json`, which has the `facts` and does not depend
-    on the cut, and a folder for each part: `part-0`, `part-1`, ... Arrays are `.npy` files.
+    The folder must be new or empty. Each part is a folder in it, `part-0`, `part-1`, ..., with its
+    arrays as `.npy` files. `parts.json` describes the whole graph; `facts` are additional fields.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,20 +190,20 @@ def write_parts(
 
 
 def is_divided(folder: str | Path) -> bool:
-    """Return whether a folder has the parts of a graph."""
+    """Return whether a folder was written by `write_parts`."""
     return Path(folder, GRAPH).is_file()
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
-    """Return the content of `parts.json`."""
+    """Return the fields of `parts.json`: "num_nodes", "graph" (a checksum) and the `facts`."""
     return read_checked_json(Path(folder, GRAPH))[0]
 
 
 def load_part(folder: str | Path) -> Part:
-    """Read the part of this process from the folder of `write_parts`.
+    """Read the part of this process from a folder that `write_parts` wrote.
 
-    Raise `FileNotFoundError` if it is missing, and `ValueError` if a file is damaged. Parts that do
-    not fit together raise an error when the layout is created.
+    Raise `FileNotFoundError` if the part is missing, and `ValueError` if a file is damaged. If the
+    parts do not fit together, `part.layout` raises `ValueError`.
     """
     rank = dist.get_rank() if dist.is_initialized() else 0
     own, facts = Path(folder, f"part-{rank}"), read_facts(folder)

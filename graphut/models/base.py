@@ -34,14 +34,14 @@ KINDS: dict[str, type[AdaptiveModel]] = {}
 
 
 class _SkipNormalInit(TorchFunctionMode):
-    """Mode that skips `nn.init.normal_`: on meta tensors it would import torch's compiler."""
+    """Context manager that skips `nn.init.normal_`: on meta tensors it imports torch's compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
 
 
 def _shared(name: str, doc: str) -> Any:
-    """Make a property of a model that reads and sets an attribute of all its recurrences."""
+    """Return a property of a model that reads and sets attribute `name` of all its recurrences."""
 
     def read(model: AdaptiveModel) -> Any:
         return getattr(model._recurrences[0], name)
@@ -64,7 +64,7 @@ class AdaptiveModel(nn.Module):
     config_class: ClassVar[type[ModelConfig]]
 
     def __init_subclass__(cls) -> None:
-        """Register the class under its name, for `load`."""
+        """Register the class under its name, so that `load` finds it."""
         super().__init_subclass__()
         if "config_class" in vars(cls):
             KINDS[cls.__name__] = cls
@@ -87,7 +87,7 @@ class AdaptiveModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device of the parameters."""
+        """The device of the model's parameters."""
         return next(self.parameters()).device
 
     def reset_parameters(self) -> None:
@@ -106,7 +106,7 @@ class AdaptiveModel(nn.Module):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Put all modules into evaluation mode in a `with` block, and restore them after it."""
+        """Context manager that runs its block in evaluation mode, and then restores all modules."""
         before = [(module, module.training) for module in self.modules()]
         self.eval()
         try:
@@ -120,9 +120,9 @@ class AdaptiveModel(nn.Module):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model into a folder, as `config.json` and `model.safetensors`.
 
-        Both files have checksums and are replaced atomically. The present `max_steps` and rules are
+        Both files have checksums and are replaced atomically. The current rules and `max_steps` are
         saved; with `step_signal="learned"`, though, `max_steps` is saved as configured. Raise
-        `ValueError` if the model could not be restored: a weight is not finite, weights have
+        `ValueError` if `load` could not restore the model: a weight is not finite, weights have
         several dtypes, layers were replaced or shared, or recurrences have different rules.
         """
         config = self._config_now()
@@ -132,7 +132,7 @@ class AdaptiveModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
-        """Load a model of this class, in evaluation mode; see `load`, also for errors."""
+        """Load a model of this class in evaluation mode; arguments and errors are as in `load`."""
         folder = model_folder(folder, revision)
         saved = read_config(folder, cls.__name__)
         with reraise_for_file(folder / CONFIG, ""):
@@ -148,9 +148,9 @@ class AdaptiveModel(nn.Module):
     ) -> str:
         """Upload the model to the Hugging Face hub, and return the URL of its repository.
 
-        The repository, such as "name/repo", is created if it does not exist, as a `private` one or
-        not, and gets a model card if it has none. Raises ImportError if `huggingface_hub` is not
-        installed, and OSError if the hub cannot be reached or refuses.
+        If the repository, such as "name/repo", does not exist, it is created; `private` says
+        whether only its owner can see it. A model card is added if there is none. Raise
+        `ImportError` without `huggingface_hub`, and `OSError` if the upload fails.
         """
         with TemporaryDirectory() as folder:
             self.save_pretrained(folder)
@@ -174,7 +174,7 @@ class AdaptiveModel(nn.Module):
         return self.config_class.from_dict({**self.config.to_dict(), **values})
 
     def _rules_now(self) -> dict[str, str]:
-        """Return the spec strings of the rules that differ from the configuration."""
+        """Return a dictionary of halting rules, as text, that differ from the configuration."""
         found = {}
         if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
             found["rule"] = self.rule.spec()
@@ -190,11 +190,11 @@ class AdaptiveModel(nn.Module):
         return [part for part in self.children() if isinstance(part, AdaptiveRecurrence)]
 
     def _embed(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
-        """Return the initial states of valid tokens: their scaled embeddings, after dropout."""
+        """Return the initial states of tokens: their scaled embeddings, after dropout."""
         return self.dropout(self._look_up(embedding, token))
 
     def _look_up(self, embedding: nn.Embedding, token: Tensor) -> Tensor:
-        """Return the scaled embeddings of valid tokens."""
+        """Return the embeddings of tokens, times the square root of `d_model`."""
         return embedding(token) * self.config.d_model**0.5
 
     def _check_rule(self, rule: Any) -> None:
@@ -205,7 +205,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
-        """Raise `ValueError` if a token on the CPU has no embedding; the message names `kind`."""
+        """Raise `ValueError` for a token outside the vocabulary; `kind` names it in the message."""
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()
@@ -224,7 +224,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _drawn_positions(self, lengths: Tensor) -> Tensor | None:
-        """Return random positions in training (see `draw_positions`), or `None`."""
+        """Return the result of `draw_positions` in training with `max_offset`, otherwise None."""
         if not self.training or self.config.max_offset == 0:
             return None
         return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)

@@ -14,16 +14,16 @@ _TYPES = {int: "an integer", bool: "True or False", str: "text"}
 def option(default: Any, help: str, *, least: float | None = None) -> Any:
     """Declare a field of a dataclass with a help text, which the command line prints.
 
-    The default is `dataclasses.MISSING` for a required field. `least` is the minimum of its values.
+    For a required field, `default` is `dataclasses.MISSING`. `least` is the smallest valid value.
     """
     return field(default=default, metadata={"help": help, "least": least})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedConfig:
-    """A base class of configurations; it checks the type of each field.
+    """A base class of configurations, which checks the type and the minimum of each field.
 
-    A subclass overrides `_check_values` to check values.
+    A subclass overrides `_check_values` for further checks of the values.
     """
 
     def __post_init__(self) -> None:
@@ -37,14 +37,14 @@ class CheckedConfig:
         self._check_values()
 
     def _check_values(self) -> None:
-        """Raise `ValueError` if a value of the right type is out of range."""
+        """Raise `ValueError` if a value of the right type is invalid; subclasses override this."""
 
     def _check(self, name: str, is_valid: bool, wanted: str) -> None:
         if not is_valid:
             raise ValueError(f"{name} must be {wanted}; got {quote(getattr(self, name))}")
 
     def _check_defaults(self, is_free: bool, why: str, *names: str) -> None:
-        """Raise `ValueError`, with the reason, unless fields are free or have their defaults."""
+        """Unless `is_free`, raise `ValueError` with `why` if a field is not at its default."""
         for each in fields(self):
             if each.name in names and not is_free:
                 wanted = f"{each.default:g}" if type(each.default) is float else repr(each.default)
@@ -52,7 +52,7 @@ class CheckedConfig:
                 self._check(each.name, is_default, f"{wanted} {why}")
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
-        """Parse a field; raise a one-line `ValueError` that names it."""
+        """Return the parsed field `name`; raise a `ValueError` of one line that names the field."""
         value = getattr(self, name)
         try:
             return parse(value)
@@ -67,7 +67,7 @@ def quote(value: object) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Shorten a text to `length` characters, with three dots at the end."""
+    """Shorten a text to at most `length` characters; a shortened text ends with three dots."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 

@@ -22,9 +22,9 @@ class UniversalTransformerClassifier(EncoderModel):
     mask for the position of the word in the sentence (arXiv 1612.03969, Eq. 2). Masks are
     initialised around one, so that word order matters from the start. One step is repeated over the
     graph of the sentences of a document. The last sentence, usually the question, predicts the
-    class. For the variant of tensor2tensor, masks of ones and the mean over sentences, set
-    `mask_init` and `readout` in the configuration. To classify a sequence of symbols, pass a
-    document with one symbol per sentence.
+    class. In tensor2tensor, all masks are one at first, and the mean over sentences predicts the
+    class; for this, use `mask_init="ones"` and `readout="mean"` in the configuration. To classify a
+    sequence of symbols, pass a document with one symbol per sentence.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class UniversalTransformerClassifier(EncoderModel):
         get_attention : bool
             Also return the attention weights between sentences, as `output.ponder.attention`.
         get_steps : bool
-            Also return the predictions after every step, for a loss at each step.
+            Also return the logits after every step, as `output.answers`, for a loss at each step.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class UniversalTransformerClassifier(EncoderModel):
         return ClassifierOutput(self._read_out(states, last), ponder, steps, lengths, answers)
 
     def _read_out(self, states: Tensor, last: Tensor) -> Tensor:
-        """Return the logits of documents; `last` has the index of the last sentence of each."""
+        """Return the logits of documents; `last` are the indices of their last sentences."""
         read = states[last]
         if self.config.readout == "mean":
             sizes = last.diff(prepend=last.new_full((1,), -1))
@@ -97,7 +97,7 @@ class UniversalTransformerClassifier(EncoderModel):
 
     @torch.no_grad()
     def predict(self, documents: Sequence[Sentences]) -> list[ClassifierPrediction]:
-        """Return the most likely class of each document, independent of the other documents."""
+        """Return the most likely class of each document; other documents do not influence it."""
         with self.evaluating():
             output = self(documents)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
@@ -107,7 +107,7 @@ class UniversalTransformerClassifier(EncoderModel):
         return [ClassifierPrediction(*each) for each in found]
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all words, the number of words per sentence, and of sentences per document."""
+        """Return all words, the numbers of words per sentence, and of sentences per document."""
         if not hasattr(documents, "__len__"):
             raise TypeError(f"documents must be a list, got {documents!r}")
         if len(documents) == 0:
@@ -127,7 +127,7 @@ class UniversalTransformerClassifier(EncoderModel):
         return words, sizes, lengths
 
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
-        """Return the masked sums of word embeddings, `(sentences, d)`."""
+        """Return initial states, `(sentences, d)`: sums of word embeddings times position masks."""
         self._check_tokens(words, self.embedding, "word")
         words, sentence, position = upload([words, *ragged_arange(sizes)], self.device)
         embedded = self._look_up(self.embedding, words)

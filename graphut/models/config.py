@@ -22,9 +22,9 @@ _FORMER_NAMES = {"frame_source": "add_bos_eos"}
 
 
 def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the fields of a configuration that an older version of graphut has saved.
+    """Convert the fields of a configuration that an older version of graphut saved.
 
-    Fields get their present names, and separate fields of a halting rule become one.
+    Renamed fields get their current names; fields with settings of `ACT` become the field `rule`.
     """
     from graphut.nn import ACT
 
@@ -50,7 +50,7 @@ def _topology(spec: str) -> Topology:
 
 
 def _accept_former_names(kind: T) -> T:
-    """Make a configuration class accept the former names of its fields, with a warning."""
+    """Class decorator: `__init__` also accepts the former names of fields, with a warning."""
     init: Any = kind.__init__  # type: ignore[misc]
 
     @wraps(init)
@@ -70,8 +70,8 @@ class ModelConfig(CheckedConfig):
     """A base class of configurations, with the fields that all models have.
 
     The fields describe a step, its repetition, and the halting of nodes. A subclass adds the fields
-    of one kind of model. `graphut train --help` prints the help text of each field. A wrong value
-    raises `ValueError`, which quotes it.
+    of one class of models. `graphut train --help` prints the help text of each field. An invalid
+    value raises `ValueError`.
     """
 
     d_model: int = option(128, "features of a node", least=1)
@@ -185,7 +185,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """Return a configuration with the settings `HALTING_PRESETS[name]` of `graphut.nn`.
+        """Return a configuration with the settings `graphut.nn.HALTING_PRESETS[name]` and `others`.
 
         Examples
         --------
@@ -208,15 +208,15 @@ class ModelConfig(CheckedConfig):
         return cls(**{**biases, **preset["step"], **recurrence, **others})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, ready for JSON."""
+        """Return all fields as a dictionary that JSON can represent."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return a configuration from a dictionary that `to_dict` returned.
 
-        It may be from an older version of graphut: missing fields take their defaults. Raise
-        `ValueError` if a field is unknown, or one without a default is missing.
+        The dictionary may be from an older version of graphut: missing fields get their defaults.
+        Raise `ValueError` if a field is unknown, or a field without a default is missing.
         """
         values = upgrade_fields(values)
         known = {field.name for field in fields(cls)}
@@ -325,7 +325,7 @@ class EncoderConfig(ModelConfig):
 class UniversalTransformerClassifierConfig(EncoderConfig):
     """The configuration of a `UniversalTransformerClassifier`.
 
-    Its nodes are sentences: where a help text says token, read sentence.
+    The nodes are sentences. In the help of inherited fields, a token is a sentence.
     """
 
     classes: int = option(MISSING, "number of classes", least=2)
@@ -350,7 +350,7 @@ class UniversalTransformerPointerConfig(EncoderConfig):
 class UniversalGraphTransformerConfig(ModelConfig):
     """The configuration of a `UniversalGraphTransformer`.
 
-    Nodes have kinds or features. Where the help of a field says token, read node.
+    A node has a kind, an integer, or features. In the help of inherited fields, a token is a node.
     """
 
     num_kinds: int = option(0, "kinds of nodes; 0 where nodes have features", least=0)

@@ -1,4 +1,4 @@
-"""The base class of models with only an encoder, whose last node asks the question."""
+"""The base class of models with only an encoder, where the last node is the question."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Encoded(NamedTuple):
     last: Tensor  # (batch,) int64, the last node of each text
     steps: Tensor  # (nodes,) int64
     ponder: Ponder  # of all nodes, including the extra nodes of the topology
-    # With get_steps=True, for each step: the states after it, (nodes, d), where halted nodes keep
-    # their last one; and int64, the texts whose last node was active in it.
+    # With get_steps=True, for each step: the states after the step, (nodes, d), where halted nodes
+    # keep their last state; and the indices, int64, of texts whose last node was active.
     by_step: list[tuple[Tensor, Tensor]] | None
 
 
 class EncoderModel(AdaptiveModel):
-    """A base class of models that encode the nodes of each text; the last node is the question.
+    """A base class of models that encode texts; the last node (word or sentence) is the question.
 
     With `positions="end"`, positions count backwards from the last node (arXiv 1503.08895, section
     4.1). With `"fixed"`, the last node always has position `max_length`, as in tensor2tensor, which

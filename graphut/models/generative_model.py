@@ -24,7 +24,7 @@ from graphut.topology import Topology
 
 
 class GenerativeModel(AdaptiveModel):
-    """A base class of models with a causal recurrence, `decoder`, and a linear layer, `output`."""
+    """A base class of models that generate tokens: a recurrence, `decoder`, and linear `output`."""
 
     decoder: AdaptiveRecurrence
     output: nn.Linear
@@ -48,8 +48,8 @@ class GenerativeModel(AdaptiveModel):
     ) -> list[Generation]:
         """Generate a target for each source, or a continuation of each prompt.
 
-        Decoding is greedy, or by beam search or sampling, with a key/value cache. A result does not
-        depend on the other sequences in the batch, except for random numbers.
+        Decoding is greedy, by beam search or by sampling, with a key/value cache. Except for random
+        numbers, the result for a sequence does not depend on the other sequences in the batch.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class GenerativeModel(AdaptiveModel):
         get_attention : bool
             Also return the attention weights, as `result.encoder.attention`,
             `result.decoder.attention` and `result.decoder.cross_attention`. The cached decoder
-            does not keep them, so each generated sequence is run once more, by itself.
+            does not store weights, so the model runs once more on each generated sequence.
 
         Raises
         ------
@@ -108,12 +108,12 @@ class GenerativeModel(AdaptiveModel):
 
     @abstractmethod
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
-        """Run the model on a sequence and its `answer`; return it with attention weights."""
+        """Run the model on a sequence and `answer`; return `answer` with attention weights."""
 
     def _search(
         self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]
     ) -> list[Generation]:
-        """Generate sequences from first tokens; `steps` go into `Generation.source_steps`."""
+        """Search, given the `first` input tokens; `steps` become `Generation.source_steps`."""
         search = beam_search if options.beam_size > 1 else sample
         hypotheses = search(decoder, first, options)
         return [
@@ -132,7 +132,7 @@ class GenerativeModel(AdaptiveModel):
 
     @property
     def _is_extended(self) -> bool:
-        """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
+        """Whether the decoder has hooks or custom classes, which a cached decoder would skip."""
         steps = steps_of(self.decoder)
         transitions = [step.transition for step in steps]
         classes = PositionwiseTransition, SeparableConvTransition
@@ -147,7 +147,7 @@ class GenerativeModel(AdaptiveModel):
         sentences: Tensor,
         source: EncodedSource | None = None,
     ) -> TokenDecoder:
-        """Return a `CachedDecoder` if it is exact; else warn once and return a `PrefixDecoder`."""
+        """Return a `CachedDecoder` if it is exact; otherwise warn and return a `PrefixDecoder`."""
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # The cache has only tokens, and extra nodes may change with every token.
         cacheable = topology.stable and not topology.has_extra_nodes

@@ -1,4 +1,4 @@
-"""Graphs of DGL, of PyG or of arrays, as the input of a model."""
+"""Conversion of graphs of DGL, of PyG or of arrays to the input of a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EDGE_NAMES = {
 
 
 class GraphInput(NamedTuple):
-    """A graph in the form that a model reads. A `LabelledGraph` of the experiments fits too."""
+    """The arrays of a graph that a model reads; a `LabelledGraph` also has all these fields."""
 
     edges: NDArray[np.int64]  # (2, E), sources and destinations
     nodes: NDArray[Any]  # (N,) kinds, or (N, F) features
@@ -50,7 +50,7 @@ class GraphInput(NamedTuple):
 
 
 class EdgeAttributes(NamedTuple):
-    """The attributes of the edges of a graph; None if the edges do not have them."""
+    """The weights, features and types of the edges of a graph; missing attributes are None."""
 
     weights: NDArray[np.float32] | None = None  # (E,)
     feats: NDArray[np.float32] | None = None  # (E, F)
@@ -64,9 +64,9 @@ class EdgeAttributes(NamedTuple):
         types: Sequence[str | None],
         loops: int,
     ) -> Self:
-        """Check the attributes of edges; add self-loops with weight 1, zeros, and no type.
+        """Check the attributes of edges, and append the attributes of `loops` self-loops.
 
-        Weights that are all 1 count as none.
+        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None.
         """
         if weights is not None:
             weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
@@ -86,15 +86,16 @@ class EdgeAttributes(NamedTuple):
 
     @property
     def num_feats(self) -> int:
-        """The number of features of an edge, without its type."""
+        """The number of features of an edge, not counting its type."""
         return 0 if self.feats is None else self.feats.shape[1]
 
     def encoded(
         self, types: Sequence[str], edge_feats: int, count: int
     ) -> NDArray[np.float32] | None:
-        """Return the features of `count` edges, with a one-hot type, `(count, edge_feats)`.
+        """Return the features and the one-hot types of `count` edges, `(count, edge_feats)`.
 
-        Return None for a model without `edge_feats`. Raise `ValueError` if they do not fit.
+        `types` and `edge_feats` are from the configuration of a model. Return None if `edge_feats`
+        is 0. Raise `ValueError` if the features or types do not fit the configuration.
         """
         own = edge_feats - len(types)
         if self.num_feats != own:
@@ -113,7 +114,7 @@ class EdgeAttributes(NamedTuple):
 
 @dataclass(frozen=True)
 class JoinedGraphs:
-    """The disjoint union of graphs."""
+    """The disjoint union of graphs, as tensors for a model."""
 
     layout: EdgeLayout
     nodes: Tensor  # (N,) kinds, or (N, F) features
@@ -123,7 +124,7 @@ class JoinedGraphs:
 
     @classmethod
     def join(cls, graphs: Sequence[Any], **others: Any) -> Self:
-        """Join graphs with the fields of `GraphInput`; `others` are the fields of a subclass."""
+        """Join graphs with the fields of `GraphInput`; `others` are fields that a subclass adds."""
         sizes = np.array([len(graph.nodes) for graph in graphs])
         start = sizes.cumsum() - sizes
         shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
@@ -152,28 +153,30 @@ class JoinedGraphs:
 
     @property
     def options(self) -> dict[str, Tensor | None]:
-        """The arguments of the model beside graph and nodes."""
+        """A dictionary with the other arguments of the model, beside the graph and the nodes."""
         edges = {"edge_weights": self.edge_weights, "edge_feats": self.edge_feats}
         return {"positions": self.positions, **edges}
 
 
 def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
-    """Concatenate the arrays that are not None; return None if there is none."""
+    """Concatenate the arrays that are not None to a tensor; return None if all are None."""
     found = [rows for rows in arrays if rows is not None]
     return torch.from_numpy(np.concatenate(found)) if found else None
 
 
 def graph_list(graphs: Any) -> list[Any]:
-    """Return one graph, a sequence of them, or a data set of DGL or PyG, as a list."""
+    """Return a list of graphs, given one graph, a sequence of graphs, or a DGL or PyG dataset."""
     if any(hasattr(graphs, name) for name in ("edge_index", "ndata", "_fields")):
         return [graphs]
     return [graphs[index] for index in range(len(graphs))]
 
 
 def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a graph of DGL, or of a `Data` of PyG, by the names of `.npy` files.
+    """Return a dictionary of arrays, given a graph of DGL or a `Data` of PyG.
 
-    Raise `TypeError` for other objects, and for graphs with several types of nodes.
+    The keys are the names of the `.npy` files that `graphut train graphs` reads: "edges", "graphs"
+    (zeros, the graph of each node) and, if the graph has them, "features", "labels", masks and
+    attributes of edges. Raise `TypeError` for other objects and for heterogeneous graphs.
     """
     if hasattr(graph, "edge_index"):
         of_node: Mapping[str, Any] = graph.to_dict()
@@ -198,17 +201,17 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
 
 
 def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return `(2, E)` edges and, after them, self-loops of the nodes without one."""
+    """Return the `(2, E)` edges followed by a self-loop of each of `count` nodes that has none."""
     looped = edges[0, edges[0] == edges[1]]
     missing = np.setdiff1d(np.arange(count), looped)
     return np.concatenate([edges, np.stack([missing, missing])], 1)
 
 
 def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
-    """Return a graph in the form that a model with this configuration reads.
+    """Return a graph of DGL, PyG or arrays as `GraphInput`, for a model with this configuration.
 
     Nodes without a self-loop get one, as in training. Raise `ValueError` if the features do not
-    fit.
+    fit the configuration.
     """
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
         return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
@@ -237,13 +240,13 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
 
 
 def num_nodes(graph: Any) -> int:
-    """Return the number of nodes of a graph with the fields of `GraphInput`, in all its parts."""
+    """Return the number of nodes of a graph; for a part of a divided graph, of the whole graph."""
     count: int = len(graph.nodes) if graph.part is None else graph.part.num_nodes
     return count
 
 
 def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:
-    """Yield the graphs in order, in groups with at most this many nodes, or of one graph."""
+    """Yield lists of consecutive graphs with at most `nodes` nodes, or of one larger graph."""
     group: list[GraphInput] = []
     for graph in graphs:
         if group and sum(len(each.nodes) for each in [*group, graph]) > nodes:
@@ -256,10 +259,10 @@ def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[lis
 
 @contextmanager
 def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
-    """Allow `4 * nodes + 100` rounds to a model with the rule `EventDriven`, in a `with` block.
+    """Context manager that allows more rounds in evaluation to a model with `EventDriven`.
 
-    Large graphs need more rounds than the small graphs of the training. A rule with a given number
-    of rounds, and any other rule, does not change.
+    Large graphs need more rounds than the small graphs in training. The rule's `max_rounds` becomes
+    `4 * nodes + 100` if it is not set. With another rule, nothing changes.
     """
     rule = model.evaluation_rule
     if not isinstance(rule, EventDriven) or rule.max_rounds:

@@ -1,4 +1,4 @@
-"""The Universal Transformer for graphs, with answers at nodes, at edges or for whole graphs."""
+"""The Universal Transformer for graphs, with predictions for nodes, edges or whole graphs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         get_attention: bool = False,
         get_steps: bool = False,
     ) -> GraphOutput:
-        """Compute the logits of all answers.
+        """Compute the logits of the nodes, of the edges or of the graphs, as configured.
 
         Parameters
         ----------
@@ -115,14 +115,14 @@ class UniversalGraphTransformer(AdaptiveModel):
         positions : Tensor, optional
             `(N,)` or `(N, k)`, coordinates of each node.
         edge_weights : Tensor, optional
-            `(E,)`, positive; attention counts an edge of weight 2 twice. For the layer "attention".
+            `(E,)`, positive, for the layer "attention"; an edge of weight 2 counts like two edges.
         edge_feats : Tensor, optional
             `(E, edge_feats)`, for a model whose configuration has `edge_feats`.
         get_attention : bool
             Also keep the attention weights, as `output.ponder.attention`.
         get_steps : bool
-            Also return the states of the active nodes after every step; `read_out` maps them to
-            logits.
+            Also return the states of the active nodes after every step, as `output.steps`;
+            `read_out` maps them to logits.
 
         """
         options: dict[str, Any] = {"get_attention": get_attention, "get_steps": get_steps}
@@ -141,14 +141,14 @@ class UniversalGraphTransformer(AdaptiveModel):
     ) -> GraphOutput:
         """Continue an event-driven run after the graph, or some of its nodes, have changed.
 
-        Only nodes that a change reaches compute. See `AdaptiveRecurrence.resume`.
+        Only nodes that the changes affect are computed again. See `AdaptiveRecurrence.resume`.
 
         Parameters
         ----------
         shown : Tensor
             `output.ponder.shown` of the earlier call, without the rows of removed nodes.
         graph, nodes
-            The present graph and all its nodes, as in `forward`.
+            The graph after the changes and all its nodes, as in `forward`.
         changed : Tensor, optional
             Ids, int64, of nodes with a new kind, new features or a new position.
         edges_into : Tensor, optional
@@ -193,7 +193,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     @torch.no_grad()
     def predict(self, graphs: Any) -> list[GraphPrediction]:
-        """Predict the answers for one graph, several or a data set, in evaluation mode.
+        """Return the predictions for one graph, several or a dataset, in evaluation mode.
 
         A graph is a `DGLGraph` with its features in `ndata["feat"]`, or a `Data` of PyG with its
         features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
@@ -238,7 +238,7 @@ class UniversalGraphTransformer(AdaptiveModel):
     ) -> Tensor:
         """Map states `(N, d)` to logits of nodes or graphs, or to log-probabilities of edges.
 
-        `edge_feats` is as in `forward`; only edges that answer read it.
+        `edge_feats`, as in `forward`, is used only by a model that predicts edges.
         """
         if self.config.answer_at == "graph":
             empty = layout.dst_lengths == 0
@@ -293,7 +293,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
 
 def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
-    """Add the edges of a topology to each graph of a layout; repeated edges become one."""
+    """Return a layout with the edges of a topology added to each graph, without duplicates."""
     added = topology.layout(layout.dst_lengths.tolist()).to(layout.device)
     edges = [torch.stack(each.in_edges()[:2]) for each in (layout, added)]
     target, source = torch.cat(edges, 1).unique(dim=1)
@@ -310,7 +310,7 @@ def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
 def _neighbour_layer(
     config: UniversalGraphTransformerConfig,
 ) -> ConvAsAttention | MessageAggregation | MultiHeadAttention:
-    """Make the layer that nodes read their neighbours with."""
+    """Return the layer, of graphut or of DGL, that aggregates the states of neighbours."""
     feats, heads = config.d_model, config.num_heads
     if config.layer == "gat":
         dropped = config.attention_dropout
@@ -326,7 +326,7 @@ def _neighbour_layer(
 
 
 def _state_options(config: UniversalGraphTransformerConfig) -> dict[str, Any]:
-    """Return the arguments of `AdaptiveRecurrence` for quantised states and initial noise."""
+    """Return the arguments `quantize` and `noise` of `AdaptiveRecurrence`, if configured."""
     options: dict[str, Any] = {}
     if config.quantize:
         options["quantize"] = Quantized(config.quantize, config.quantize_noise)

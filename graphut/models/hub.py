@@ -55,8 +55,8 @@ def push_folder(
 ) -> str:
     """Upload files of a folder to a repository on the hub, and return the repository's URL.
 
-    The repository is created if it does not exist, as a public one unless `private` is true. Files
-    named in `keep` are not replaced if the repository has them.
+    The repository is created if it does not exist; `private` is an option of `HfApi.create_repo`.
+    Files of the repository that are named in `keep` are not replaced.
     """
     with _hub_client(f"cannot upload to {repository} on the Hugging Face hub") as hub:
         address = hub.create_repo(repository, private=private, exist_ok=True)
@@ -69,7 +69,7 @@ def push_folder(
 
 @contextmanager
 def _hub_client(problem: str) -> Iterator[HfApi]:
-    """Yield a client of the hub; turn its errors into `OSError`s that begin with `problem`."""
+    """Context manager that yields a client of the hub; errors become `OSError` with `problem`."""
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError
@@ -114,7 +114,7 @@ Loading from the hub needs `pip install "graphut[hub]"`.
 def model_card(
     name: str, model: nn.Module, config: ModelConfig, *, about: str = "", license: str | None = None
 ) -> str:
-    """Return a model card in Markdown; `about` has further sections."""
+    """Return a model card in Markdown; `about` is the Markdown of further sections."""
     values = {field: getattr(config, field.name) for field in fields(config)}
     changed = [f"`{f.name}={value}`" for f, value in values.items() if value != f.default]
     return _CARD.format(

@@ -60,15 +60,15 @@ class UniversalTransformerLM(GenerativeModel):
         texts : sequence of sequences of int
             Tokens without `bos` and `eos`: lists, 1-D integer tensors or arrays.
         ends : bool
-            Whether to predict `eos` at the end of each text; `False` for windows of longer texts.
+            Whether to predict `eos` at the end of each text; False for excerpts of longer texts.
         get_attention : bool
             Also return the attention weights between tokens, as `output.ponder.attention`.
 
         Raises
         ------
         TypeError, ValueError
-            If a token is not an integer in the vocabulary, a window is empty, or a text, with its
-            `eos`, is longer than `config.max_length`.
+            If a token is not an integer in the vocabulary, a text is empty and `ends` is false, or
+            a text, with its `eos`, is longer than `config.max_length`.
         """
         nodes, labels = self._read(texts, ends)
         layout, token, labels = upload([nodes.layout, nodes.token, labels], self.device)
@@ -119,7 +119,7 @@ class UniversalTransformerLM(GenerativeModel):
         return replace(answer, decoder=self([text], ends=answer.ended, get_attention=True).ponder)
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
-        """Return the input nodes, and the tokens that they predict."""
+        """Return the input nodes, and the token that each of them should predict."""
         tokens, lengths = flatten(texts, "texts", allow_empty=ends)
         self._check_tokens(tokens, self.embedding, "token")
         if ends:

@@ -24,7 +24,7 @@ class SentenceNodes:
     topology: Topology
     lengths: Tensor  # (batch,) int64, the number of tokens of each sentence
     token: Tensor  # (num_tokens,) int64
-    position: Tensor  # (num_nodes,)
+    position: Tensor  # (num_nodes,), from `graphut.topology.node_positions`
     layout: EdgeLayout
 
     def __post_init__(self) -> None:
@@ -38,7 +38,10 @@ class SentenceNodes:
     def from_tokens(
         cls, token: Tensor, lengths: Tensor, topology: Topology, *, causal: bool = False
     ) -> SentenceNodes:
-        """Return the nodes of flattened sentences; with `causal`, refuse other topologies."""
+        """Return the nodes of flattened sentences.
+
+        With `causal`, raise `ValueError` if the topology is not causal.
+        """
         layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
         return cls(topology, lengths, token, node_positions(topology, lengths), layout)
 
@@ -46,7 +49,7 @@ class SentenceNodes:
     def from_graph(cls, graph: DGLGraph, side: str, topology: Topology) -> SentenceNodes:
         """Return the nodes of type `side`, "source" or "target", of a graph from `sentence_graph`.
 
-        Raise `ValueError` if their numbers do not fit the topology.
+        Raise `ValueError` if the number of nodes of a sentence does not fit the topology.
         """
         data = graph.nodes[side].data
         is_token = data["token"] != NO_TOKEN
@@ -67,20 +70,20 @@ class SentenceNodes:
         return cls(topology, lengths, data["token"][is_token], data["position"], layout)
 
     def first_states(self, embedded: Tensor) -> Tensor:
-        """Return the initial states `(num_nodes, d)`, given the embedded tokens."""
+        """Return first states `(num_nodes, d)`: `embedded`, and means of tokens at extra nodes."""
         return with_extra_nodes(self.topology, embedded, self.lengths)
 
     def select_tokens(self, rows: Tensor) -> Tensor:
-        """Select the rows of tokens from a table with one row per node."""
+        """Return the rows of tokens, given one row per node: drop those of extra nodes."""
         if not self.topology.has_extra_nodes:
             return rows
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
     def positions(self, drawn: Tensor | None, position: Tensor | None = None) -> Tensor:
-        """Replace the position of each node, `(num_nodes,)`, by a drawn one.
+        """Return the position of each node, `(num_nodes,)`, replaced by a random position.
 
-        `drawn` is the result of `draw_positions`, or `None` to leave positions unchanged. Row `i`
-        has the new positions for the positions 0, 1, 2, ... of sentence `i`; other positions are
+        `drawn` is the result of `draw_positions`, or None to return `position`. A node of sentence
+        `i` with position `p` gets the position `drawn[i, p]`; for a fractional `p`, it is
         interpolated linearly. `position` is `self.position` by default.
         """
         position = self.position if position is None else position
@@ -98,7 +101,7 @@ class SentenceNodes:
 
 
 def no_in_edge(topology: Topology, node: int) -> ValueError:
-    """Return the error for a node of a sentence that has no in-edge."""
+    """Return a `ValueError` about node number `node` of a sentence, which has no in-edge."""
     return ValueError(
         f"in the topology {str(topology)!r}, node {node} of a sentence has no in-edge: add "
         f"self-loops, as in '({topology})|window:0'"
@@ -106,19 +109,19 @@ def no_in_edge(topology: Topology, node: int) -> ValueError:
 
 
 def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
-    """Draw new values for the positions 0, 1, ..., `length` of each sentence.
+    """Return random values that replace the positions 0, 1, ..., `length` of each sentence.
 
-    In this way a model meets, in training, the positions of longer sentences. The values are
-    increasing integers up to `length + max_offset`. Without `spread`, all positions of a sentence
-    move by one offset, uniform in `0..max_offset` (arXiv 1807.03819, section 3.4).
+    Training then also covers positions of longer sentences. The values are increasing integers up
+    to `length + max_offset`. Without `spread`, one offset, uniform in `0..max_offset`, is added to
+    all positions of a sentence (arXiv 1807.03819, section 3.4).
 
     With `spread`, the values are a sorted random subset of a range (arXiv 2305.16843). In the paper
     the range is always `0..length + max_offset`. Here its width has a log-uniform distribution, and
-    half of the ranges start at 0, so that a model also meets adjacent and small positions, as in
+    half of the ranges start at 0, so that training also covers adjacent and small positions, as in
     evaluation.
 
     `lengths`, `(batch,)` int64, has the last position of each sentence. The result is
-    `(batch, longest + 1)` int64; positions beyond the `length` of a row continue in steps of 1.
+    `(batch, longest + 1)` int64; after the `length` of its sentence, a row continues in steps of 1.
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -147,7 +150,7 @@ def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
 
 
 def _random_subsets(width: Tensor, sizes: Tensor) -> Tensor:
-    """Draw a sorted subset of `0..width - 1` for each row, padded with zeros."""
+    """Return, in row `i`, `sizes[i]` sorted random integers below `width[i]`, then zeros."""
     number = torch.arange(int(width.max()))
     key = torch.rand(len(width), len(number)).masked_fill(number >= width, 2.0)
     chosen = key.argsort(1).argsort(1) < sizes

@@ -35,8 +35,8 @@ class LMOutput(NamedTuple):
 class StepAnswers(NamedTuple):
     """The predictions of a `UniversalTransformerClassifier` after one step."""
 
-    documents: Tensor  #: int64, the documents whose last sentence was active in this step
-    logits: Tensor  #: `(documents, classes)`
+    documents: Tensor  #: int64, indices of documents whose last sentence was active in this step
+    logits: Tensor  #: `(documents, classes)`, the logits of these documents
 
 
 class ClassifierOutput(NamedTuple):
@@ -46,7 +46,7 @@ class ClassifierOutput(NamedTuple):
     ponder: Ponder  #: record of the sentences and of the extra nodes of the topology
     steps: Tensor  #: `(sentences,)` int64, the number of steps of each sentence
     lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of sentences of each document
-    answers: list[StepAnswers] | None = None  #: the predictions after every step, on request
+    answers: list[StepAnswers] | None = None  #: predictions after every step, with `get_steps`
 
 
 class PointerOutput(NamedTuple):
@@ -62,27 +62,27 @@ class PointerOutput(NamedTuple):
 class GraphOutput(NamedTuple):
     """The output of a `UniversalGraphTransformer` for a graph or a batch of graphs.
 
-    `logits` are `(nodes, classes)`, `(graphs, classes)`, or `(edges,)`: the log-probability of each
-    edge among the in-edges of its destination.
+    The shape of `logits` is `(nodes, classes)`, `(graphs, classes)` or `(edges,)`. For edges, they
+    are the log-probability of each edge among the in-edges of its destination.
     """
 
     logits: Tensor
     ponder: Ponder  #: record of the nodes
-    steps: list[FrontierRows] | None = None  #: the active nodes of each step, on request
+    steps: list[FrontierRows] | None = None  #: states of active nodes per step, with `get_steps`
 
 
 @dataclass(frozen=True)
 class GraphPrediction:
-    """The predictions for the nodes, for the edges, or for the whole of one graph."""
+    """The predictions for one graph: for its nodes, for its edges, or for the graph as a whole."""
 
     #: The class of each node, or of the graph: its name, or its number if the model has no names.
-    #: Where edges answer: for each node, the source of the likeliest in-edge. With the target
-    #: "labels": the list of the labels that apply. Empty with the target "values".
+    #: With `answer_at="edge"`: for each node, the source of its most likely in-edge. With
+    #: `answer_kind="labels"`: the list of labels that apply. With "values": empty.
     labels: list[Any]
-    #: `(answers, classes)`, of classes or labels; where edges answer `(edges,)`; None for values
+    #: `(nodes, classes)` or `(1, classes)`, of classes or labels; `(edges,)`; None for "values"
     probabilities: Tensor | None
-    values: Tensor | None  #: `(answers, values)` with the target "values", else None
-    steps: Tensor  #: `(nodes,)` int64, the steps of each node; its updates if nodes wake
+    values: Tensor | None  #: `(nodes, values)` or `(1, values)` with "values", else None
+    steps: Tensor  #: `(nodes,)` int64, the number of steps, or of event-driven updates, of a node
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class PointerPrediction:
 
 @dataclass(frozen=True)
 class Generation:
-    """One generated sequence; with `get_attention=True`, also records with attention weights."""
+    """One generated sequence; with `get_attention`, also the `Ponder` of encoder and decoder."""
 
     tokens: list[int]  #: the generated tokens, without `bos` and `eos`
     score: float  #: log-probability of the sequence, in nats, including a generated `eos`
@@ -117,5 +117,5 @@ class Generation:
 
     @property
     def ended(self) -> bool:
-        """True if `eos` was generated before the maximum length was reached."""
+        """Whether the sequence ended with `eos`, and not at the maximum length."""
         return len(self.steps) > len(self.tokens)

@@ -14,13 +14,13 @@ from graphut.sentences import Sentences, flatten
 
 
 class UniversalTransformerPointer(EncoderModel):
-    """An adaptive Universal Transformer that answers with a word of the passage.
+    """An adaptive Universal Transformer that predicts the next word from the words of a passage.
 
     It is for reading comprehension as in arXiv 1807.03819, section 3.3, where the next word of a
-    passage also occurs in the passage. Nodes are words. The last state `x_last` is the question,
-    and position `i` has the score `x_i . (W x_last + b) / sqrt(d)`. The probability of a word is
-    the sum of the softmax over its positions. This is the attention-sum reader (arXiv 1603.01547,
-    Eqs. 1 and 2) with a learned linear map of the question, because one encoder reads both.
+    passage also occurs in the passage. Nodes are words. The final state `x_last` of the last word
+    is the question, and position `i` has the score `x_i . (W x_last + b) / sqrt(d)`. The
+    probability of a word is the sum of the softmax over its positions. This is the attention-sum
+    reader (arXiv 1603.01547, Eqs. 1 and 2), with one encoder and a linear map in place of two.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class UniversalTransformerPointer(EncoderModel):
         Parameters
         ----------
         passages : sequence of sequences of int
-            The words before the answer, as token ids: lists, 1-D tensors or arrays.
+            The words before the word to predict, as token ids: lists, 1-D tensors or arrays.
         get_attention : bool
             Also return the attention weights between words, as `output.ponder.attention`.
 
@@ -71,7 +71,7 @@ class UniversalTransformerPointer(EncoderModel):
 
     @torch.no_grad()
     def predict(self, passages: Sentences) -> list[PointerPrediction]:
-        """Return the most likely word of each passage, independent of the other passages."""
+        """Return the most likely word of each passage; other passages do not influence it."""
         with self.evaluating():
             output = self(passages)
         sizes = output.lengths.tolist()
@@ -82,10 +82,10 @@ class UniversalTransformerPointer(EncoderModel):
 
 
 def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:
-    """Return the log-probability of one word per passage, `(batch,)`, summed over its positions.
+    """Return the log-probability of one given word per passage, `(batch,)`.
 
-    `answers`, `(batch,)` int64, are the words. The result is `-inf` if a passage does not contain
-    its word.
+    `answers`, `(batch,)` int64, are the words. The probability of a word is the sum over its
+    positions. The result is `-inf` if the passage does not contain the word.
     """
     passage = torch.repeat_interleave(output.lengths).to(output.scores.device)
     here = (output.tokens == answers.to(passage.device)[passage]).nonzero()[:, 0]

@@ -1,4 +1,4 @@
-"""A model in a folder: `config.json` and `model.safetensors`, both with checksums."""
+"""Saving a model as `config.json` and `model.safetensors`, both with checksums, and loading."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class SavedConfig(NamedTuple):
 
     kind: object  # name of the model's class; anything if the file is not a model's
     values: dict[str, Any]  # fields of the configuration
-    checksum: str  # of the content
-    has_checksum: bool  # whether the file had the checksum
+    checksum: str  # of the content, computed
+    has_checksum: bool  # whether the file contains the checksum
 
 
 def save_model(
@@ -40,10 +40,9 @@ def save_model(
     """Write the configuration and the weights of a model of class `kind` into a folder.
 
     Both files are written under temporary names and then renamed, one right after the other. The
-    weights keep the checksum of their configuration: after a crash between the two renames, a
-    changed configuration is detected and not used with the old weights. Raise `ValueError` if a
-    weight is not finite, or names and shapes differ from the `outline`, a model made from the
-    configuration.
+    file of weights contains the checksum of the configuration: after a crash between the two
+    renames, `read_weights` raises an error. Raise `ValueError` if a weight is not finite, or names
+    and shapes differ from the `outline`, a model made from the configuration.
     """
     folder, weights = Path(folder), _unique(model)
     with reraise_for_file("the model", "cannot be saved"):
@@ -59,9 +58,10 @@ def save_model(
 
 
 def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
-    """Read the `config.json` of a model of a class, if `kind` names one, or of any model.
+    """Read the `config.json` of a saved model; `kind` is the name of its class, or None for any.
 
-    Raise `ValueError` if it is damaged, or the folder has no such model.
+    Raise `FileNotFoundError` if there is no such folder, and `ValueError` if the file is damaged,
+    or the folder has no model of this class.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -78,7 +78,7 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
 
 
 def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
-    """Read the weights that were saved with a `config.json`; raise `ValueError` for any others.
+    """Read the weights in a folder; raise `ValueError` if they do not belong to `saved`.
 
     Warn if a file comes from an older version of graphut and has no checksum.
     """
@@ -97,9 +97,9 @@ def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
 
 
 def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Copy weights from a folder into a model, which takes on their dtype.
+    """Copy `tensors`, the weights from a folder, into a model, and change its dtype to theirs.
 
-    Raise `ValueError` if they do not have the names and shapes of the model's, or are not finite.
+    Raise `ValueError` if the names or shapes differ from the model's, or a weight is not finite.
     """
     with reraise_for_file(Path(folder) / WEIGHTS, "cannot be loaded"):
         _check_weights(tensors, model)
@@ -109,7 +109,7 @@ def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Mo
 
 
 def _check_weights(weights: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Raise `ValueError` unless weights are finite, of one dtype, and fit a model."""
+    """Raise `ValueError` unless weights are finite and have one dtype and a model's shapes."""
     wanted = _unique(model)
     missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
     for fault, names in (("missing", missing), ("unknown", unknown)):
@@ -128,5 +128,5 @@ def _check_weights(weights: Mapping[str, Tensor], model: nn.Module) -> None:
 
 
 def _unique(model: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and buffers, a shared one under its first name only."""
+    """Return parameters and buffers by name; a shared tensor has only its first name."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}

@@ -24,7 +24,7 @@ from graphut.nn.transition import Transition
 
 
 def make_attention(config: ModelConfig, **options: Any) -> MultiHeadAttention:
-    """Build the attention layer of a configuration; `options` are further arguments."""
+    """Build the attention layer of a configuration; `options` are more arguments of the layer."""
     return MultiHeadAttention(
         config.d_model,
         config.num_heads,
@@ -48,9 +48,9 @@ def make_recurrence(
     """Build the adaptive recurrence of an encoder, or of a `causal` decoder.
 
     A separable convolution of a causal recurrence reads only earlier tokens. With
-    `cross_attention`, a step also attends to the output of another recurrence; `extra_nodes` may
-    then have no cross edges. `attention_layer` builds a layer that replaces attention.
-    `options` replace arguments of `AdaptiveRecurrence` from the configuration.
+    `cross_attention`, a step also attends to the output of another recurrence; with `extra_nodes`,
+    nodes without such edges are allowed. `attention_layer` builds a layer that replaces attention.
+    `options` are arguments of `AdaptiveRecurrence` that override the configuration.
     """
     attention = partial(make_attention, config)
 

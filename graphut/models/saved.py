@@ -1,4 +1,4 @@
-"""Loading of saved models of all kinds."""
+"""Loading of saved models of all classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphut.models.pretrained import CONFIG, read_config
 
 
 def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
-    """Load a saved model, in evaluation mode; its `config.json` names its class.
+    """Load a saved model of any class, in evaluation mode.
 
     `name` is a folder from `save_pretrained` or `graphut train`. If there is no such folder, it is
     the name of a repository on the Hugging Face hub, such as "name/repo", and `revision` is its
@@ -27,7 +27,7 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     ImportError, OSError
         If there is no such folder, and the repository cannot be downloaded.
     ValueError
-        If it is not a model of graphut, or its files are damaged. Files without checksums, from an
+        If the files are not a model of graphut, or are damaged. Files without checksums, from an
         older version of graphut, are loaded with a warning.
 
     Examples

@@ -1,4 +1,4 @@
-"""Safetensors files with a checksum, which reading verifies."""
+"""Safetensors files with a checksum, which is verified when the file is read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FAULT = "is damaged or not a safetensors file"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write tensors that share no storage, and texts, atomically and with a checksum of both."""
+    """Write tensors, without shared storage, and metadata atomically, with a checksum of both."""
     write_atomically(path, *encode_tensors(tensors, **metadata))
 
 
 def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[bytes, memoryview]:
-    """Return the two parts, header and numbers, of the file that `write_tensors` writes."""
+    """Return the header and the data of the file that `write_tensors` writes, as two parts."""
     copies = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     data = save(copies, {**metadata, _CHECKSUM: _checksum(copies, metadata)})
     end = 8 + int.from_bytes(data[:8], "little")
@@ -37,7 +37,7 @@ def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[byte
 
 
 def read_checked_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str], bool]:
-    """Return the tensors and the texts in a file, and whether it has a checksum.
+    """Return the tensors and the metadata in a file, and whether it has a checksum.
 
     A file without a checksum comes from an older version of graphut, or from another program.
     Raise `ValueError` if there is a checksum and it does not match, or the file cannot be read.

@@ -85,7 +85,7 @@ class UniversalTransformer(GenerativeModel):
     def sentence_graph(self, sources: Sentences, targets: Sentences | None = None) -> DGLGraph:
         """Return a DGL graph of sentences, with the topologies of the model.
 
-        See `graphut.sentence_graph`. Sources get `<bos>` and `<eos>` if the configuration says so.
+        See `graphut.sentence_graph`. With `config.add_bos_eos`, sources get `<bos>` and `<eos>`.
         Raise `ValueError` if a sentence is longer than `config.max_length`.
         """
         token, lengths = self._flatten_sources(sources)
@@ -111,10 +111,10 @@ class UniversalTransformer(GenerativeModel):
         Parameters
         ----------
         graph : DGLGraph or sequence of sequences of int
-            A graph from `sentence_graph`, with targets; its edges say who attends to whom. Or the
-            sources; no DGL graph is made then.
+            A graph from `sentence_graph`, with targets; attention runs along its edges. Or the
+            sources, as lists of tokens, which do not need DGL.
         targets : sequence of sequences of int, optional
-            The targets, if `graph` holds sources, without `<bos>` and `<eos>`.
+            The targets, without `<bos>` and `<eos>`, if `graph` is a list of sources.
         get_attention : bool
             Also return the attention weights of each step, as `output.encoder.attention`,
             `output.decoder.attention` and `output.decoder.cross_attention`.
@@ -183,7 +183,7 @@ class UniversalTransformer(GenerativeModel):
         return out, ponder
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
-        """Return positions from the start, or `(num_nodes, 2)` from both ends; `bos` is at 0."""
+        """Return positions, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`; `bos` has 0."""
         first, separator = int(self.config.add_bos_eos), self.config.restart_after
         if separator:
             index = source.expand(starts(source.lengths)) + first
@@ -196,7 +196,7 @@ class UniversalTransformer(GenerativeModel):
         return torch.stack([source.positions(drawn, start), source.positions(drawn, end)], 1)
 
     def _read_graph(self, graph: DGLGraph) -> tuple[SentenceNodes, SentenceNodes, EdgeLayout]:
-        """Return the source nodes, the target nodes and the cross edges of a graph."""
+        """Return the source nodes, the target nodes and the edges between them of a graph."""
         if "target" not in graph.ntypes:
             raise ValueError("the graph has no target nodes: give sentence_graph the targets")
         source = SentenceNodes.from_graph(graph, "source", self.encoder_topology)
@@ -221,7 +221,7 @@ class UniversalTransformer(GenerativeModel):
     def _read_targets(
         self, targets: Sentences, src_lengths: Tensor
     ) -> tuple[SentenceNodes, EdgeLayout]:
-        """Return the target nodes and the cross edges."""
+        """Return the target nodes, and the edges from source nodes to target nodes."""
         token, _, lengths = shift_targets(*self._flatten_targets(targets, len(src_lengths)))
         encoder, decoder = self.encoder_topology, self.decoder_topology
         cross = cross_layout(
@@ -230,7 +230,7 @@ class UniversalTransformer(GenerativeModel):
         return SentenceNodes.from_tokens(token, lengths, decoder, causal=True), cross
 
     def _flatten_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
-        """Return all source tokens, with `<bos>` and `<eos>` if configured, and the lengths."""
+        """Return all source tokens, with `<bos>` and `<eos>` if configured, and their lengths."""
         token, lengths = flatten(sources, "sources", allow_empty=False)
         self._check_tokens(token, self.source_embedding, "source token")
         if self.config.add_bos_eos:

@@ -1,6 +1,6 @@
 """Pictures of topologies, attention, ponder time, frontiers and training.
 
-They need matplotlib and raise `ImportError` without it: `pip install "graphut[plot]"`.
+All functions raise `ImportError` without matplotlib; run `pip install "graphut[plot]"`.
 """
 
 from graphut.plotting.attention import draw_attention

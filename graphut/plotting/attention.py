@@ -97,7 +97,7 @@ def draw_attention(
 def attention_size(
     weights: Tensor, queries: Sequence[str], keys: Sequence[str]
 ) -> tuple[float, float]:
-    """Return width and height in inches of a picture of attention weights."""
+    """Return width and height, in inches, of the picture that `draw_attention` draws."""
     steps, heads = weights.shape[:2]
     longest = max(len(queries), len(keys))
     if _has_lines(queries, keys):

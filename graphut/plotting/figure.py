@@ -28,7 +28,7 @@ _SMALLEST = 5.0  # smallest readable size; below it names are replaced by number
 
 
 def line_styles() -> Iterator[tuple[str, str, str]]:
-    """Yield colour, marker and line style of successive series; the 16 combinations repeat."""
+    """Yield a colour, a marker and a line style for each series; after 16 they repeat."""
     colours = (BLUE, ORANGE, WINE, GREEN)
     marks = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
     return cycle([(colours[i], *marks[(i + turn) % 4]) for turn in range(4) for i in range(4)])
@@ -46,7 +46,10 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def check_picture_path(path: str | Path, *others: str) -> None:
-    """Check that matplotlib can draw into a file, or that its suffix is one of the `others`."""
+    """Raise an error if the folder of a file does not exist, or its suffix is unknown.
+
+    The known suffixes are the formats of matplotlib and the `others`.
+    """
     ending = Path(path).suffix[1:].lower()
     known = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
     if ending not in known:
@@ -66,7 +69,7 @@ def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
 
 
 def arcs(source: Tensor, destination: Tensor) -> Tensor:
-    """Return clockwise half circles from source to destination, `(edges, points, 2)`."""
+    """Return points, `(edges, points, 2)`, of clockwise half circles from source to destination."""
     angle = torch.linspace(torch.pi, 0, 33)
     middle = (source + destination)[:, None] / 2
     radius = (destination - source)[:, None] / 2
@@ -74,7 +77,7 @@ def arcs(source: Tensor, destination: Tensor) -> Tensor:
 
 
 def edge_style(count: int) -> dict[str, float]:
-    """Return line width and opacity for a number of edges; many edges are thin and faint."""
+    """Return matplotlib options for `count` edges: the more edges, the thinner and fainter."""
     count = max(count, 1)
     return {
         "linewidths": max(0.25, min(1.0, 150 / count**0.75)),
@@ -83,7 +86,7 @@ def edge_style(count: int) -> dict[str, float]:
 
 
 def spacing(axes: Axes, columns: int, rows: int) -> tuple[float, float]:
-    """Return the approximate width of a column and height of a row of the axes, in inches."""
+    """Return the approximate width of columns and height of rows in the axes, in inches."""
     dpi = axes.figure.dpi
     return axes.bbox.width / dpi / max(columns, 1), axes.bbox.height / dpi / max(rows, 1)
 

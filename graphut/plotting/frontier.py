@@ -45,8 +45,8 @@ def draw_frontier(
     graph : DGLGraph or EdgeLayout
         The graph of `N` nodes, at most 512.
     steps : sequence of int, Tensor, or sequence of Tensor
-        `(N,)`, number of steps of each node, for example `ponder.steps`; or, for nodes that wake,
-        the ids of the active nodes in each step, for example `ponder.frontiers`.
+        `(N,)`, number of steps of each node, for example `ponder.steps`; or the ids of the active
+        nodes in each step, for example `ponder.frontiers`, if halted nodes can start again.
     names : sequence of str, optional
         Names of the nodes.
     places : Tensor, array or dict, optional
@@ -95,9 +95,9 @@ def animate_frontier(
     names: Sequence[str] | None = None,
     places: Places | None = None,
 ) -> FuncAnimation:
-    """Return an animation of the frontier with one frame per step; see `draw_frontier`.
+    """Return an animation with one frame per step, and a last one in which no node is active.
 
-    `animation.save("frontier.gif", writer="pillow")` saves it.
+    See `draw_frontier`. `animation.save("frontier.gif", writer="pillow")` saves the animation.
     """
     draw, last, size = _scene(graph, steps, names, places)
     figure = new_figure(*size)
@@ -119,7 +119,7 @@ def _scene(
     names: Sequence[str] | None,
     places: Places | None,
 ) -> tuple[partial[None], int, tuple[float, float]]:
-    """Return a function that draws a step on axes, the number of steps, and the size in inches."""
+    """Return a function that draws a given step; the number of steps; and the size in inches."""
     check_same_nodes(graph)
     layout = as_layout(graph).to("cpu")
     nodes = layout.num_dst
@@ -149,7 +149,7 @@ def _scene(
 
 
 def _active_nodes(steps: Active, nodes: int) -> Tensor:
-    """Return whether each node is active in each step, `(steps + 1, nodes)`; none at the end."""
+    """Return a bool mask of active nodes, `(steps + 1, nodes)`; the last row is all False."""
     if len(steps) and isinstance(steps[0], Tensor) and steps[0].dim() == 1:
         active = torch.zeros(len(steps) + 1, nodes, dtype=torch.bool)
         for row, frontier in zip(active, steps, strict=False):
@@ -174,7 +174,7 @@ def _draw_step(
     axes: Axes,
     step: int,
 ) -> None:
-    """Draw nodes and in-edges of active nodes; with coordinates `places`, also all other edges."""
+    """Draw all nodes, and the in-edges of active nodes; with `places`, also the other edges."""
     from matplotlib.collections import LineCollection
 
     active = is_active[step - 1]

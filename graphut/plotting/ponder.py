@@ -27,8 +27,8 @@ def draw_ponder(
 ) -> Figure | SubFigure:
     """Draw the ponder time of tokens: one cell per step, followed by the number of steps.
 
-    Each token is a column, with steps from top to bottom. If the names are long, for example facts,
-    each token is a row, as in arXiv 1807.03819, Figs. 5 to 8.
+    Each token is a column, with steps from top to bottom. If the names are long, for example whole
+    sentences, each token is a row, as in arXiv 1807.03819, Figs. 5 to 8.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def draw_ponder(
 
 
 def ponder_size(names: Sequence[str], most: int) -> tuple[float, float]:
-    """Return width and height in inches of a ponder map with at most `most` steps."""
+    """Return width and height, in inches, of a ponder map whose tokens take up to `most` steps."""
     longest = min(max(map(len, names)), _LONGEST)
     if longest > _LONG:
         return min(2.2 + 0.08 * longest + 0.4 * most, 16.0), min(1.0 + 0.26 * len(names), 24.0)
@@ -92,7 +92,7 @@ def ponder_size(names: Sequence[str], most: int) -> tuple[float, float]:
 
 
 def _shades(steps: Tensor, halting: Tensor | None) -> Tensor:
-    """Return the value of each cell, `(steps, N)`; NaN where the token has halted."""
+    """Return the values that colour the cells, `(steps, N)`; NaN where the token has halted."""
     most = int(steps.max())
     step = torch.arange(1, most + 1)[:, None]
     if halting is None:

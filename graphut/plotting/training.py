@@ -69,7 +69,7 @@ def _label(name: str) -> str:
 
 
 def _values(epoch: Mapping[str, Any]) -> dict[str, float]:
-    """Return the values to draw for an epoch, by the title of their panel."""
+    """Return a dictionary from the title of each panel to its value in an epoch."""
     measure, found = next(iter(epoch["validation"].items()))
     return {
         "loss": epoch["loss"],

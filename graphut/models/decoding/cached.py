@@ -1,8 +1,8 @@
 """A decoder with a key/value cache, which computes each token once.
 
-With a causal topology, the states of a token depend only on earlier tokens, so it is enough to keep
-the keys and values of earlier tokens at each step. A hypothesis is a path of cached nodes.
-Hypotheses with a common prefix share nodes, so reordering them copies no keys or values.
+With a causal topology, the states of a token depend only on earlier tokens, so it is enough to
+store their keys and values at each step. A computed token is a node with an id in the cache, and a
+hypothesis is a list of ids. Hypotheses with a common prefix share nodes instead of copying them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from graphut.topology import Topology
 class CachedDecoder(TokenDecoder):
     """A decoder with a key/value cache.
 
-    It is exact if the topologies are stable: the in-edges of a token do not change when the
-    sentence grows.
+    It computes the same as `PrefixDecoder` if the topologies are stable, that is, if the in-edges
+    of a token do not change when tokens are appended to the sentence.
     """
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class CachedDecoder(TokenDecoder):
 
 
 class _NewestTokens(GraphContext):
-    """The context of a step in which the newest token of each hypothesis reads the cache."""
+    """A graph context where the newest token of each hypothesis attends to cached tokens."""
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
@@ -118,7 +118,7 @@ def _in_neighbours(topology: Topology, length: int) -> Tensor:
 
 
 def _intervals_of(rows: int, size: int) -> IntervalLayout:
-    """Return a layout in which row `i` attends to the `i`-th group of `size` sources."""
+    """Return a layout where query `i` attends to the `size` sources that start at `i * size`."""
     lo = torch.arange(rows) * size
     one, sizes = torch.ones(rows, dtype=torch.int64), torch.full((rows,), size)
     return IntervalLayout(
@@ -127,9 +127,10 @@ def _intervals_of(rows: int, size: int) -> IntervalLayout:
 
 
 class RaggedCache:
-    """A cache of one row per node and step, up to `max_steps`.
+    """A cache with one vector per node and step, such as the keys and values of a token.
 
-    A node has rows only for the steps that it took. At later steps its last row is read.
+    A node takes at most `max_steps` steps. For steps after it has halted, the cache stores no
+    vectors, and `read` returns the last one.
     """
 
     def __init__(self, max_steps: int) -> None:
@@ -138,13 +139,13 @@ class RaggedCache:
         self._used = 0
 
     def add_nodes(self, count: int) -> Tensor:
-        """Add nodes without rows; return their ids, `(count,)`."""
+        """Add `count` nodes, for which nothing is stored yet; return their ids, `(count,)`."""
         first = self._row_of.shape[0]
         self._row_of = pad(self._row_of, (0, 0, 0, count))
         return torch.arange(first, first + count)
 
     def write(self, nodes: Tensor, step: int, rows: Tensor) -> None:
-        """Store rows `(R, width)` of `nodes` for `step` (from 1) and all later steps."""
+        """Store a row of `rows`, `(R, width)`, per node for `step` (from 1) and all later steps."""
         used = self._used + rows.shape[0]
         if self._rows is None:
             self._rows = rows.new_empty(2 * used, rows.shape[1])
@@ -155,7 +156,7 @@ class RaggedCache:
         self._used = used
 
     def read(self, nodes: Tensor, step: int) -> Tensor:
-        """Return the rows of `nodes`, of shape `(...)`, at `step`; the result is `(..., width)`."""
+        """Return the vectors of `nodes`, `(...)`, at `step`; the result is `(..., width)`."""
         assert self._rows is not None
         rows = self._row_of[:, step - 1][nodes]
         return self._rows[rows.to(self._rows.device)]

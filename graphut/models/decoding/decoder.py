@@ -1,4 +1,4 @@
-"""The interface of decoders for search, and the decoder that runs the whole prefix again."""
+"""The base class of decoders that a search uses, and a decoder without a cache."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class EncodedSource:
     def edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
         """Return the edges from source tokens to one target token of each hypothesis.
 
-        `sentences`, `(B,)` on the CPU, has the sentence of each hypothesis. `position` counts from
-        0. Raise `ValueError` if a target token has no in-edge.
+        `sentences`, `(B,)` on the CPU, has the index of the source of each hypothesis. `position`
+        is the index of the target token. Raise `ValueError` if a target token has no in-edge.
         """
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
@@ -50,11 +50,11 @@ class TokenDecoder(ABC):
     """A batch of hypotheses that grow by one token at a time."""
 
     recurrence: AdaptiveRecurrence
-    source: EncodedSource | None  # of cross-attention, if there is any
+    source: EncodedSource | None  # for cross-attention; None without it
     topology: Topology  # of self-attention, causal
     embed: Callable[[Tensor], Tensor]  # from (B,) tokens to (B, d) first states
     predict: Callable[[Tensor], Tensor]  # from (B, d) output states to logits
-    sentences: Tensor  # (B,) int64 on the CPU, the sentence of each hypothesis
+    sentences: Tensor  # (B,) int64 on the CPU, the index of the sentence of each hypothesis
 
     def __post_init__(self) -> None:
         """Create an empty hypothesis for each sentence."""
@@ -76,17 +76,17 @@ class TokenDecoder(ABC):
 
     @abstractmethod
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend each hypothesis in `parents` by one of the `tokens`, both `(B,)` int64.
+        """Replace hypothesis `i` by hypothesis `parents[i]` followed by token `tokens[i]`.
 
-        Return `(B, vocabulary)`, the logits of the next token, and `(B,)`, the number of steps of
-        the appended token.
+        Both arguments are `(B,)` int64. Run the model, and return `(B, vocabulary)`, the logits of
+        the next token, and `(B,)`, the number of steps of the appended token.
         """
 
 
 class PrefixDecoder(TokenDecoder):
     """A decoder without a cache, which runs the whole prefix again for each token.
 
-    It is exact for all causal topologies, and the reference for the cached decoder.
+    It works for all causal topologies, and tests compare `CachedDecoder` with it.
     """
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,7 +106,7 @@ class PrefixDecoder(TokenDecoder):
         return self.predict(out[newest]), ponder.steps[newest]
 
     def _cross(self, lengths: Tensor, device: torch.device) -> tuple[EdgeLayout, Tensor] | None:
-        """Return the cross edges into all tokens of each hypothesis, and the encoded sources."""
+        """Return the edges of cross-attention and the source states, one copy per hypothesis."""
         if self.source is None:
             return None
         own = self.source.lengths[self.sentences]

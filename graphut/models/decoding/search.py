@@ -47,21 +47,21 @@ class SearchOptions:
 
     @property
     def samples(self) -> bool:
-        """True if tokens are sampled."""
+        """Whether tokens are sampled, because `temperature` or `top_p` is given."""
         return self.temperature is not None or self.top_p is not None
 
 
 @dataclass
 class Hypothesis:
-    """A sequence of generated tokens, without `bos`, and with `eos` at the end if it has ended."""
+    """A sequence of generated tokens, without `bos`; it ends with `eos` if `eos` was generated."""
 
     tokens: list[int] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    score: float = 0.0
+    steps: list[int] = field(default_factory=list)  # number of steps to predict each token
+    score: float = 0.0  # log-probability
 
 
 def _without_bos(scores: Tensor) -> Tensor:
-    """Set the scores `(B, vocabulary)` of `<bos>`, which is never generated, to minus infinity."""
+    """Return scores `(B, vocabulary)` with minus infinity at `<bos>`, which is never generated."""
     return scores.index_fill(-1, torch.tensor(BOS, device=scores.device), -torch.inf)
 
 
@@ -106,7 +106,7 @@ def _choose(logits: Tensor, options: SearchOptions) -> Tensor:
 
 
 def nucleus(probability: Tensor, top_p: float) -> Tensor:
-    """Keep the most likely tokens, whose probabilities just reach `top_p`, and set others to 0."""
+    """Keep the fewest largest probabilities whose sum reaches `top_p`; set the others to 0."""
     ordered, token = probability.sort(-1, descending=True)
     before = ordered.cumsum(-1) - ordered
     kept = torch.where(before < top_p, ordered, 0.0)
@@ -115,23 +115,23 @@ def nucleus(probability: Tensor, top_p: float) -> Tensor:
 
 @dataclass
 class _Beam(Hypothesis):
-    """A hypothesis of a sentence, with the row of its parent in the decoder's last batch."""
+    """A hypothesis of beam search, with the indices of its sentence and of its parent."""
 
     sentence: int = 0
-    row: int = 0
+    row: int = 0  # index of the parent among the hypotheses of the decoder
 
     def rank(self, penalty: float, length: int | None = None) -> float:
-        """Return the logarithm of `divisor / -score`, which is larger for better hypotheses."""
+        """Return a number for sorting, larger if better; `length` replaces the number of tokens."""
         divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
         return divisor - math.log(-self.score) if self.score < 0 else math.inf
 
 
 def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list[Hypothesis]:
-    r"""Return the best finished hypothesis of each sentence; parameters as for `sample`.
+    r"""Return the best finished hypothesis of each sentence; arguments are as for `sample`.
 
     Hypotheses are ranked by their log-probability divided by
     :math:`((5 + length) / 6)^{penalty}` (arXiv 1609.08144, Eq. 14). A hypothesis of `max_length`
-    tokens counts as finished. Sentences do not influence each other.
+    tokens counts as finished. The result for a sentence does not depend on the other sentences.
     """
     max_length, penalty = options.max_length, options.length_penalty
     live = [_Beam(sentence=sentence) for sentence in range(len(first))]
@@ -161,7 +161,7 @@ def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) ->
 def _extend(
     live: list[_Beam], scores: Tensor, steps: list[int], count: int
 ) -> dict[int, list[_Beam]]:
-    """Return the `count` best extensions of each hypothesis, by sentence, sorted by score."""
+    """Return a dictionary from sentences to extensions by the `count` best tokens, best first."""
     top = scores.topk(min(count, scores.shape[-1]), -1)
     rows = zip(live, top.values.tolist(), top.indices.tolist(), steps, strict=True)
     extended: dict[int, list[_Beam]] = {beam.sentence: [] for beam in live}
