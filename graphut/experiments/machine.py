@@ -1,4 +1,4 @@
-"""Descriptions of the machine, with the versions of packages."""
+"""Descriptions of this machine and of the installed packages, for records of runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BENCH_PACKAGES = ("torch_geometric", "triton")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
-    """Return the names of processor and GPU, the number of threads, and versions of packages."""
+    """Return a dictionary with the CPU, the GPU, the number of threads and package versions."""
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
     return {
         "cpu": cpu_name(),
@@ -32,7 +32,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 
 
 def benchmark_machine(device: torch.device) -> dict[str, object]:
-    """Return `describe_machine`, with the vector instructions and versions of more packages."""
+    """Return `describe_machine` with the CPU's vector instructions and more package versions."""
     return {
         "vectors": torch.backends.cpu.get_cpu_capability(),
         **describe_machine(device),
@@ -53,7 +53,7 @@ def cpu_name() -> str:
 
 @cache
 def _commit() -> str | None:
-    """Return the git commit of graphut, with "+" after local changes; `None` without git."""
+    """Return graphut's git commit, with a final "+" if files differ from it; None without git."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

@@ -42,7 +42,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number with three significant digits, but all digits before the point.
+    """Return a number as text with three significant digits, but all digits before the point.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def percent(value: float) -> str:
 
 
 def is_share(metric: str) -> bool:
-    """Return whether a metric is a share, to be written in percent, by the words of its name."""
+    """Return whether a metric is a share, such as an accuracy; the words of its name decide."""
     return any(word in metric for word in _SHARES)
 
 
@@ -95,7 +95,7 @@ def with_prefix(value: float) -> str:
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Return the mean, with the sample standard deviation if there are several values.
+    """Return the mean as text, with the sample standard deviation if there are several values.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Text of messages; this module imports no other package."""
+"""Helpers for texts in messages; this module imports only the standard library."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Finished runs: the options that repeat them, their record, their report and their model card."""
+"""Finished runs: the commands that repeat them, and their record, report and model card."""

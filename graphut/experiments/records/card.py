@@ -36,9 +36,10 @@ on {machine}.
 
 
 def run_card(run: Run, name: str, license: str | None = None) -> str:
-    """Return the model card of a run that is loaded from the repository or folder `name`.
+    """Return the model card of a run, in Markdown.
 
-    Raise `ValueError` if no epoch is complete, or the model was not evaluated on a test set.
+    The examples in the card load the model from `name`, a repository on the hub or a folder. Raise
+    `ValueError` if no epoch is complete, or the model was not evaluated on a test set.
     """
     record, model = RunRecord.of(run), run.model()
     machines = record.machines

@@ -1,4 +1,4 @@
-"""The record of a run: the options that repeat it, the cost of training, and evaluations."""
+"""The record of a run: the options that repeat it, its cost, and its evaluations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATA = "DATA/"
 
 @dataclass(frozen=True)
 class Setup:
-    """The task, the preset and the options that repeat a run."""
+    """The task, the preset and the options with which `graphut train` repeats a run."""
 
     task: str  # a key of `TASKS`
     preset: str | None  # one of the task's presets; `None` if it has no presets
@@ -34,8 +34,8 @@ class Setup:
     def of(cls, task: str, values: Mapping[str, Any]) -> Setup:
         """Return the setup of a run, with the preset from which the fewest options differ.
 
-        `values` contains all options of the run. Options that did not exist yet when the run was
-        made are missing: they have their default values, not the values of a preset.
+        `values` are the options of the run, by name. Options that are missing, because the run is
+        older than they are, get their default values and not the values of a preset.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         defaults = usual_options(task, None)
@@ -51,7 +51,7 @@ class Setup:
         return min(setups, key=lambda setup: len(setup.options))
 
     def command(self) -> str:
-        """Return the command line that trains the run."""
+        """Return the `graphut train` command line that repeats the run."""
         preset = ["--preset", self.preset] if self.preset else []
         start = ["graphut", "train", self.task, *preset, *option_words(self.options)]
         return shlex.join([*start, "--seed", str(self.seed), "--out", "RUN"])
@@ -77,7 +77,7 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option_fields(task: str) -> dict[str, Field[Any]]:
-    """Return the dataclass field of each option of a task, in the order of the help."""
+    """Return the dataclass field of each option, by name, in the order of `train --help`."""
     kind_of_task = TASKS[task]
     return {
         field.name: field
@@ -88,7 +88,7 @@ def option_fields(task: str) -> dict[str, Field[Any]]:
 
 
 def usual_options(task: str, preset: str | None) -> dict[str, Any]:
-    """Return the value of each option in a preset, or its default value."""
+    """Return the value of each option: from the preset if it sets the option, else the default."""
     defaults = {name: field.default for name, field in option_fields(task).items()}
     return {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
 
@@ -133,7 +133,7 @@ class RunRecord:
 
     @property
     def options(self) -> dict[str, Any]:
-        """All options, by name, without the folders of the user's data."""
+        """All options of the run, by name; paths are shortened by `without_folders`."""
         return without_folders(self.run.options)
 
     @cached_property
@@ -143,9 +143,9 @@ class RunRecord:
 
     @cached_property
     def evaluations(self) -> dict[str, dict[str, Any]]:
-        """The contents of the run's files `evaluation-SET.json`, by test set.
+        """A dictionary from each test set to the contents of its file `evaluation-SET.json`.
 
-        Raise `ValueError` if there is none, or one is damaged or of another model.
+        Raise `ValueError` if the run has no such file, or a file is damaged or of another model.
         """
         folder, found = self.run.folder, {}
         again = f"graphut eval {shlex.quote(str(folder))}"
@@ -163,7 +163,7 @@ class RunRecord:
 
     @property
     def results(self) -> list[list[Any]]:
-        """A row for each evaluation: the test set, the number of examples and the metrics."""
+        """A list with a row for each evaluation: test set, number of examples, and metrics."""
         metrics = self.run.learner.metric_meanings
         return [
             [
@@ -185,7 +185,7 @@ class RunRecord:
 
     @property
     def chosen(self) -> str:
-        """A phrase about the epoch whose model was kept."""
+        """The epoch of the saved model, in words, such as "epoch 3 of 9, the last one"."""
         last = self.run.training.choose_by == "last"
         which = "the last one" if last else "the best one on the validation set"
         return f"epoch {self.best_epoch} of {self.epochs}, {which}"
@@ -193,9 +193,10 @@ class RunRecord:
     def row(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the row of a CSV file for one evaluation, whose metrics are in `evaluation`.
+        """Return a CSV row, as a dictionary from columns to values, for one evaluation.
 
-        `name` is the test set, and `options` are options of `graphut eval`.
+        `name` is the test set, `options` are the options that `graphut eval` was given, and
+        `evaluation` holds the metrics.
         """
         numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
         machines = {
@@ -219,7 +220,7 @@ class RunRecord:
     def curve_rows(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return CSV rows with metrics by length, by difficulty and by group."""
+        """Return CSV rows for subsets of the test set, such as examples of the same length."""
         return [
             {**self._key(name, options), "by": key.removeprefix("by_"), **part}
             for key, parts in evaluation.items()
@@ -238,7 +239,7 @@ class RunRecord:
         }
 
     def _eval_commands(self) -> list[str]:
-        """Return the commands that repeat the evaluations, except the one after training."""
+        """Return the commands that repeat the evaluations; none if `graphut train` repeats them."""
         by_set = {name: found["options"] for name, found in self.evaluations.items()}
         first = next(iter(by_set.values()))
         if by_set == {"test": {}}:
@@ -253,7 +254,7 @@ def _eval_command(options: Mapping[str, Any]) -> str:
 
 
 def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
-    """Return an evaluation with `None` for missing metrics; check the types of its fields."""
+    """Check the types of the fields of an evaluation, and add `None` for missing metrics."""
     evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
     for name, kind in (("set", str), ("examples", int), ("options", dict)):
         value = evaluation.get(name)

@@ -1,4 +1,4 @@
-"""Subject-verb agreement: predict the number of a verb from the words before it."""
+"""Subject-verb agreement: predict from the words before a verb if it is singular or plural."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Agreement(TextTask):
     1807.03819, section 3.2). The corpus replaces words beyond the 10,000 most frequent by their
     part of speech: `VBZ` is a rare verb in the singular and `VBP` one in the plural. The files
     contain, for each sentence, the words before a verb in the present tense and one of these two
-    tokens. Together they are the text; the model ranks the two tokens at its end. (The paper ranks
-    the two forms of the verb itself, which the files do not contain.)
+    tokens. Words and token form a text; the model predicts which of the two tokens ends the text.
+    (In the paper it chooses between the two forms of the verb, which the files do not contain.)
 
     The split "published" uses the published training set `numpred.train` (9% of the corpus) and
     validation set `numpred.val` (1%), and tests on 0 to 5 attractors: nouns of the opposite number
@@ -94,7 +94,7 @@ class Agreement(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The words that occur at least twice in training."""
+        """The vocabulary: all words that occur at least twice in the training set."""
         return Words(cache.unpack_json(self._parsed["words"]))
 
     def load(self, part: str) -> list[Text]:
@@ -113,7 +113,7 @@ class Agreement(TextTask):
 
     @cached_property
     def _parsed(self) -> cache.Arrays:
-        """The words of the vocabulary, and the token ids of each set of texts, from the cache."""
+        """Arrays with the vocabulary and the token ids of each set of texts, from the cache."""
         settings = (self.name, _FORMAT, self.split, self.held_out)
         return cache.cached(self._parse, *settings, texts=self._files.values())
 
@@ -127,7 +127,7 @@ class Agreement(TextTask):
         return {"words": cache.pack_json(words.symbols), **tokens}
 
     def _prefixes(self) -> dict[str, list[Prefix]]:
-        """Return the prefixes of the training set, the validation set and each test file."""
+        """Return a dictionary of the prefixes in "train", "validation" and each test file."""
         tests = {name: self._read(name) for name in self._groups}
         tested = {prefix.words for part in tests.values() for prefix in part}
         published = self._read(_VALIDATION)
@@ -149,7 +149,7 @@ class Agreement(TextTask):
 
     @property
     def _groups(self) -> dict[str, str]:
-        """Map the name of each test file to the group under which its results are reported."""
+        """A dictionary from each test file to the name of its group in the results."""
         least = 0 if self.split == "published" else 1
         return {f"numpred.test.{n}": f"{n} attractors" for n in range(least, 6)}
 
@@ -158,7 +158,7 @@ class Agreement(TextTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The paths of the files without a known checksum, by `data/NAME`."""
+        """A dictionary from `data/NAME` to the path of each file without a known checksum."""
         return self._data_set.unchecked(self.data)
 
     @property

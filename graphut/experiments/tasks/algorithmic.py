@@ -47,7 +47,7 @@ _ADDITION = (
 
 @dataclass(frozen=True)
 class AlgorithmicTask(DrawnTask, PairTask):
-    """Sequences of random digits, whose targets are computed from them.
+    """A base class of tasks on random digits: the target is computed from the source.
 
     The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the generators of
     tensor2tensor: training sequences have up to 40 symbols, and test sequences up to 400. The
@@ -67,7 +67,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
     @staticmethod
     @abstractmethod
     def answer(source: list[int], /) -> list[int]:
-        """Return the target of a source; both are lists of digits, not of token ids."""
+        """Return the target sequence of a source sequence, both as digits and not as token ids."""
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
@@ -76,7 +76,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
         return {"test": self.test, **long}
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw pairs of a `part`: one of `PARTS`, or "up-to" and "exactly" for long test pairs."""
+        """Draw `count` pairs of a part: "train", "validation", "test", "up-to" or "exactly"."""
         random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
         longest = self.test_length if part in _LONG else self.train_length
         sources = [self._source(random, longest, part == "exactly") for _ in range(count)]
@@ -106,7 +106,7 @@ class AlgorithmicAddition(AlgorithmicTask):
     """Add two numbers, lowest digit first; tested on ten times the training length.
 
     As in tensor2tensor, the first number has at most half of the symbols, and the second has any
-    length that fits; at an exact length, it fills the rest. The highest digit is not zero.
+    length that fits, or fills the rest in `exactly-400`. The highest of several digits is not 0.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def _digits(random: np.random.Generator, count: int) -> list[int]:
 
 
 def _number(random: np.random.Generator, length: int) -> list[int]:
-    """Draw the digits of a number, lowest first; the highest is not 0 unless it is the only one."""
+    """Draw the digits of a number, lowest first; the highest of several digits is not 0."""
     if length == 1:
         return _digits(random, 1)
     return [*_digits(random, length - 1), int(random.integers(1, 10))]

@@ -19,7 +19,7 @@ from graphut.models.checked_config import option
 
 
 class StoryQuestion(NamedTuple):
-    """A question of bAbI and the facts before it, as text."""
+    """A question of bAbI and its facts (the sentences of the story before it), as text."""
 
     facts: list[str]  # the sentences of its story so far, without earlier questions
     question: str
@@ -27,7 +27,7 @@ class StoryQuestion(NamedTuple):
     supporting: tuple[int, ...]  # indices of the facts that imply the answer
 
     def with_last_facts(self, count: int | None) -> StoryQuestion:
-        """Return the question with only the last `count` facts; None keeps all."""
+        """Return the question with only the last `count` facts, or with all if `count` is None."""
         skipped = 0 if count is None else max(len(self.facts) - count, 0)
         supporting = tuple(index - skipped for index in self.supporting if index >= skipped)
         return self._replace(facts=self.facts[skipped:], supporting=supporting)
@@ -35,7 +35,7 @@ class StoryQuestion(NamedTuple):
     def encode(
         self, encode: Callable[[str], list[int]], answers: Vocabulary, group: str = ""
     ) -> Question:
-        """Return the question as token ids; `encode` maps a sentence to token ids."""
+        """Return facts and question as token ids, using `encode`, and the answer as a class."""
         [answer] = answers.encode([self.answer])
         facts = [encode(fact) for fact in self.facts]
         return Question(facts, encode(self.question), answer - EOS - 1, self.supporting, group)
@@ -52,10 +52,10 @@ def sentences(text: str) -> list[str]:
 
 
 def parse_stories(text: str) -> Iterator[StoryQuestion]:
-    r"""Yield the questions in the text of a bAbI file (arXiv 1502.05698), with their facts.
+    r"""Yield each question in the text of a bAbI file (arXiv 1502.05698), with the facts before it.
 
-    A line holds a number and a sentence; the number 1 begins a new story. A question is followed
-    by its answer and the numbers of the supporting lines, separated by tabs.
+    A line has a number and a sentence; the number 1 begins a new story. After a question, the line
+    also has the answer and the numbers of the supporting lines, separated by tabs.
 
     Examples
     --------
@@ -159,14 +159,14 @@ class Babi(QuestionTask):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The words in all files of the chosen tasks."""
+        """The vocabulary of the words in all files of the chosen tasks."""
         asked = chain.from_iterable(self._stories.values())
         sentences = set(chain.from_iterable([*each.facts, each.question] for each in asked))
         return Vocabulary(sorted(set(chain.from_iterable(map(words, sentences)))))
 
     @cached_property
     def answers(self) -> Vocabulary:
-        """The answers in all files of the chosen tasks."""
+        """The vocabulary of the answers in all files of the chosen tasks."""
         asked = chain.from_iterable(self._stories.values())
         return Vocabulary(sorted({each.answer for each in asked}))
 
@@ -191,12 +191,12 @@ class Babi(QuestionTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The file `qa3_train.txt` of 10k, if it is used: its checksum is unknown."""
+        """The path of the only file without a known checksum, if used: `qa3_train.txt` of "10k"."""
         return self._data_set.unchecked(self.data)
 
     @cached_property
     def _stories(self) -> dict[tuple[str, str], list[StoryQuestion]]:
-        """The questions, by the name of the task and the part, such as `("qa3", "test")`."""
+        """A dictionary from a task and a part, such as `("qa3", "test")`, to its questions."""
         texts = {key: self._data_set.read(self.data, name) for key, name in self._names.items()}
         longest = self.longest_story
         return {

@@ -42,7 +42,7 @@ class Text(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A question about facts."""
+    """A question about a list of facts (sentences), with its answer."""
 
     facts: list[list[int]]  # token ids of each sentence
     question: list[int]  # token ids
@@ -81,14 +81,14 @@ class LabelledGraph(NamedTuple):
 
     @property
     def has_label(self) -> NDArray[np.bool_]:
-        """A mask, bool: True for each node with a label, or one element for the graph."""
+        """A boolean mask with a row for each of `labels`: True if the label is known."""
         missing = self.labels < 0 if self.labels.ndim == 1 else np.isnan(self.labels).any(1)
         return ~missing
 
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """Examples for training and evaluation.
+    """A base class of tasks: examples for training and evaluation.
 
     A task is a frozen dataclass; its fields are its options. Its examples depend only on the
     options and on the arguments of the methods, never on global random state. Subclasses define
@@ -100,7 +100,7 @@ class Task(ABC):
     Raises
     ------
     ValueError
-        If an option is below its `least`, or not one of the values of its `Literal`.
+        If an option is below its minimum, `least`, or is not a value of its `Literal` type.
     ValueError, FileNotFoundError
         When examples are requested, if a file is missing or differs from the published one.
     """
@@ -133,16 +133,16 @@ class Task(ABC):
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
-        """The class of the vocabularies."""
+        """The class of the task's vocabularies: `Vocabulary` or a subclass."""
         return Vocabulary
 
     @property
     def vocabularies(self) -> Vocabularies:
-        """The vocabularies, by name."""
+        """A dictionary from names, such as "source" and "target", to the vocabularies."""
         return {name: getattr(self, own) for name, own in self.vocabulary_names.items()}
 
     def load(self, part: str) -> list[Any]:
-        """Return the examples of "train", "validation" or "test"; called once for each part."""
+        """Return the examples of "train", "validation" or "test"; subclasses override this."""
         raise NotImplementedError(f"{type(self).__name__} has no examples: override its `load`")
 
     def train(self, seed: int, epoch: int) -> list[Any]:
@@ -187,15 +187,15 @@ class Task(ABC):
     def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
         """Raise `ValueError` if a line in a user's file is too long for a model.
 
-        The message has the file and the line. By default nothing is checked.
+        The message names the file and the line. By default nothing is checked.
         """
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
         """The paths of the files without a known checksum.
 
-        The keys are options, or options with a file name, such as `data/train.txt`. A run stores
-        the checksums of these files when it begins.
+        A key is the name of an option, such as `data`, or this name and a file, such as
+        `data/train.txt`. A run stores the checksums of these files when it begins.
         """
         paths = {name: getattr(self, name) for name in self.own_files}
         return {name: Path(path) for name, path in paths.items() if path is not None}
@@ -215,7 +215,7 @@ class DrawnTask(Task):
     def draw(self, count: int, part: str, *stream: int) -> list[Any]:
         """Draw `count` examples of "train", "validation" or "test".
 
-        They depend only on the options and the arguments; `stream` holds further random seeds.
+        They depend only on options and arguments; `stream` holds more seeds, such as the epoch.
         """
 
     def train(self, seed: int, epoch: int) -> list[Any]:
@@ -294,13 +294,13 @@ class QuestionTask(VocabularyTask):
 
     @property
     def longest_story(self) -> int | None:
-        """The number of facts kept of each story, the last ones; None for all."""
+        """The number of last facts (sentences) that are kept of each story; None keeps all."""
         return None
 
 
 @dataclass(frozen=True)
 class GraphTask(Task):
-    """A base class of tasks that classify nodes, edges or graphs, given as `LabelledGraph`s."""
+    """A base class of tasks that label nodes, edges or graphs; examples are `LabelledGraph`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
     config_kind = UniversalGraphTransformerConfig
@@ -311,48 +311,48 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node", "graph", or "edge" if each node chooses an in-edge."""
+        """Where the labels are: "node", "graph", or "edge" if nodes choose an incoming edge."""
         return "node"
 
     @property
     def num_feats(self) -> int:
-        """The number of features of a node; 0 if nodes have kinds."""
+        """The number of features of a node; 0 if each node has a kind (a category) instead."""
         return 0
 
     @property
     def target(self) -> Literal["class", "labels", "values"]:
-        """What an answer is: a "class", several "labels" that apply or not, or real "values"."""
+        """The form of a label: a "class", several yes-or-no "labels", or real "values"."""
         return "class"
 
     @property
     def edge_feats(self) -> int:
-        """The number of features of an edge, with one for each type."""
+        """The number of features of an edge, including a one-hot feature for each edge type."""
         return 0
 
     @property
     def edge_types(self) -> list[str]:
-        """The names of the types of edges, whose features come last."""
+        """The names of the edge types; their one-hot features follow the other edge features."""
         return []
 
     @property
     @abstractmethod
     def node_kinds(self) -> Vocabulary:
-        """The vocabulary of the kinds of nodes; empty if nodes have features instead."""
+        """The vocabulary of the kinds (categories) of nodes; empty if nodes have features."""
 
     def read(self, name: str) -> list[LabelledGraph] | None:
-        """Read graphs to evaluate a model on; return None if they have no format of their own."""
+        """Read a file in a format of this task; return None if the task has no such format."""
         return None
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
-        """The vocabulary of the classes; empty if edges have labels."""
+        """The vocabulary of the classes; empty if edges are labelled instead."""
 
 
 def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> list[int]:
-    """Return the numbers in the text of an option, such as "4,7" or "4-24".
+    """Return the whole numbers in the text of an option, such as "4,7" or "4-24".
 
-    Raise `ValueError`, with the `name` of the option, unless they are from `least` to `most`.
+    Raise `ValueError`, with the `name` of the option, for a number below `least` or above `most`.
 
     Examples
     --------

@@ -21,9 +21,10 @@ Arrays = dict[str, NDArray[Any]]
 def cached(make: Callable[[], Arrays], *settings: object, texts: Iterable[str] = ()) -> Arrays:
     """Load arrays from the cache, or call `make` and save its result there.
 
-    The key consists of the settings and of checksums of the texts; `make` must not depend on
-    anything else, so that a change of the parser needs another setting. A damaged cache file is
-    replaced, and an error while writing is ignored. The files are in `cache_folder() / "tasks"`.
+    The key of the cache consists of the settings and of checksums of the texts. The result must not
+    depend on anything else: after a change of the code of `make`, pass another setting. A damaged
+    cache file is replaced, and an error while writing is ignored. The files are in
+    `cache_folder() / "tasks"`.
     """
     digests = [sha256(text.encode()).hexdigest() for text in texts]
     key = repr((settings, digests))
@@ -43,7 +44,7 @@ def cached(make: Callable[[], Arrays], *settings: object, texts: Iterable[str] =
 
 
 def pack_lists(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-    """Concatenate the number of lists, their lengths, and their values in one array."""
+    """Return an array of the number of lists, the length of each list, and all their values."""
     values = chain([len(lists)], map(len, lists), chain.from_iterable(lists))
     return np.fromiter(values, np.int32)
 

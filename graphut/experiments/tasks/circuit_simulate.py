@@ -34,7 +34,7 @@ def find_circuit(name: str | Path) -> Circuit:
     Parameters
     ----------
     name : str or Path
-        A generator and a number of bits, such as "adder-64"; a file of Verilog (`.v`) or an ISCAS
+        A kind of circuit and a number of bits, such as "adder-64"; a file, Verilog (`.v`) or ISCAS
         netlist (`.bench`); or the name of a circuit that comes with the package `circuitgraph`.
 
     Examples
@@ -56,7 +56,7 @@ def find_circuit(name: str | Path) -> Circuit:
 class CircuitSimulate(DrawnTask, GraphTask):
     """Predict the value of every gate of a logic circuit, given the bits at its inputs.
 
-    Circuits for training are random and small; larger ones are for tests. Edges go along the wires,
+    Circuits for training are random and small; larger ones are for tests. Edges follow the wires,
     and each node has a self-loop. The depth of a gate is its level, the number of gates on the
     longest path to it. `graphut eval RUN --data adder.v` reads a circuit of your own.
 
@@ -99,7 +99,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets: `test` has random circuits, and the others one circuit each."""
+        """The test sets by name: `test` has random circuits, and each other set has one circuit."""
         names = [name.strip() for name in self.test_circuits.split(",") if name.strip()]
         if LIBRARY in names:
             at = names.index(LIBRARY)
@@ -107,7 +107,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
         return {"test": self.test} | {Path(name).stem: self.read(name) for name in names}
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw random circuits, each with random bits at its inputs."""
+        """Draw `count` random circuits, each with random bits at its inputs."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         least, most = min(self._sizes), max(self._sizes)
         graphs: list[LabelledGraph] = []
@@ -119,7 +119,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
         return graphs
 
     def read(self, name: str) -> list[LabelledGraph]:
-        """Return a circuit, see `find_circuit`, with several random bits at its inputs."""
+        """Find a circuit with `find_circuit`; return it once for each draw of random input bits."""
         circuit, stem = find_circuit(name), Path(name).stem
         random = np.random.default_rng([PARTS.index("test"), crc32(stem.encode())])
         bits = random.integers(0, 2, (self.vectors, len(circuit.inputs)), np.int8)

@@ -40,7 +40,7 @@ _MANY |= {"nand": ("and", "not"), "nor": ("or", "not"), "xnor": ("xor", "not")}
 
 @dataclass(frozen=True)
 class Circuit:
-    """A circuit without loops; each gate has one or two inputs and a higher number than them."""
+    """A logic circuit without loops; each gate reads one or two nodes with lower numbers."""
 
     kinds: Numbers  # (N,) indices into `KINDS`
     sources: Numbers  # (N, 2) the nodes that each gate reads, or -1
@@ -49,14 +49,14 @@ class Circuit:
 
     @cached_property
     def levels(self) -> Numbers:
-        """The number of gates on the longest path to each node."""
+        """The number of gates on the longest path to each node, `(N,)`."""
         level = [-1] * (len(self.kinds) + 1)  # the last is for the source -1
         for node, (one, other) in enumerate(self.sources.tolist()):
             level[node] = 1 + max(level[one], level[other])
         return np.array(level[:-1])
 
     def simulate(self, bits: Bits) -> Bits:
-        """Return the values `(V, N)` of all nodes for bits `(V, I)` at the inputs."""
+        """Return the values of all nodes, `(V, N)`, for `V` choices of the input bits, `(V, I)`."""
         values = np.zeros((len(self.kinds), len(bits)), np.int8)
         values[self.kinds == 1] = 1
         values[self.inputs] = bits.T
@@ -68,20 +68,20 @@ class Circuit:
         return values.T
 
     def with_bits(self, bits: Bits) -> Numbers:
-        """Return the kinds of the nodes when the inputs have these bits `(I,)`."""
+        """Return the kinds of all nodes, `(N,)`; those of inputs are the given bits, `(I,)`."""
         kinds = self.kinds.copy()
         kinds[self.inputs] = bits
         return kinds
 
     @cached_property
     def edges(self) -> Numbers:
-        """The wires `(2, E)`, followed by a self-loop for each node."""
+        """The wires as edges, followed by a self-loop for each node, `(2, E)`."""
         gate, place = np.nonzero(self.sources >= 0)
         node = np.arange(len(self.kinds))
         return np.stack([np.append(self.sources[gate, place], node), np.append(gate, node)])
 
     def labelled(self, bits: Bits, group: str = "") -> list[LabelledGraph]:
-        """Return a graph for each row of bits `(V, I)`; the labels are the simulated values."""
+        """Return a graph for each row of input bits, `(V, I)`; its labels are simulated values."""
         rows = zip(bits, self.simulate(bits).astype(np.int64), strict=True)
         return [
             LabelledGraph(self.edges, self.with_bits(row), values, self.levels, group=group)
@@ -91,7 +91,7 @@ class Circuit:
 
 @dataclass
 class Builder:
-    """A circuit under construction."""
+    """A circuit under construction; nodes are given by their numbers."""
 
     kinds: list[int] = field(default_factory=list)
     sources: list[tuple[int, int]] = field(default_factory=list)
@@ -99,9 +99,9 @@ class Builder:
     words: dict[str, Numbers] = field(default_factory=dict)
 
     def gate(self, kind: str, *sources: int) -> int:
-        """Add a gate or a constant and return its number.
+        """Add a gate that reads `sources`, or a constant, and return its number.
 
-        A gate with more than two inputs becomes a balanced tree of gates with two.
+        A gate with more than two inputs becomes a balanced tree of gates with two inputs.
         """
         rows = list(sources)
         if len(rows) == 1 and kind in _MANY:
@@ -114,20 +114,20 @@ class Builder:
         return len(self.kinds) - 1
 
     def word(self, name: str, bits: int) -> list[int]:
-        """Add an input for each bit of a number."""
+        """Add an input for each bit of a number, lowest bit first, and return the inputs."""
         added = [self.gate("0") for _ in range(bits)]
         self.inputs += added
         self.words[name] = np.array(added)
         return added
 
     def full_adder(self, one: int, other: int, carry: int) -> tuple[int, int]:
-        """Add gates for the sum of three bits, and return the sum and the carry."""
+        """Add gates for the sum of three bits, and return the nodes of the sum and of the carry."""
         half = self.gate("xor", one, other)
         carries = self.gate("and", one, other), self.gate("and", half, carry)
         return self.gate("xor", half, carry), self.gate("or", *carries)
 
     def ripple(self, ones: list[int], others: list[int], carry: int) -> tuple[list[int], int]:
-        """Add gates for the sum of two numbers, and return its bits and the last carry."""
+        """Add gates for the sum of two numbers and `carry`; return its bits and its last carry."""
         total = []
         for one, other in zip(ones, others, strict=True):
             bit, carry = self.full_adder(one, other, carry)
@@ -135,10 +135,10 @@ class Builder:
         return total, carry
 
     def subtract_if_possible(self, ones: list[int], negated: list[int], one: int) -> list[int]:
-        """Add gates that subtract a number unless it is larger.
+        """Add gates that subtract a number from the number `ones`, unless this would be negative.
 
-        `negated` has the inverted bits of the number, and `one` is a constant. Return the bits of
-        the difference, or of `ones` if the number is larger, and last whether it is not.
+        `negated` has the inverted bits of the number to subtract; `one` is the constant 1. Return
+        the nodes of the difference, or of `ones` unchanged, and a last node: 1 if it subtracts.
         """
         difference, is_possible = self.ripple(ones, negated, one)
         keep = self.gate("not", is_possible)
@@ -149,14 +149,14 @@ class Builder:
         return [*chosen, is_possible]
 
     def build(self, outputs: Mapping[str, list[int]] = MappingProxyType({})) -> Circuit:
-        """Return the circuit, with its outputs by name."""
+        """Return the finished circuit; `outputs` has the nodes of each output number, by name."""
         named = self.words | {name: np.array(bits) for name, bits in outputs.items()}
         sources = np.array(self.sources, np.int64).reshape(-1, 2)
         return Circuit(np.array(self.kinds), sources, np.array(self.inputs), named)
 
 
 def random_circuit(nodes: int, random: np.random.Generator) -> Circuit:
-    """Draw a circuit with 2 to 7 inputs; a gate reads nodes among the 3 to 11 before it."""
+    """Draw 2 to 7 inputs, then gates up to `nodes` nodes that read from the last 3 to 11 nodes."""
     build = Builder()
     build.word("in", int(random.integers(2, 8)))
     for kind, reach, one, other in random.random((max(0, nodes - len(build.kinds)), 4)).tolist():
@@ -193,7 +193,7 @@ def multiplier(bits: int) -> Circuit:
 
 
 def divider(bits: int) -> Circuit:
-    """Return a restoring array divider; a divisor of 0 gives a quotient of ones."""
+    """Return a restoring array divider; for a divisor of 0, all bits of the quotient are 1."""
     build = Builder()
     dividend, divisor = build.word("a", bits), build.word("b", bits)
     zero, one = build.gate("0"), build.gate("1")
@@ -206,7 +206,7 @@ def divider(bits: int) -> Circuit:
 
 
 def sqrt(bits: int) -> Circuit:
-    """Return a restoring array for the square root, rounded down, of a number."""
+    """Return an array circuit for the square root of a number, rounded down."""
     build = Builder()
     radicand = build.word("a", bits)
     zero, one = build.gate("0"), build.gate("1")

@@ -20,12 +20,12 @@ class DataSet:
     checksums: Mapping[str, str | None]  # SHA-256 by path inside the folder; None if unknown
 
     def unchecked(self, folder: str | Path) -> dict[str, Path]:
-        """Return the paths of the files without a known checksum, by `data/NAME`."""
+        """Return the path of each file without a known checksum; the keys are `data/NAME`."""
         names = (name for name, checksum in self.checksums.items() if checksum is None)
         return {f"data/{name}": Path(folder, name) for name in names}
 
     def read(self, folder: str | Path, name: str) -> str:
-        """Return the text of a file in the folder, and verify its checksum."""
+        """Return the text of the file `name` in a folder, after a check of its checksum."""
         path = Path(folder, name)
         if not path.is_file():
             raise FileNotFoundError(f"there is no {path}; get the data {self.origin}")
@@ -41,13 +41,13 @@ class DataSet:
 
 
 def published_checksums(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a data set, read from `NAME.sha256` in this package."""
+    """Return the SHA-256 of each file of a data set, as read from `NAME.sha256` in this package."""
     lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
 
 
 def digest_of(path: str | Path) -> str:
-    """Return the SHA-256, in hexadecimal, of a file, or of all `.txt` files in a folder."""
+    """Return a checksum, in hexadecimal, of a file, or of all `.txt` files in a folder."""
     digest = sha256()
     for file in text_files(path):
         digest.update(sha256(file.read_bytes()).digest())
@@ -55,7 +55,7 @@ def digest_of(path: str | Path) -> str:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """Return the path of a file, or of all `.txt` files in a folder and its subfolders."""
+    """Return a list with the path of a file, or the `.txt` files in a folder and its subfolders."""
     return sorted(Path(path).rglob("*.txt")) if Path(path).is_dir() else [Path(path)]
 
 
@@ -73,7 +73,7 @@ def lines_of(text: str) -> list[str]:
 def read_text(path: str | Path, origin: str = "") -> str:
     """Return the text of a user's file, without a byte order mark.
 
-    Errors name the file; `origin` says where such a file can be found.
+    Error messages name the file; `origin` is added to say where such a file can be found.
     """
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a text file in it")

@@ -1,4 +1,4 @@
-"""Graphs in a folder of `.npy` files, and the conversion of data sets of DGL and PyG into one."""
+"""Read graphs from a folder of `.npy` files, and write such a folder for graphs of DGL and PyG."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
-    """Read the graphs in `.npy` files of a folder, without pickle.
+    """Read the graphs in `.npy` files of a folder, without pickle; `target` is as in `Graphs`.
 
     - `edges`: `(2, E)` integers, the numbers of sources and destinations.
     - `features`: `(N, F)` or `(N,)` numbers, or `(N,)` names.
-    - `labels`: `(N,)` or `(N, K)`, or a row for each graph.
+    - `labels`: `(N,)` or `(N, K)` for nodes, or a row for each graph.
     - `train_mask`, `val_mask`, `test_mask`: true or false, for the rows of `labels`.
     - `edge_weights`, `edge_types`: `(E,)`; `edge_features`: `(E, F)`.
-    - `graphs`: `(N,)`, the number of the graph of each node, in order; one graph without it.
+    - `graphs`: `(N,)`, the index of the graph of each node, in ascending order. Without this file,
+      all nodes belong to one graph.
 
-    Raise `ValueError`, with the folder, if an array is missing or does not fit.
+    Raise `ValueError`, which names the folder, if an array is missing or does not fit.
     """
     place = str(files[0].parent)
     arrays: Arrays = {}
@@ -72,7 +73,7 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 
 
 def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
-    """Raise `ValueError` if an array has a wrong number of rows, or an edge a wrong end."""
+    """Raise `ValueError` for a wrong number of rows, an unknown node, or an edge between graphs."""
     count = len(of_node)
     if edges.size and not (edges.min() >= 0 and edges.max() < count):
         raise ValueError(f"edges.npy has node {edges.max()}, but there are {count} nodes")
@@ -92,7 +93,7 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
 def make_graph(
     place: str, name: str, arrays: Arrays, target: str | None, by_node: bool, unused: frozenset[str]
 ) -> GraphFile:
-    """Return the graph with these arrays, whose labels are of nodes if `by_node`."""
+    """Return the graph in `arrays`; its labels are of nodes if `by_node`, else of the graph."""
     nodes, edges = arrays["nodes"], arrays["edges"].T
     features = arrays.get("features", np.full(len(nodes), KIND))
     has_kinds = features.dtype.kind == "U"

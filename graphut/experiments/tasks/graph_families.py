@@ -1,4 +1,4 @@
-"""Families of random graphs: trees, grids, roads, and those of published benchmarks."""
+"""Families of random graphs: trees, grids, roads, and families of published benchmarks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _seed(random: np.random.Generator) -> int:
 def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edges:
     """Draw a connected Erdős–Rényi graph with a mean degree of log(n) to 3 log(n).
 
-    The probability of an edge is that of a graph with `like` nodes, by default with `nodes`.
+    If `like` is given, compute the probability of an edge as for a graph with `like` nodes.
     """
     like = like or nodes
     probability = min(1.0, random.uniform(1, 3) * log(like) / like)
@@ -93,7 +93,7 @@ def _road(nodes: int, random: np.random.Generator) -> Edges:
 
 
 def _gwac(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a uniform tree and `nodes // 5` further edges, as the code of GwAC (lukasjf/gwac)."""
+    """Draw a uniformly random tree and `nodes // 5` more edges, as in GwAC (lukasjf/gwac)."""
     edges = set(map(tuple, np.sort(TREES["uniform"](nodes, random)).tolist()))
     while len(edges) < nodes - 1 + nodes // 5:
         one, other = sorted(random.integers(0, nodes, 2).tolist())
@@ -103,7 +103,7 @@ def _gwac(nodes: int, random: np.random.Generator) -> Edges:
 
 
 def _maze(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a maze by depth-first search on a square grid, as Deep Thinking (arXiv 2106.04537)."""
+    """Draw a maze by depth-first search on a square grid, as in arXiv 2106.04537."""
     grid = networkx.Graph(_grid(nodes, random).tolist())
     way = [int(random.integers(nodes))]
     seen, edges = {*way}, []
@@ -120,10 +120,10 @@ def _maze(nodes: int, random: np.random.Generator) -> Edges:
 
 
 def cut_apart(edges: Edges, nodes: int, random: np.random.Generator) -> Edges:
-    """Remove all edges between a breadth-first ball and the other nodes.
+    """Return the edges except between the nodes near a random centre and the other nodes.
 
-    The centre of the ball is random. The ball has a random share of the nodes: about .3 to .7, or
-    more where many nodes are equally far from the centre.
+    The near nodes are those up to some distance from the centre. They are a random share of all
+    nodes: about .3 to .7, or more where many nodes are equally far from the centre.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra

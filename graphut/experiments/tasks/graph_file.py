@@ -1,4 +1,4 @@
-"""A graph as read from a file of a user."""
+"""A graph as read from a user's file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FORMATS = (
 
 
 def graph_files(path: str | Path) -> list[Path]:
-    """Return the files of graphs in a folder, or the given file."""
+    """Return the files in a folder that contain graphs, or a list of the given file."""
     path = Path(path)
     if path.is_dir():
         for suffixes in (NETWORKX_SUFFIXES, (".csv",), (".npy",)):
@@ -47,7 +47,7 @@ def graph_files(path: str | Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class GraphFile:
-    """A graph as read from a file, with the names of kinds and labels."""
+    """A graph as read from a file; kinds and labels are still names, not indices."""
 
     place: str  # the file, for messages
     edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
@@ -69,7 +69,7 @@ class GraphFile:
 
     @property
     def has_labels(self) -> bool:
-        """True if some node, or the graph, has a label."""
+        """True if at least one node, or the graph, has a label."""
         labels = self.label if self.labels is None else self.labels
         if isinstance(labels, np.ndarray):
             return not bool(np.isnan(labels).all())
@@ -88,10 +88,11 @@ class GraphFile:
         edge_types: Sequence[str] = (),
         edge_feats: int = 0,
     ) -> LabelledGraph:
-        """Encode kinds, types and labels with the vocabularies of a model.
+        """Return the graph with indices for kinds and labels, and one-hot features for edge types.
 
-        Without `answers`, the labels are left out. `edge_feats` counts types too. Raise
-        `ValueError` if a kind or a label is unknown, or the features do not fit.
+        If `answers` is None, all labels are missing. `edge_feats` is the number of features of an
+        edge, including edge types. Raise `ValueError` for an unknown kind, edge type or label, or a
+        wrong number of features.
         """
         with reraise_for_file(self.place, ""):
             if bool(self.kinds) != bool(kinds.symbols):
@@ -120,9 +121,10 @@ class GraphFile:
         return labels
 
     def asked_in(self, part: str) -> NDArray[np.bool_]:
-        """Return the mask of the nodes in "train", "validation" or "test".
+        """Return the mask of the labels that are in "train", "validation" or "test".
 
-        The mask has all nodes if the file has no masks.
+        The mask has an element for each node, or one for the graph. Without masks in the file, all
+        elements are True.
         """
         count = 1 if self.labels is None else self.num_nodes
         return self.masks.get(part, np.full(count, not self.masks))
@@ -144,14 +146,14 @@ class GraphFile:
 
 
 def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Return the graph without the labels outside of a mask."""
+    """Return the graph with only the labels in the mask `asked`; other labels are missing."""
     if graph.labels.ndim == 1:
         return graph._replace(labels=np.where(asked, graph.labels, -1))
     return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
 
 
 def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Raise `ValueError` if a node, or a graph, is in two parts."""
+    """Raise `ValueError` if a node is in two of the masks of training, validation and test."""
     for (one, first), (other, second) in combinations(masks.items(), 2):
         if (both := first & second).any():
             node = int(both.argmax())
@@ -159,7 +161,7 @@ def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
 
 
 def has_some(values: Iterable[Any]) -> bool:
-    """Return whether a value is not None."""
+    """Return whether at least one of the values is not None."""
     return any(value is not None for value in values)
 
 

@@ -44,12 +44,13 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
     """Read the graph in a file, or the graphs in all files of a folder.
 
     A node has the attributes `feat` (numbers, or the name of its kind) and `label`: a class, or
-    numbers with the other targets. If no node has a label, the graph has the attribute `label`
-    instead. An empty label means unlabelled, and so does the class -1. White space in names becomes
-    "_". The attributes `train_mask`, `val_mask` and `test_mask` of what has labels may define the
-    split. Edges may have `weight`, `feat` and `type`. Undirected edges count in both directions.
-    Nodes without a self-loop get one. Without a target, labels are not read. Of a folder that
-    `graphut partition` has written, only the part of this process is read.
+    numbers if `target` is "labels" or "values". If no node has a label, the graph has the attribute
+    `label` instead. An empty label and the class -1 mean that there is no label. White space in
+    names becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes
+    `train_mask`, `val_mask` and `test_mask`, which define the split. Edges may have `weight`,
+    `feat` and `type`. An undirected edge becomes two edges. Nodes without a self-loop get one. If
+    `target` is None, labels are not read. From a folder that `graphut partition` has written, read
+    only the part of this process.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
 
 
 def _with_labels(graph: GraphFile, others: Iterable[GraphFile]) -> GraphFile:
-    """Return a graph with missing labels for its nodes, if it has none and the others have some."""
+    """Return the graph; if it has no labels of nodes, add missing labels, shaped as in `others`."""
     if graph.labels is not None:
         return graph
     given = next(other.labels for other in others if other.labels is not None)
@@ -113,9 +114,9 @@ def _read_networkx(path: Path, target: str | None) -> GraphFile:
 
 
 def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
-    """Check that node ids are unique, and that edges refer to them.
+    """Raise `ValueError` if two nodes have the same id, or an edge refers to an unknown id.
 
-    networkx merges nodes with the same id, and adds nodes for unknown ends of edges.
+    Otherwise networkx would merge the nodes, or add a node for the unknown id.
     """
     count = Counter(json.dumps(node.get("id")) for node in nodes)
     if "null" in count:
@@ -191,7 +192,7 @@ def _make(
     of_graph: Attributes,
     target: str | None,
 ) -> GraphFile:
-    """Return a graph from the attributes of its nodes, its edges (with their ends) and its own."""
+    """Return a graph from attributes of nodes and graph, and ends and attributes of edges."""
     if not nodes:
         raise ValueError(f"{place} holds a graph without nodes")
     with reraise_for_file(place, ""):
@@ -226,7 +227,7 @@ def _make(
 
 
 def read_edge_attributes(edges: Sequence[Attributes], loops: int) -> EdgeAttributes:
-    """Read the attributes of edges; a number of self-loops without attributes follows them."""
+    """Return the attributes of edges; append `loops` self-loops with weight 1 and zero features."""
     weights, feats, types = (_column(edges, names) for names in EDGE_NAMES.values())
     weight, feat = (_numbers(edges, values) for values in (weights, feats))
     return EdgeAttributes.of(weight, feat, [*map(name_of, types)], loops)
@@ -238,7 +239,7 @@ def _column(edges: Sequence[Attributes], names: Sequence[str]) -> list[Any]:
 
 
 def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any] | None:
-    """Return `(E, K)` numbers, or None; raise `ValueError` if only some edges have them."""
+    """Return the values as numbers `(E, K)`, or None if all are missing; check that all fit."""
     if all(value in (None, "") for value in values):
         return None
     rows = [None if value in (None, "") else row_of_numbers(value) for value in values]
@@ -252,7 +253,7 @@ def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any]
 
 
 def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
-    """Return the masks of the parts that nodes, or a graph, have; check that none is in two."""
+    """Return the masks of nodes, or of a graph, by part, such as "train"; check for overlaps."""
     masks = {
         part: np.array([_truth(key, row.get(key)) for row in rows])
         for part, key in MASKS.items()
@@ -263,7 +264,7 @@ def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
 
 
 def _features(values: Sequence[Any]) -> list[Any]:
-    """Return a list of numbers for each node, or the name of its kind."""
+    """Return a list of numbers for each node, or the name of the kind of each node."""
     if not has_some(values):
         return [KIND] * len(values)
     if None in values:
@@ -281,7 +282,7 @@ def _features(values: Sequence[Any]) -> list[Any]:
 
 
 def _truth(name: str, value: Any) -> bool:
-    """Return the value of a mask, as Python, spreadsheets or pandas write it."""
+    """Return an element of a mask as a bool, given a value such as 1, "TRUE", "0.0" or None."""
     word = (name_of(value) or "0").lower()
     if word not in ("0", "1", "false", "true"):
         raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")

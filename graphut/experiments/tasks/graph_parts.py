@@ -1,4 +1,4 @@
-"""A graph of a user that is divided among processes: `graphut partition`, and the parts."""
+"""Divide a user's graph among processes, for `graphut partition`, and read its parts."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def write_graph_parts(
     method: str,
     **facts: Any,
 ) -> Path:
-    """Divide a graph with labels of nodes, and write the parts; return the folder.
+    """Divide a graph with labels of nodes into parts, write them, and return the folder.
 
-    `masks` are of the nodes for training, validation and test. `facts` are lists of names that all
-    processes need: of the kinds of nodes, the answers and the types of edges.
+    `masks` has a mask of nodes for each of "train", "validation" and "test". `facts` are lists that
+    all processes need: the names of all kinds of nodes, classes, and types of edges.
     """
     if file.labels is None:
         raise ValueError(f"{file.place} has no labels of nodes: parts are for answers at nodes")
@@ -48,7 +48,7 @@ def write_graph_parts(
 
 
 def read_part(folder: str | Path, target: str | None) -> GraphFile:
-    """Read the part of this process of a graph that `write_graph_parts` has written."""
+    """Read the part that belongs to this process from the folder of `write_graph_parts`."""
     part = load_part(folder)
     nodes = np.arange(len(part.nodes))
     arrays = {**part.arrays, "nodes": nodes, "edges": part.edges.numpy().T}

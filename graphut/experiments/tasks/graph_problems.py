@@ -1,4 +1,4 @@
-"""Problems on random graphs whose answers depend on nodes that are many edges away."""
+"""Problems on random graphs whose labels depend on nodes that are many edges away."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class GraphUnion:
     ) -> GraphUnion:
         """Return the union of graphs with the nodes of each graph in random order.
 
-        `parts` has the edges of each graph. Unless `directed`, each edge becomes two.
+        `parts` has the edges of each graph. Unless `directed`, add them in both directions.
         """
         first = sizes.cumsum() - sizes
         order = np.concatenate([random.permutation(size) for size in sizes])
@@ -78,7 +78,7 @@ class GraphUnion:
 
     @property
     def first(self) -> Numbers:
-        """The first node of each graph."""
+        """The index of the first node of each graph."""
         return self.sizes.cumsum() - self.sizes
 
     @property
@@ -98,9 +98,9 @@ class GraphUnion:
         return np.where(np.isfinite(found), found, -1).astype(np.int64)
 
     def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the distance of each node from the root of its tree, its parent and its height.
+        """Return, for each node, the distance from the root of its tree, the parent and the height.
 
-        The height is the distance of the farthest descendant. The parent of a root is -1.
+        The height is the distance to the farthest descendant. The parent of a root is -1.
         """
         from scipy.sparse.csgraph import dijkstra
 
@@ -118,8 +118,8 @@ class GraphUnion:
     def eccentricities(self) -> Numbers:
         """Return the distance of each node to the farthest node in its component.
 
-        In a component with a cycle it is -1. In a tree, the node that is farthest from an arbitrary
-        node is one end of a longest path, and the node that is farthest from it is the other end.
+        The result is -1 in a component with a cycle. In a tree, the node farthest from any node is
+        one end of a longest path, and the node farthest from this end is the other end.
         """
         from scipy.sparse.csgraph import connected_components
 
@@ -156,11 +156,11 @@ class GraphUnion:
         return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1).astype(np.int64))
 
     def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split an array with a row for each node into one array for each graph."""
+        """Split an array with a row for each node; return a list with one array for each graph."""
         return np.split(values, self.first[1:])
 
     def by_edge(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Return the values, `(..., E)`, of the edges of each graph."""
+        """Split an array `(..., E)` over all edges; return a list with one array for each graph."""
         graph = self.graph[self.edges[1]]
         ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
         return np.split(values[..., np.argsort(graph, kind="stable")], ends[:-1], axis=-1)
@@ -179,7 +179,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     The nodes of each graph are in random order and have self-loops. Validation and test sets
     depend on the options alone. Nodes of large graphs need more steps than in training:
-    `graphut eval RUN --max-steps 2000`. Models of the preset `waking` run until nothing changes.
+    `graphut eval RUN --max-steps 2000`. Models of the preset `waking` run until no state changes.
     """
 
     presets: ClassVar[dict[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
@@ -222,7 +222,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets: `test` has graphs as in training, `near-100` and others larger ones."""
+        """The test sets by name: `test`, and sets of larger graphs, such as `near-100`."""
         families = self._listed("test_families") or self._listed("families")
         return {"test": self.test} | {
             f"{family}-{size}": self._draw_large(family, size)
@@ -231,7 +231,7 @@ class GraphProblem(DrawnTask, GraphTask):
         }
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
-        """Draw the training examples of an epoch: new graphs, or graphs of the pool."""
+        """Draw the training examples of an epoch: new graphs, or graphs from a pool (`pool`)."""
         if not self.pool:
             return super().train(seed, epoch)
         graphs = self.draw(self.pool, "train", seed)
@@ -239,7 +239,7 @@ class GraphProblem(DrawnTask, GraphTask):
         return [graphs[index] for index in chosen]
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw graphs of the families and sizes that the options name."""
+        """Draw `count` graphs of the families and sizes in the options."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         families = random.choice(self._listed("families"), count).tolist()
         return self._draw(families, random.choice(self._sizes, count), random)
@@ -275,7 +275,10 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the kinds of the nodes; return the kinds, the labels and the depths."""
+        """Draw kinds for all nodes; return kinds, labels, depths and, if any, features of edges.
+
+        The depth of a node says how many steps of message passing its label needs.
+        """
 
     def _listed(self, name: str) -> list[str]:
         return [part.strip() for part in getattr(self, name).split(",") if part.strip()]
@@ -303,7 +306,7 @@ class GraphDistance(GraphProblem):
     presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE, GWAC: WAKING_GWAC}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and return kinds, labels and depths."""
+        """Mark a random node of each graph; return kinds, labels and distances (the depths)."""
         marked = union.draw(random)
         distance = union.distances(marked)
         return _marks(union, marked), distance % 2, distance
@@ -312,15 +315,16 @@ class GraphDistance(GraphProblem):
 class GraphReach(GraphProblem):
     """Predict for each node whether its component has a marked node.
 
-    Trees lose one or two random edges. Other graphs lose all edges between a breadth-first ball
-    and the rest. To know that its component has no mark, a node needs information from all of it.
+    Trees lose one or two random edges. Other graphs lose all edges between the nodes near a random
+    node and the rest. Only with information from its whole component can a node know that no node
+    of the component is marked.
     """
 
     name: ClassVar[str] = "graph-reach"
     presets = GraphProblem.presets | {WAKING: WAKING_REACH}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and return kinds, labels and depths."""
+        """Mark a random node of each graph; return kinds, labels and depths of all nodes."""
         marked = union.draw(random)
         distance = union.distances(marked)
         reached = (distance >= 0).astype(np.int64)
@@ -338,10 +342,10 @@ class GraphReach(GraphProblem):
 class GraphPath(GraphProblem):
     """Predict for each node of a tree whether it is on the path between two marked nodes.
 
-    The path includes the marked nodes. The depth of another node is the number of steps after
-    which information has reached it from both marks, or, if this is earlier, from all nodes of
-    enough of its branches: if all branches but one have no mark, the node is not on the path; if a
-    branch has exactly one mark, it is.
+    The path includes the marked nodes, whose depth is 0. The depth of another node is the number of
+    steps after which information from both marked nodes, or from all nodes of enough branches, has
+    reached it. If all branches of a node but one have no marked node, it is not on the path. If one
+    branch has exactly one marked node, it is on the path.
 
     Examples
     --------
@@ -355,7 +359,7 @@ class GraphPath(GraphProblem):
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark two nodes of each graph, and return kinds, labels and depths."""
+        """Mark two random nodes of each graph; return kinds, labels and depths of all nodes."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
         from_one, to_one, below_one = union.heights(one)
@@ -376,8 +380,8 @@ class GraphPath(GraphProblem):
 class GraphBFS(GraphProblem):
     """Predict for each node an in-edge that leads towards the marked node.
 
-    Every edge from a nearer neighbour is correct. The marked node answers with its self-loop.
-    SALSA-CLRS (arXiv 2309.12253) has the same families and sizes.
+    Every edge from a neighbour that is nearer to the marked node is correct. For the marked node,
+    its self-loop is correct. SALSA-CLRS (arXiv 2309.12253) has the same families and sizes.
     """
 
     name: ClassVar[str] = "graph-bfs"
@@ -395,11 +399,11 @@ class GraphBFS(GraphProblem):
 
     @property
     def answers(self) -> Vocabulary:
-        """An empty vocabulary: edges are the answers."""
+        """An empty vocabulary, because a node chooses an edge instead of a class."""
         return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and return kinds, labels and depths."""
+        """Mark a random node of each graph; return kinds, labels and distances (the depths)."""
         marked = union.draw(random)
         distance = union.distances(marked)
         source, target = union.edges
@@ -457,10 +461,11 @@ class GraphPrim(GraphDijkstra):
 class GraphMIS(GraphProblem):
     """Predict for each node whether it is in the maximal independent set of a greedy algorithm.
 
-    Each node draws a random number. A node is in the set if no neighbour with a smaller number is.
-    The feature of an edge is 1 if its source has the smaller number. In SALSA-CLRS (arXiv
-    2309.12253), nodes draw a new number in each phase and read the numbers themselves. The depth of
-    a node is the number of phases after which its answer is certain.
+    Each node has a random number. In each phase of the algorithm, a node joins the set if no
+    undecided neighbour has a smaller number, and its neighbours are excluded. The depth of a node
+    is the number of the phase that decides it. The feature of an edge is 1 if its source has the
+    smaller number. In SALSA-CLRS (arXiv 2309.12253), nodes read the numbers themselves, and get new
+    ones in each phase.
     """
 
     name: ClassVar[str] = "graph-mis"
@@ -469,7 +474,7 @@ class GraphMIS(GraphProblem):
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the numbers, and solve the problem."""
+        """Draw the numbers of all nodes; return kinds, labels, depths and the feature of edges."""
         numbers = random.random(union.sizes.sum())
         source, target = union.edges
         is_smaller = numbers[source] < numbers[target]
@@ -490,7 +495,7 @@ class GraphMIS(GraphProblem):
 class GraphEccentricity(GraphProblem):
     """Predict at the marked node its distance to the farthest node, at most 63.
 
-    SALSA-CLRS (arXiv 2309.12253) asks for the number, and not for a class.
+    Each distance is a class, whereas SALSA-CLRS (arXiv 2309.12253) predicts a number.
     """
 
     name: ClassVar[str] = "graph-eccentricity"
@@ -500,11 +505,11 @@ class GraphEccentricity(GraphProblem):
 
     @property
     def answers(self) -> Vocabulary:
-        """The classes, 0 to 63."""
+        """The vocabulary of the classes, which are the distances 0 to 63."""
         return Vocabulary(map(str, range(64)))
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, and solve the problem."""
+        """Mark a random node of each graph, and label it; return kinds, labels and distances."""
         marked = union.draw(random)
         distance = union.distances(marked)
         labels = np.full_like(distance, -1)
@@ -516,7 +521,7 @@ class GraphEccentricity(GraphProblem):
 class PrefixParity(GraphProblem):
     """Predict for each node of a line whether the number of ones up to it is odd.
 
-    Edges go along the line. The kind of a node is its bit and whether it is the first.
+    Edges lead from each node to the next. The kind of a node has its bit, and whether it is first.
 
     Examples
     --------
@@ -536,7 +541,7 @@ class PrefixParity(GraphProblem):
     families: str = option("path", "path, and nothing else")
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the bits, and return kinds, labels and depths."""
+        """Draw a bit for each node; return the kind, the label and the depth of each node."""
         first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # only the self-loop
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
         in_order = np.lexsort([place, union.graph])

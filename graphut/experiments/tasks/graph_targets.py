@@ -16,9 +16,10 @@ Labels = list[str | None] | NDArray[np.float32]
 
 
 def read_labels(values: Sequence[Any], target: str | None) -> Labels | None:
-    """Return the labels of nodes or graphs, or None if none has a label.
+    """Return the labels of nodes or graphs, or None if there are none or `target` is None.
 
-    Raise `ValueError` if a label does not fit the target.
+    With the target "class" they are names; with "labels" or "values" they are numbers. Raise
+    `ValueError` if a label does not fit the target.
     """
     if target is None:
         return None
@@ -79,7 +80,7 @@ def name_of(value: Any) -> str | None:
 
 
 def row_of_numbers(value: Any) -> list[float] | None:
-    """Return the numbers in a list, or in a text such as "[0.5, 1]"; None if there are others."""
+    """Return the numbers in a list or a text such as "[0.5, 1]"; None if an item is no number."""
     if isinstance(value, str):
         value = re.split(r"[,;\s]+", value.strip(" \t\n,;[]()"))
     row = value if isinstance(value, list) else [value]
@@ -97,11 +98,11 @@ def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDAr
     Parameters
     ----------
     labels : array
-        `(N,)` classes, or `(N, K)` zeros and ones, all known.
+        `(N,)` classes, or `(N, K)` zeros and ones, without missing labels.
     text : str
-        "balanced" gives all classes the same total weight; or the weights of the classes.
+        "balanced" gives all classes the same total weight; or the weights, such as "1,5".
     names : sequence of str
-        The names of the classes, for errors.
+        The names of the classes, for error messages.
     """
     if text != "balanced":
         given = row_of_numbers(text)

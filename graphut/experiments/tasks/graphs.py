@@ -1,4 +1,4 @@
-"""Labelled graphs from files of the user."""
+"""Prediction of labels of nodes or graphs, which are read from a user's files."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _FEWEST = 10  # with fewer graphs, nodes are split instead
 
 @dataclass(frozen=True)
 class Graphs(GraphTask):
-    """Classes, several labels at once or values of nodes or graphs, from files of the user.
+    """Predict classes, labels or values of the nodes or graphs in a user's files.
 
-    `read_graphs` describes the files. Without masks, a random tenth of the graphs is held out for
-    validation and another tenth for the test. With fewer than ten graphs, the labelled nodes are
-    split in the same way.
+    `read_graphs` describes the files. Without masks in the files, a random tenth of the graphs is
+    held out for validation and another tenth for the test. With fewer than ten graphs, the labelled
+    nodes are split in the same way.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class Graphs(GraphTask):
 
     @property
     def num_feats(self) -> int:
-        """The number of features of a node."""
+        """The number of features of a node; 0 if nodes have kinds."""
         return self._files[0].num_feats
 
     @cached_property
     def node_kinds(self) -> Vocabulary:
-        """The kinds of nodes; empty if nodes have features."""
+        """The vocabulary of the kinds (categories) of nodes; empty if nodes have features."""
         if self.num_feats:
             return Vocabulary([])
         if self._facts:
@@ -83,7 +83,7 @@ class Graphs(GraphTask):
 
     @cached_property
     def answers(self) -> Vocabulary:
-        """The vocabulary of the classes."""
+        """The vocabulary of the classes, or of the indices of the labels or values of a node."""
         if self._facts:
             return Vocabulary(self._facts["answers"])
         if self.target != "class":
@@ -94,12 +94,12 @@ class Graphs(GraphTask):
 
     @property
     def edge_feats(self) -> int:
-        """The number of features of an edge, with one for each type."""
+        """The number of features of an edge, including a one-hot feature for each edge type."""
         return self._files[0].of_edges.num_feats + len(self.edge_types)
 
     @cached_property
     def edge_types(self) -> list[str]:
-        """The names of the types of edges, whose features come last."""
+        """The names of the edge types; their one-hot features follow the other edge features."""
         if self._facts:
             return list(self._facts["edge_types"])
         found = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
@@ -107,7 +107,7 @@ class Graphs(GraphTask):
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
-        """The paths of the user's files, which have no known checksum, by `data/NAME`."""
+        """The paths of the user's files; a key is `data/NAME`, or `data` for a divided graph."""
         if self._facts:
             return {"data": Path(self.data, "parts.json")}
         return {f"data/{file.name}": file for file in graph_files(self.data)}
@@ -118,7 +118,7 @@ class Graphs(GraphTask):
             graph_files(self.data)  # says what to name, without importing torch
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the graphs with a label in "train", "validation" or "test"."""
+        """Return the graphs with labels in "train", "validation" or "test"; omit other labels."""
         found = [g for g in self._parts[part] if g.has_label.any() or g.part is not None]
         if not self.class_weights or part != "train":
             return found
@@ -129,7 +129,7 @@ class Graphs(GraphTask):
 
     @property
     def description(self) -> str:
-        """One line about the graphs, their labels, and what was not read."""
+        """One line about the graphs, their labels, and the attributes that are not used."""
         files, parts = self._files, [self.load(part) for part in PARTS]
         labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
         feats = pluralize(self.num_feats, "feature")
@@ -161,11 +161,11 @@ class Graphs(GraphTask):
 
     @property
     def _labels(self) -> list[Any]:
-        """The labels in each file."""
+        """The labels of each graph: of its nodes, or of the graph itself."""
         return [file.label if file.labels is None else file.labels for file in self._files]
 
     def check_lengths(self, config: ModelConfig) -> None:
-        """Raise `ValueError` if the edges have weights that the layer of the model cannot take."""
+        """Raise `ValueError` if the model's layer cannot use the edge weights of the graphs."""
         layer = getattr(config, "layer", "attention")
         if self._facts and self.class_weights:
             raise ValueError(f"class_weights must be '' for parts, got {self.class_weights!r}")
@@ -177,13 +177,13 @@ class Graphs(GraphTask):
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        """The names that all parts of a divided graph share; empty for other data."""
+        """The kinds, classes and edge types if `graphut partition` divided the graph, else `{}`."""
         from graphut.distributed.parts import is_divided, read_facts
 
         return read_facts(self.data) if is_divided(self.data) else {}
 
     def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
-        """Write the graph in parts for `--data FOLDER`; return the folder."""
+        """Divide the graph into parts for `graphut train --data FOLDER`, and return the folder."""
         from graphut.experiments.tasks.graph_parts import write_graph_parts
 
         if len(self._files) > 1 or self._facts:
@@ -222,7 +222,7 @@ class Graphs(GraphTask):
 
 
 def _with_weights(graph: LabelledGraph, weights: NDArray[np.float32]) -> LabelledGraph:
-    """Return a graph with the weights of its labels that are known."""
+    """Return a graph with weights for the loss: `weights` has one row for each known label."""
     every = np.zeros(graph.labels.shape, np.float32)
     every[graph.has_label] = weights
     return graph._replace(label_weights=every)

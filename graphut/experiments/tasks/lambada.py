@@ -43,10 +43,11 @@ _READING = model_size(64, 256, 4) | {
 
 
 def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
-    """Return the passages of each part as words; the last word is the answer.
+    """Return the passages of each part (of "train", ...) as words; the last word is the answer.
 
-    There are 4869 development passages, and 5153 test passages from other novels. With `held_out`,
-    that many development passages are the validation set, and the others the training set.
+    There are 4869 development passages, and 5153 test passages from other novels. If `held_out` is
+    None, all development passages are for validation. Else `held_out` passages are, and the others
+    are for training.
     """
     texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
     validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
@@ -89,13 +90,13 @@ class Lambada(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The vocabulary of the novels, or of the training passages."""
+        """The vocabulary of the novels; without novels, of the training passages."""
         if self.novels is None:
             return Words.learn(self._passages["train"], least=2, most=self.words)
         return Words(unpack_json(self._novels["words"]))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Draw windows of the novels, or return the training passages."""
+        """Draw random windows of the novels; without novels, return the training passages."""
         if self.novels is None:
             return super().train(seed, epoch)
         tokens, count = self._novels["tokens"], self.epoch_size
@@ -118,7 +119,7 @@ class Lambada(TextTask):
 
     @cached_property
     def _novels(self) -> Arrays:
-        """The vocabulary of the novels, and their token ids."""
+        """Arrays with the vocabulary of the novels and with their token ids, from the cache."""
         settings = (self.name, _FORMAT, self.words)
         return cached(self._parse_novels, *settings, texts=self._novel_texts())
 

@@ -26,12 +26,12 @@ _SORT = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1
 
 @dataclass(frozen=True)
 class LetterTask(DrawnTask, PairTask):
-    """Sequences of random letters, whose targets are computed from them.
+    """A base class of tasks on random letters: the target is computed from the source.
 
     The defaults come from DGL's tutorial "Transformer as a Graph Neural Network", with two changes.
-    Each epoch has new pairs. A `short_share` of the training sequences is short: lengths have a
-    normal distribution, so that very short sequences would otherwise be missing. The validation
-    and test sets have no such share, and are the same for all seeds.
+    Each epoch has new pairs. Lengths have a normal distribution, which has few short sequences;
+    therefore a share `short_share` of the training sequences has uniform lengths up to the mean.
+    The validation and test sets have no such share, and are the same for all seeds.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _LETTERS
@@ -57,7 +57,7 @@ class LetterTask(DrawnTask, PairTask):
     @staticmethod
     @abstractmethod
     def answer(source: list[int], /) -> list[int]:
-        """Return the target of a source."""
+        """Return the target sequence of a source sequence, both as token ids."""
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
         """Draw `count` pairs of a part, such as "test"; `stream` holds further random seeds."""

@@ -51,7 +51,7 @@ class Brackets(Vocabulary):
     """
 
     def nesting(self, tokens: Sequence[int]) -> int:
-        """Return the nesting depth of lists; it is 1 for a list of digits."""
+        """Return the nesting depth of an expression; it is 1 for a list of digits."""
         symbols = self.decode(tokens)
         changes = (s.startswith("[") - (s == "]") for s in symbols)
         return max(accumulate(changes), default=0)
@@ -83,11 +83,11 @@ _SMALL = (
 
 
 def draw_expression(random: Random, max_depth: int = _MAX_DEPTH) -> tuple[list[str], int]:
-    """Draw a list and return its symbols and its value (arXiv 1804.06028, and its generator).
+    """Draw a random list and return its symbols and its value, as in arXiv 1804.06028.
 
     A list has 2 to 5 elements; each is a list with probability 1/4, and otherwise a digit. Elements
-    at the maximum depth are digits. Unlike the generator, this function draws no expression that
-    is a single digit.
+    at the maximum depth are digits. Unlike the paper's generator, this function draws no expression
+    that is a single digit.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def draw_expression(random: Random, max_depth: int = _MAX_DEPTH) -> tuple[list[s
 
 
 def parse(line: str) -> Pair:
-    r"""Return the token ids of a line of the official files.
+    r"""Return the expression and the value in a line of the official files, as token ids.
 
     The parentheses of their binary trees are redundant, and are ignored.
 
@@ -128,7 +128,7 @@ def parse(line: str) -> Pair:
 
 @dataclass(frozen=True)
 class ListExpressions(Task):
-    """Nested lists of digits, and their values.
+    """A base class of tasks on nested lists of digits: predict the value of a list.
 
     The task of arXiv 1804.06028, with the operators minimum, maximum, median (rounded down) and sum
     modulo 10. Expressions are generated like the published ones: all different, then split at
@@ -215,9 +215,9 @@ class ListOpsTree(ListExpressions, GraphTask):
     """ListOps as a graph: the tree of the brackets, with edges from elements to their list.
 
     A node is a digit or an operator, and has a self-loop. In training, all nodes are labelled with
-    their values, so that they learn when to halt; in validation and test only the outermost list
-    is. The depth of a list is its nesting depth, and of a digit 0. `ListExpressions` describes the
-    options.
+    their values, so that they learn when to halt; in validation and test only the outermost list is
+    labelled. The depth of a list is its nesting depth; the depth of a digit is 0. `ListExpressions`
+    describes the options.
 
     Examples
     --------

@@ -31,9 +31,10 @@ _MEMORY_PRESETS = presets.with_baselines(presets.COPY | {"max_offset": 0}, prese
 
 
 class PlacedDigits(Characters):
-    """Characters, with a symbol for each digit and place in its number: 0 for units, 1 for tens.
+    """A vocabulary of characters; the symbol of a digit includes its place in the number.
 
-    A number with places that are not in the vocabulary is read as plain characters.
+    The symbol "41" is the digit 4 at place 1. Place 0 is for units, place 1 for tens, and so on. If
+    the vocabulary lacks a place of a number, the number is read as plain characters.
 
     Examples
     --------
@@ -62,10 +63,10 @@ _CHARACTERS = Characters([*digits, *_OTHERS])
 
 
 class Draft:
-    """A program that is being drawn: its lines, and an expression that the next operation uses.
+    """A random program under construction: lines, and an expression for the next operation.
 
-    Operands are drawn uniformly from 1 to `10**length`; factors and numbers of iterations from 1 to
-    `4 * length`.
+    Operands are drawn uniformly from 1 to `10**length`; factors and numbers of iterations are drawn
+    from 1 to `4 * length`.
     """
 
     def __init__(self, random: Random, length: int) -> None:
@@ -76,7 +77,7 @@ class Draft:
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
     def operands(self, count: int) -> list[str]:
-        """Draw `count` operands; the expression so far, if there is one, replaces one of them."""
+        """Draw `count` operands; if there is an expression already, it replaces one of them."""
         chosen = [str(self.random.randint(1, 10**self.length)) for _ in range(count)]
         if self.expression is not None:
             chosen[self.random.randrange(count)] = self.expression
@@ -87,7 +88,7 @@ class Draft:
         return self.random.randint(1, 4 * self.length)
 
     def sign(self, signs: str = "+-") -> str:
-        """Draw one of two signs."""
+        """Draw one of the signs in `signs`."""
         return self.random.choice(signs)
 
     def assign(self, value: str) -> str:
@@ -101,25 +102,25 @@ Operation = Callable[[Draft], str]
 
 
 def add(draft: Draft) -> str:
-    """Return the sum `(a+b)` of two operands."""
+    """Return the expression `(a+b)` with two random operands."""
     a, b = draft.operands(2)
     return f"({a}+{b})"
 
 
 def add_or_subtract(draft: Draft) -> str:
-    """Return the sum `(a+b)` or the difference `(a-b)` of two operands."""
+    """Return the expression `(a+b)` or `(a-b)` with two random operands."""
     a, b = draft.operands(2)
     return f"({a}{draft.sign()}{b})"
 
 
 def multiply(draft: Draft) -> str:
-    """Return the product of an operand and a small number, as `(a*3)` or `(3*a)`."""
+    """Return the expression `(a*3)` or `(3*a)` with a random operand and a small number."""
     [a] = draft.operands(1)
     return "({}*{})".format(*draft.random.sample([a, str(draft.small())], 2))
 
 
 def use_variable(draft: Draft) -> str:
-    """Add the line `v=a`, and return `(v+b)` or `(v-b)`."""
+    """Add the line `v=a` to the program, and return the expression `(v+b)` or `(v-b)`."""
     a, b = draft.operands(2)
     sign = draft.sign()
     return f"({draft.assign(a)}{sign}{b})"
@@ -135,7 +136,7 @@ def loop(draft: Draft) -> str:
 
 
 def choose(draft: Draft) -> str:
-    """Return the choice `(a if c<d else b)`, or with `>`."""
+    """Return the expression `(a if c<d else b)` or `(a if c>d else b)` with random operands."""
     a, b, c, d = draft.operands(4)
     return f"({a} if {c}{draft.sign('<>')}{d} else {b})"
 
@@ -175,7 +176,7 @@ def run_program(program: str) -> str:
 
 @dataclass(frozen=True)
 class LearningToExecute(DrawnTask, PairTask):
-    """Random programs or digits, whose targets are computed from them.
+    """A base class of tasks on random programs or digits: the target is computed from the source.
 
     The tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5, tables 5 and 6),
     with the programs and the mix strategy of Learning to Execute (arXiv 1410.4615): the length and
@@ -184,8 +185,8 @@ class LearningToExecute(DrawnTask, PairTask):
     the maximum length and nesting, like the test set of 1410.4615.
 
     As in the code of 1410.4615, a hash of the source assigns an example to training, validation or
-    test, so that no source occurs in two parts. If a part has too few sources of the length,
-    loading it raises `ValueError`.
+    test, so that no source occurs in two parts. Loading raises `ValueError` if there are too few
+    sources of the given length.
     """
 
     length: int = option(5, "maximum length: numbers are up to 10 to this power", least=1)
@@ -194,12 +195,12 @@ class LearningToExecute(DrawnTask, PairTask):
 
     @abstractmethod
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw a source; with `hardest`, one of the maximum length and nesting."""
+        """Draw a source text; if `hardest`, it has the maximum length and nesting."""
 
     @staticmethod
     @abstractmethod
     def answer(source: str, /) -> str:
-        """Return the target of a source."""
+        """Return the target text of a source text."""
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
@@ -237,12 +238,12 @@ class ProgramTask(LearningToExecute):
 
     @property
     def vocabulary_kind(self) -> type[Characters]:
-        """The class of the vocabularies."""
+        """The class of the task's vocabularies, `Characters` or `PlacedDigits`."""
         return PlacedDigits if self.digit_places else Characters
 
     @property
     def source_vocabulary(self) -> Characters:
-        """The vocabulary of programs: their characters, or digits with their places."""
+        """The vocabulary of programs: all characters, where digits may include their place."""
         if not self.digit_places:
             return _CHARACTERS
         places = range(self.length + 1)
@@ -251,7 +252,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def target_vocabulary(self) -> Characters:
-        """The vocabulary of the outputs: the characters of programs."""
+        """The vocabulary of outputs: the characters of programs, and digits without their place."""
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def __post_init__(self) -> None:
@@ -314,7 +315,7 @@ class MemoryTask(LearningToExecute):
     length: int = option(55, "maximum length of a source, in digits", least=1)
 
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw digits."""
+        """Draw random digits."""
         length = self.length if hardest else random.randint(1, self.length)
         return "".join(random.choices(digits, k=length))
 

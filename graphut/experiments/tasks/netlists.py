@@ -1,4 +1,4 @@
-"""Circuits from files: Verilog and ISCAS bench, as `circuitgraph` reads them."""
+"""Circuits from files in Verilog and ISCAS bench format, read with `circuitgraph`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = (".v", ".bench")
 def library_circuits() -> list[str]:
     """Return the names of the circuits that come with `circuitgraph`, each circuit once.
 
-    The ISCAS-85 circuits come again with other gates, as in c17g, c17_gates and c17_assign.
+    Variants of the ISCAS-85 circuits with other gates, such as c17g or c17_gates, are left out.
     """
     found = sorted(path.stem for path in _library().iterdir() if path.suffix in SUFFIXES)
     return [name for name in found if not re.fullmatch(r"c\d+(g|_.*)", name)]
@@ -26,7 +26,7 @@ def library_circuits() -> list[str]:
 def library_circuit(name: str) -> Circuit:
     """Read a circuit that comes with `circuitgraph`, such as the multiplier c6288.
 
-    Raise `ValueError` if there is none of that name.
+    Raise `ValueError` if there is no circuit of that name.
     """
     paths = [path for path in _library().glob(f"{name}.*") if path.suffix in SUFFIXES]
     if not paths:
@@ -38,17 +38,17 @@ def library_circuit(name: str) -> Circuit:
 def read_circuit(path: str | Path) -> Circuit:
     """Read a circuit from structural Verilog (`.v`) or an ISCAS netlist (`.bench`).
 
-    Flip-flops are cut: their outputs become inputs of the circuit, and their inputs become outputs.
-    Known flip-flops are those in circuits that come with `circuitgraph`: `ff`, `flopd`, `fflopd`,
-    `flopdrs`, `fflopdrs` and `GTECH_FD1` to `GTECH_FD3`. A gate with more than two inputs becomes a
-    balanced tree of gates with two.
+    Flip-flops are removed: their outputs become inputs of the circuit, and their inputs become
+    outputs. These flip-flops are known: `ff`, `flopd`, `fflopd`, `flopdrs`, `fflopdrs` and
+    `GTECH_FD1` to `GTECH_FD3`. A gate with more than two inputs becomes a balanced tree of gates
+    with two inputs.
 
     Raises
     ------
     ImportError
         If `circuitgraph` is not installed.
     FileNotFoundError, ValueError
-        If there is no such file, or it has no circuit without loops, unknown values and modules.
+        If there is no such file, or its circuit has a loop, an unknown value or unknown module.
     """
     if Path(path).suffix not in SUFFIXES:
         raise ValueError(f"{path} must be a circuit, a file that ends in {' or '.join(SUFFIXES)}")
@@ -64,7 +64,7 @@ def read_circuit(path: str | Path) -> Circuit:
 
 
 def _convert(read: Any) -> Circuit:
-    """Return a circuit of `circuitgraph` with gates after the nodes that they read."""
+    """Convert a circuit of `circuitgraph`; each gate gets a higher number than its inputs."""
     graph, build = read.graph, Builder()
     number: dict[str, int] = {}
     ends: dict[str, list[int]] = {}

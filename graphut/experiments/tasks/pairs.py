@@ -23,7 +23,7 @@ Symbols = tuple[str, ...]
 
 
 class _Line(NamedTuple):
-    """The symbols of a pair, and its place: the file and the line."""
+    """The symbols of a pair, and `place`, the name of its file and its line number."""
 
     source: Symbols
     target: Symbols
@@ -36,10 +36,10 @@ def read_pairs(
     target: Vocabulary,
     config: UniversalTransformerConfig | None = None,
 ) -> list[Pair]:
-    """Return the pairs of a file as token ids, for the vocabularies of a model.
+    """Return the pairs of a file as token ids of a model's source and target vocabularies.
 
     Raise `ValueError`, with file and line, if a line is not a pair, a symbol is unknown, or a
-    sequence is too long for a model of the configuration.
+    sequence is too long for a model with the configuration `config`.
     """
     pairs = []
     for source_text, target_text, place in _rows(path):
@@ -115,7 +115,7 @@ class Pairs(PairTask):
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
-        """The class of the vocabularies."""
+        """The class of the task's vocabularies; it depends on the options."""
         return Subwords if self.subwords else Characters if self.characters else Vocabulary
 
     @cached_property
@@ -175,7 +175,7 @@ class Pairs(PairTask):
 
 
 def _rows(path: str | Path) -> list[tuple[str, str, str]]:
-    """Return the source, the target, and the file and line of each pair."""
+    """Return a list with the source, the target, and the file and line of each pair."""
     rows = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
@@ -195,9 +195,9 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
 
 
 def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_Line], list[_Line]]:
-    """Return remaining and held-out pairs.
+    """Split lines into remaining pairs and held-out pairs, which have at most `limit` sources.
 
-    Each symbol occurs in the remaining ones, unless the held-out ones may have `any_symbol`.
+    Unless `any_symbol`, each symbol of a held-out pair also occurs in a remaining pair.
     """
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
@@ -222,7 +222,7 @@ def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_L
 
 
 def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
-    """Count the symbols of sources and of targets."""
+    """Count each symbol, separately in sources and in targets."""
     return Counter(
         (side, symbol)
         for line in lines

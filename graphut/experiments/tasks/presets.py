@@ -193,10 +193,11 @@ NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
 def with_baselines(
     small: Preset, transformer: Preset, paper: Preset | None = None
 ) -> dict[str, Preset]:
-    """Return the presets `small`, `fixed`, `transformer` and `untied`, and `paper` if there is one.
+    """Return the presets `small`, `fixed`, `transformer`, `untied` and, if given, `paper`, by name.
 
-    All but `paper` have the fields of `small`. The fields in `transformer` give its model as many
-    weights as `small` has. In `untied` each step of `fixed` has its own weights.
+    The preset `fixed` is `small` without halting. In `untied`, each step of `fixed` has separate
+    weights. The preset `transformer` is `untied` with the fields in the argument `transformer`,
+    which give a model as many weights as `small` has.
 
     Examples
     --------

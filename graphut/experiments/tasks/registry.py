@@ -19,7 +19,7 @@ TaskT = TypeVar("TaskT", bound=type[Task])
 
 
 def register_task(task: TaskT) -> TaskT:
-    """Register a task and its presets; can be used as a decorator of the class.
+    """Register a task class and its presets, and return the class; usable as a decorator.
 
     Raise `ValueError` if another task has the same name.
     """
@@ -33,7 +33,7 @@ def register_task(task: TaskT) -> TaskT:
 
 
 def register_module(module: ModuleType) -> None:
-    """Register the tasks that a module defines: the subclasses of `Task` with a name."""
+    """Register the tasks that a module defines: all subclasses of `Task` that set `name`."""
     for kind in vars(module).values():
         is_own = isinstance(kind, type) and kind.__module__ == module.__name__
         if is_own and issubclass(kind, Task) and "name" in vars(kind):
@@ -43,8 +43,8 @@ def register_module(module: ModuleType) -> None:
 def load_task_plugins() -> None:
     """Register the tasks of other packages, from the entry points of the group `graphut.tasks`.
 
-    Raise `ImportError` if an entry point cannot be loaded, and `ValueError` if it is not a task, or
-    its name differs from the name of its task or is taken.
+    Raise `ImportError` if an entry point cannot be loaded. Raise `ValueError` if it is not a task,
+    if it has another name than its task, or if a task of this name is registered already.
     """
     for plugin in entry_points(group="graphut.tasks"):
         package = plugin.dist.name if plugin.dist else "an unknown package"
@@ -61,7 +61,7 @@ def load_task_plugins() -> None:
 
 
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
-    """Return the options in a preset of a task; by default, in `small` if there is one.
+    """Return the options in the preset `name`, or by default in `small`; `{}` without presets.
 
     Raise `ValueError` if the task has no preset of that name.
     """

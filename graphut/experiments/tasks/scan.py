@@ -31,7 +31,7 @@ _SMALL = PAIRS | {"share_embeddings": False, "dropout": 0.1, "target_accuracy": 
 
 
 def parse(line: str) -> Pair:
-    """Return the token ids of a line of SCAN's files.
+    """Return the command and the actions in a line of SCAN's files, as token ids.
 
     Examples
     --------
@@ -54,8 +54,8 @@ class Scan(PairTask):
     in training, 24 to 48 in the test) and "jump" (experiment 3: 14,670 and 7706 pairs; "jump"
     occurs in training only alone, and in the test only in longer commands).
 
-    There is no published validation set: training pairs are held out by a hash of the source. The
-    three parts have no source in common.
+    There is no published validation set: a hash of the source selects `held_out` training pairs for
+    validation. The three parts have no source in common.
     """
 
     name = "scan"
@@ -78,7 +78,7 @@ class Scan(PairTask):
 
     @cached_property
     def _chosen(self) -> set[tuple[int, ...]]:
-        """The sources that are held out for validation."""
+        """The sources, as token ids, of the pairs that are held out for validation."""
         count = Counter(tuple(source) for source, _ in self._read("train"))
         # A command that occurs many times, such as "jump" in the split "jump", stays in training.
         once = (source for source in count if count[source] == 1)

@@ -17,9 +17,9 @@ T = TypeVar("T")
 def hold_out(
     items: Iterable[T], held_out: int, text: Callable[[T], bytes]
 ) -> tuple[list[T], list[T]]:
-    """Return the remaining items, and `held_out` items that the hash of `text(item)` selects.
+    """Return the remaining items, and `held_out` items that a hash of `text(item)` selects.
 
-    The order of the items has no influence.
+    The order of the items does not change the result.
 
     Examples
     --------
@@ -35,9 +35,9 @@ def hold_out(
 def random_windows(
     tokens: NDArray[Any], length: int, count: int, *, seed: int, epoch: int
 ) -> list[Text]:
-    """Draw windows of a text at random places, for training.
+    """Draw `count` windows of `length` tokens at random places of a text, for training.
 
-    A text shorter than `length` is returned whole.
+    If the text is shorter than `length`, each window is the whole text.
 
     Examples
     --------

@@ -23,7 +23,7 @@ BYTES = 256
 
 
 def translation_package(name: str, need: str) -> ModuleType:
-    """Import a package that translation needs; without it, raise `ImportError` with advice."""
+    """Import a package; if it is missing, the error starts with `need` and says how to install."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -35,10 +35,10 @@ tokenizers_package = partial(translation_package, "tokenizers", "subwords need")
 
 @dataclass(frozen=True, repr=False)
 class Subwords(Vocabulary):
-    """A byte-pair encoding (arXiv 1508.07909, section 3.2) on bytes.
+    """A vocabulary of subwords: a byte-pair encoding (arXiv 1508.07909, section 3.2) on bytes.
 
     The symbols are the 256 bytes and the results of the merges, so that any text can be encoded.
-    `write` restores the text in Unicode's normal form C, with single spaces.
+    `write` restores the text in Unicode's normal form C, with single spaces between words.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Subwords(Vocabulary):
         return self.read_all([text])[0]
 
     def read_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each text; much faster than one by one."""
+        """Return the token ids of each text; much faster than `read` for each text."""
         return [found.ids for found in self._tokenizer.encode_batch_fast(texts)]
 
     def write(self, tokens: Sequence[int]) -> str:
@@ -100,14 +100,14 @@ class Subwords(Vocabulary):
         return " ".join(self._text([token for token in tokens if token > EOS]).split())
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """Return the text of each subword if it is printable; `▁` is a space."""
+        """Return the text of each subword, with `▁` for spaces, or its symbol if not printable."""
         return [
             text.replace(" ", "▁") if text.isprintable() and text not in ("", "\ufffd") else symbol
             for text, symbol in ((self._text([t]), *self.decode([t])) for t in tokens)
         ]
 
     def save(self, path: str | Path) -> None:
-        """Write the merges as JSON, atomically."""
+        """Write the merges and `tokenized` as JSON, atomically."""
         merges = [" ".join(merge) for merge in self.merges]
         write_json(path, {"merges": merges, "tokenized": self.tokenized})
 
@@ -146,7 +146,7 @@ def _tokenizer(model: BPE) -> Tokenizer:
 
 
 def _alphabet() -> list[str]:
-    """Return the 256 visible characters that stand for the bytes."""
+    """Return the 256 visible characters that represent the bytes."""
     return sorted(tokenizers_package().pre_tokenizers.ByteLevel.alphabet())
 
 

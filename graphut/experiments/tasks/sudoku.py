@@ -1,4 +1,4 @@
-"""Sudoku as a graph of cells, or of candidates and the constraints that they meet."""
+"""Sudoku as a graph of cells, or as a graph of candidate digits and constraints."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _FORMAT = 1  # of the cache
 
 
 def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
-    """Return the solutions of a puzzle, at most `limit` of them."""
+    """Return at most `limit` solutions of a puzzle; cells are row by row, and 0 is an empty one."""
     return [found for found, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
 
 
 def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
-    """Return `places`, the possible cells of each digit, and the empty cells, as sets of bits."""
+    """Return `places`, the possible cells of each digit, and the empty cells, as bit masks."""
     places, empty = [_ALL] * 9, _ALL
     for cell, digit in enumerate(puzzle):
         if digit:
@@ -58,7 +58,7 @@ def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
-    """Put a digit into a cell, update `places`, and return the cells that remain empty."""
+    """Put a digit (0 to 8) into `cell`, a bit; update `places`, and return the empty cells left."""
     here = places[digit] & cell
     for other in range(9):
         places[other] &= ~cell
@@ -99,10 +99,10 @@ def _search(places: list[int], empty: int) -> Iterator[list[int]]:
 
 
 def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
-    """Find a digit with only one possible cell in a row, column or box; return cell and digit.
+    """Return a cell and the digit that has no other possible cell in a row, column or box.
 
-    `places` and `empty` are as in `_start`. Return `(0, -1)` if there is no such digit, and None if
-    a digit has no possible cell.
+    The arguments are as in `_start`. Return `(0, -1)` if there is no such digit, and None if a
+    digit has no possible cell.
     """
     for unit in _UNIT_BITS:
         for digit, place in enumerate(places):
@@ -115,7 +115,7 @@ def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
 
 
 def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
-    """Draw a puzzle with a unique solution and no redundant given; return it and its solution."""
+    """Draw a minimal puzzle with a unique solution; return the puzzle and its solution."""
     first = np.zeros(81, np.int64)
     first[:9] = random.permutation(9) + 1
     rest = random.permutation(np.arange(9, 81))[:_SEED_CELLS]
@@ -134,10 +134,11 @@ def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
 
 
 def rounds(puzzle: Cells) -> NDArray[np.int64]:
-    """Return `(81,)`: the round of deduction that fills each cell; 0 for givens, -1 for none.
+    """Return the number of the round of deduction that fills each cell, `(81,)`.
 
     A round fills all cells that have a single candidate, or that are the only possible cell of a
-    digit in their row, column or box.
+    digit in their row, column or box. The number is 0 for cells that the puzzle gives, and -1 for
+    cells that no round fills.
 
     Examples
     --------
@@ -162,17 +163,17 @@ def rounds(puzzle: Cells) -> NDArray[np.int64]:
 class Sudoku(GraphTask):
     """Sudoku: predict the digit of each cell of puzzles with a unique solution.
 
-    Minimal puzzles, without a redundant given, are drawn once (in about 1/30 s each) and cached.
-    Each epoch varies them: more cells of the solution become givens, up to a random number from 24
-    to 48, and digits, rows, columns, and the two axes are permuted. The test set `minimal` has the
-    minimal puzzles themselves. The depth of a cell is its round of deduction, see `rounds`.
+    Minimal puzzles, in which all given digits are needed, are drawn once (in about 1/30 s each) and
+    cached. Each epoch varies them: more cells are given, up to a random number from 24 to 48, and
+    digits, rows, columns, and the two axes are permuted. The test set `minimal` has the minimal
+    puzzles themselves. The depth of a cell is its round of deduction, see `rounds`.
 
     With `graph="cells"` each of the 81 cells has edges from the cells of its row, column and box.
-    With `graph="candidates"` there is a node for each digit that the givens allow in an empty cell,
-    and a node for each of four kinds of constraints: an empty cell has one digit, and a row, a
-    column and a box have each digit once. Edges go from candidates to their four constraints and
-    back, and each constraint chooses one of its candidates. All constraints are labelled in
-    training, and in validation and test only cells.
+    With `graph="candidates"` there is a node for each candidate, a digit that is possible in an
+    empty cell, and a node for each constraint. There are four kinds of constraints: an empty cell
+    has one digit, and a row, a column and a box have each digit once. Edges lead from candidates to
+    their four constraints and back, and each constraint chooses one of its candidates. In training
+    all constraints are labelled, and in validation and test only cells.
     """
 
     name = "sudoku"
@@ -186,17 +187,17 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node" with cells as nodes, "edge" with candidates."""
+        """Where the labels are: "node" if the nodes are cells, "edge" if they are candidates."""
         return "node" if self.graph == "cells" else "edge"
 
     @property
     def node_kinds(self) -> Vocabulary:
-        """The digits of cells and ".", or the kinds of constraints and "candidate"."""
+        """The kinds of nodes: digits and "." for cells, or kinds of constraints and "candidate"."""
         return _CELL_KINDS if self.graph == "cells" else _CANDIDATE_KINDS
 
     @property
     def answers(self) -> Vocabulary:
-        """The digits; for candidates an empty vocabulary, because edges are the answers."""
+        """The vocabulary of the digits; empty for candidates, because edges are labelled."""
         return Vocabulary(digits[1:] if self.graph == "cells" else [])
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
@@ -217,7 +218,7 @@ class Sudoku(GraphTask):
     def _graphs(
         self, pairs: Iterable[tuple[Cells, Cells]], label_all: bool = False
     ) -> list[LabelledGraph]:
-        """Return the graphs of puzzles and their solutions."""
+        """Return a labelled graph for each pair of a puzzle and its solution."""
         if self.graph == "cells":
             return [cell_graph(*pair) for pair in pairs]
         return [candidate_graph(*pair, label_all=label_all) for pair in pairs]
@@ -248,7 +249,7 @@ def _draw(part: str, count: int) -> NDArray[np.int8]:
 
 
 def _symmetry(random: np.random.Generator) -> Cells:
-    """Draw a permutation of the cells that maps solutions to solutions."""
+    """Draw a random permutation of the cells that maps valid solutions to valid solutions."""
     row, column = (
         (
             random.permutation(3)[:, None] * 3 + np.stack([random.permutation(3) for _ in "123"])
@@ -260,14 +261,14 @@ def _symmetry(random: np.random.Generator) -> Cells:
 
 
 def cell_graph(puzzle: Cells, solution: Cells) -> LabelledGraph:
-    """Return the graph of the 81 cells, labelled with their digits."""
+    """Return the graph of the 81 cells, labelled with the digits of the solution."""
     return LabelledGraph(
         _EDGES, puzzle, solution - 1, rounds(puzzle), _PLACES, group=_count_givens(puzzle)
     )
 
 
 def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> LabelledGraph:
-    """Return the graph of the candidates of empty cells, and of the constraints that they meet.
+    """Return the graph of the candidate digits of empty cells, and of their constraints.
 
     Nodes are the constraints (cells, rows, columns and boxes, in this order) and then the
     candidates. Edges are labelled 1 from a correct candidate to its cell and, if `label_all`, to

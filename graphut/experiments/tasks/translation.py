@@ -111,7 +111,7 @@ class TranslationTask(PairTask):
 
     @cached_property
     def source_vocabulary(self) -> Subwords:
-        """The vocabulary of subwords, for both languages."""
+        """The vocabulary of subwords, which both languages share."""
         return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
 
     def load(self, part: str) -> list[Pair]:
@@ -120,7 +120,7 @@ class TranslationTask(PairTask):
 
     @cached_property
     def _usable(self) -> NDArray[np.int64]:
-        """The indices of training pairs that are neither too long nor empty."""
+        """The indices of the training pairs whose sentences are neither too long nor empty."""
         lengths = np.stack([np.diff(offsets) for _, offsets in self._sides("train")])
         usable = np.flatnonzero((lengths > 0).all(0) & (lengths <= self.longest).all(0))
         if not len(usable):
@@ -135,13 +135,13 @@ class TranslationTask(PairTask):
         ]
 
     def _sides(self, part: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return the token ids of all sentences, and their offsets, for sources and targets."""
+        """Return joined token ids and offsets of all sentences, for the sources and the targets."""
         names = [f"{part}.{language}" for language in self.languages.split("-")]
         return [(self._arrays[name], self._arrays[f"{name}.offsets"]) for name in names]
 
     @cached_property
     def _arrays(self) -> Arrays:
-        """The merges of the subwords (see `Subwords`), and all sentences as token ids, cached."""
+        """Arrays with the merges of `Subwords` and with the token ids of all sentences, cached."""
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
         for part in PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
@@ -223,7 +223,7 @@ class Wmt14(TranslationTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The paths of the files of the full corpora, by `data/NAME`."""
+        """A dictionary from `data/NAME` to the path of each file of the full corpora."""
         return _WMT14_DATA[self.corpus].unchecked(self.data)
 
     def _read(self, part: str, language: str) -> list[str]:

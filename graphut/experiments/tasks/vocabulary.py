@@ -58,7 +58,7 @@ class Vocabulary:
         return symbol in self._ids
 
     def __repr__(self) -> str:
-        """Return the first symbols, and the number of the others."""
+        """Return a text with the first symbols and the number of the other symbols."""
         return f"{type(self).__name__}({self._listing()})"
 
     @cached_property
@@ -87,7 +87,7 @@ class Vocabulary:
         return [names[token] for token in tokens]
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of a text, whose symbols are separated by white space.
+        """Return the token ids of a text; its symbols are separated by white space.
 
         A text without white space that is not itself a symbol is read character by character, if
         each of its characters is a symbol. Raise `ValueError` for an unknown symbol.
@@ -103,7 +103,7 @@ class Vocabulary:
         return self.encode(parts)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids; the inverse of `read`."""
+        """Return the text that the token ids encode; the inverse of `read`."""
         return " ".join(self.decode(tokens))
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
@@ -139,7 +139,7 @@ class Words(Vocabulary):
     def learn(
         cls, texts: Iterable[Iterable[str]], *, least: int = 1, most: int | None = None
     ) -> Words:
-        """Return the words of texts in order of frequency.
+        """Return a vocabulary of the words in texts, the most frequent words first.
 
         Words that occur fewer than `least` times are left out, and only the `most` most frequent
         words are kept.
@@ -163,12 +163,12 @@ class Words(Vocabulary):
         return self._ids[UNKNOWN]
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the token ids of words; unknown words become `<unk>`."""
+        """Return the token ids of words, with the id of `<unk>` for unknown words."""
         ids, unknown = self._ids, self.unknown
         return [ids.get(word, unknown) for word in symbols]
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of the words of a text; try lower case for unknown words."""
+        """Return the token ids of the words of a text; look unknown words up in lower case."""
         return self.encode(word if word in self else word.lower() for word in text.split())
 
 
@@ -197,7 +197,7 @@ class Characters(Vocabulary):
         return self.encode(symbols[character] for character in text)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids, without `<bos>` and `<eos>`."""
+        """Return the text that the token ids encode, without `<bos>` and `<eos>`."""
         return "".join(map(character_of, self.decode([t for t in tokens if t not in (BOS, EOS)])))
 
 
