@@ -143,7 +143,8 @@ class Library:
 
     def reads(self, table: Tensor) -> bool:
         """Return whether the kernels can read a table `(N, H, D)` without a copy."""
-        return table.device.type == "cpu" and table.dtype in DTYPES and table.stride(2) == 1
+        plain = table.stride(2) == 1 and not table.is_neg()
+        return plain and table.device.type == "cpu" and table.dtype in DTYPES
 
     def norms(self, *tables: Tensor) -> list[float]:
         """Return the norm of each table `(N, H, D)`; infinity if its square overflows.

@@ -142,3 +142,13 @@ def test_geometric_bias_is_the_plain_one_where_the_kernels_cannot_be_called(
     monkeypatch.setattr(geometric, "compiled", lambda: None)
     assert_same([geometric_bias(layout, *inputs, None).exp()], [expected])
     assert len(calls) == 2
+
+
+def test_geometric_bias_of_views_with_the_sign_turned() -> None:
+    given = [torch._neg_view(-x) for x in make_inputs(5)]
+    assert all(x.is_neg() for x in given)
+    layout = Causal().layout([5])
+    found, expected = (
+        bias(layout, *given, None) for bias in (geometric_bias, plain_geometric_bias)
+    )
+    assert_same([found], [expected])

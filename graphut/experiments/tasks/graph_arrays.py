@@ -75,8 +75,8 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
     """Raise `ValueError` for a wrong number of rows, an unknown node, or an edge between graphs."""
     count = len(of_node)
-    if edges.size and not (edges.min() >= 0 and edges.max() < count):
-        raise ValueError(f"edges.npy has node {edges.max()}, but there are {count} nodes")
+    if (unknown := edges[(edges < 0) | (edges >= count)]).size:
+        raise ValueError(f"edges.npy has node {unknown[0]}, but there are {count} nodes")
     if of_node.dtype.kind not in "iu" or not set(np.diff(of_node, prepend=0)) <= {0, 1}:
         raise ValueError("graphs.npy must hold the number of the graph of each node, in order")
     if (wrong := np.flatnonzero(of_node[edges[0]] != of_node[edges[1]])).size:
