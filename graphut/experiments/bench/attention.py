@@ -1,4 +1,4 @@
-"""The benchmark of one attention call, for the backends and other implementations."""
+"""The benchmark of one attention call, by graphut's backends and other implementations."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def bench_attention(
 ) -> list[Row]:
     """Compare results, time and memory of different implementations of one attention call.
 
-    An implementation that cannot run, or whose output or gradients differ from a float64 reference,
-    has a note instead of figures. `backends` are names from `backend_names()`, and `others` names
-    from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by the
-    backend "auto". `cold` clears the caches before each call. `phases` adds a row for each phase of
-    the kernel for intervals, with the time of all threads. The last row is a product of 1024 x 1024
-    float32 matrices, as a reference for the speed of the machine.
+    If an implementation cannot run, or its output or gradients differ from a float64 reference, its
+    row has a note instead of times. `backends` are names from `backend_names()`, and `others` are
+    names from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by
+    the backend "auto". `cold` clears the caches before each call. `phases` adds a row for each
+    phase of the native kernel for consecutive sources, with the sum of the times of all threads.
+    The last row is a product of 1024 x 1024 float32 matrices, to show the speed of the machine.
     """
     prepare: dict[str, Prepare] = {
         name: partial(AttentionWorkload.prepare, backend=name)
@@ -105,7 +105,7 @@ def backend_names() -> list[str]:
 def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
-    """Return the function to time, or `None` if it is wrong, and its error or a note."""
+    """Return the function to time, or `None` if it fails; and its error, or a note, as a row."""
     try:
         run, unpad = prepare(workload)
         error = largest_error(unpad(run()), expected)

@@ -33,7 +33,7 @@ class AttentionWorkload:
     fraction: float = 1.0  # share of the nodes that are active, in `(0, 1]`
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if the heads do not divide the features, or a size is out of range."""
+        """Raise `ValueError` if `heads` does not divide `dim`, or `fraction` is not in (0, 1]."""
         check_heads(self.dim, self.heads)
         if not 0.0 < self.fraction <= 1.0:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
@@ -62,7 +62,7 @@ class AttentionWorkload:
 
     @cached_property
     def in_edges(self) -> tuple[Tensor, Tensor]:
-        """The edges into active nodes: `(E,)` row in the query, and `(E,)` source node."""
+        """The edges into active nodes: index into the query, `(E,)`, and source node, `(E,)`."""
         return self.layout.in_edges(self.frontier)[:2]
 
     @cached_property
@@ -87,7 +87,7 @@ class AttentionWorkload:
         return 14 * self.in_edges[0].numel() * self.dim
 
     def prepare(self, backend: str, dtype: torch.dtype | None = None) -> Prepared:
-        """Return the call with a backend of graphut, ready to be timed, in any data type."""
+        """Prepare the call for timing, with a backend of graphut and optionally another `dtype`."""
         options: dict[str, Any] = {"frontier": self.frontier, "backend": backend}
         attend = partial(edge_attention, self.layout, **options)
         *inputs, upstream = (x.to(dtype) for x in self.tensors)
@@ -100,7 +100,7 @@ class AttentionWorkload:
 
 
 class Prepared(NamedTuple):
-    """A call that is ready to be timed: masks, edge lists and layouts are prepared before."""
+    """A call that is ready to be timed: its masks, edge lists and layouts already exist."""
 
     run: Run
     unpad: Callable[[list[Tensor]], list[Tensor]] = list  # converts results to packed rows
@@ -117,7 +117,8 @@ def gradient_run(
 ) -> Run:
     """Return a function that runs `call` forward and backward on copies of its inputs.
 
-    The result is the output, and the gradients of inputs and weights for the gradient `upstream`.
+    The function returns a list: the output, and the gradients of `inputs` and `weights` if the
+    output has the gradient `upstream`.
     """
     leaves = [x.clone().requires_grad_() for x in inputs]
 

@@ -47,8 +47,9 @@ def measure(
     """Measure time and peak memory of contenders, and return one row for each.
 
     The contenders take turns for `repeats` rounds, so that a slow phase of the machine affects all
-    of them. In each round, a short contender first runs for `warm_up` seconds, to fill the caches
-    with its data. With `cold`, 64 MB of other data are written before each timed call instead.
+    of them. In each round, a contender whose call takes less than half a second first runs for
+    `warm_up` seconds without timing, to fill the caches with its data. With `cold`, 64 MB of other
+    data are written before each timed call instead.
     """
     settle_allocator()
     say(f"timing {', '.join(contenders)}")
@@ -91,16 +92,16 @@ def _seconds(run: Contender) -> float:
 
 
 def say(text: str) -> None:
-    """Print the progress of a benchmark to standard error."""
+    """Print a line about the progress of a benchmark to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the relative error of the output or of the gradients, whichever is larger.
 
-    The first tensor is the output, and the others are gradients. The error of the gradients is that
-    of their concatenation, because a single gradient may be zero except for rounding. NaN counts
-    as infinity.
+    In both arguments the first tensor is the output, and the others are gradients. The gradients
+    have one common error, because a single gradient may be zero except for rounding. An error that
+    is NaN counts as infinity.
     """
     differences, norms = [], []
     for a, b in zip(found, expected, strict=True):
@@ -149,7 +150,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def rows_text(rows: Sequence[Row], baselines: Sequence[str] = ()) -> str:
-    """Return a text table for each workload; columns show the speed-up over each baseline."""
+    """Return a text table for each workload, with a column of speed-ups over each baseline."""
     groups = groupby(rows, key=itemgetter("workload"))
     return "\n\n".join(f"{workload}\n{_table([*group], baselines)}" for workload, group in groups)
 

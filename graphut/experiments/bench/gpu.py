@@ -1,4 +1,4 @@
-"""All measurements on a GPU, in sections that can be measured in several calls."""
+"""The GPU benchmarks, in sections; each command measures sections that are still missing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ TINY = Plan(
 
 
 def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
-    """Return a function for each section of the benchmark, by the section's first workload."""
+    """Return a dictionary from each section's first workload to the function that measures it."""
     found: dict[str, Callable[[], list[Row]]] = {"ceilings": partial(ceilings, plan)}
     for (shape, dim), halting in product(plan.recurrences, (True, False)):
         schedule = "schedule" if halting else "no halting"
@@ -118,7 +118,7 @@ def ceilings(plan: Plan) -> list[Row]:
 
 
 def launches(plan: Plan) -> list[Row]:
-    """Count the kernel launches per step of adaptive recurrences, for each size of the plan."""
+    """Count the kernel launches per step of recurrences with the sizes in `plan.recurrences`."""
     rows = []
     for shape, dim in plan.recurrences:
         torch.manual_seed(0)
@@ -145,8 +145,8 @@ def launches(plan: Plan) -> list[Row]:
 def waking(plan: Plan, name: str, side: int) -> list[Row]:
     """Compare the rule `EventDriven` with a model that computes every node in every round.
 
-    The graph is a square grid with `side` nodes along a side. The weights are random, and the
-    states are quantized, so that the results are equal.
+    The graph is a square grid with `side` nodes along a side; `name` is the workload of the rows.
+    The weights are random. The states are quantized, so that both models have equal results.
     """
     torch.manual_seed(0)
     dim = plan.wake_dim
@@ -201,10 +201,10 @@ def _value(name: str, value: float) -> Row:
 
 
 def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str], object]) -> bool:
-    """Measure the sections that the CSV file `out` lacks; append each when it is done.
+    """Measure the sections that the CSV file `out` lacks, and append their rows to the file.
 
-    No section begins after `minutes`. `report` receives the table of each section. Return whether
-    the file has all sections.
+    `report` is called with the table of each section. No section begins after `minutes`; return
+    False if sections are left then, else True. A section that failed is repeated by the next call.
     """
     machine = benchmark_machine(plan.device)
     done = _sections_in(out, machine)
@@ -226,7 +226,7 @@ def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str
 
 
 def _sections_in(path: Path, machine: Mapping[str, Any]) -> set[str]:
-    """Return the sections that a CSV file has for the GPU of `machine`, except failed ones."""
+    """Return the workloads in a CSV file that did not fail on the GPU of `machine`."""
     if not path.exists():
         return set()
     with path.open(newline="", encoding="utf-8") as file:

@@ -37,9 +37,9 @@ def bench_layers(
 ) -> list[Row]:
     """Measure time and memory of graph layers, forward and backward, on the CPU.
 
-    The graphs come from `random_blocks`. `DotGATConv` and `TransformerConv` have the weights of
-    DGL's and PyG's layers, and the outputs are compared. Layouts of sampled blocks are built in
-    each run, as in a training loop.
+    The graphs come from `random_blocks`. `DotGATConv` and `TransformerConv` have the same weights
+    as DGL's and PyG's layers, and the outputs are compared. If blocks are sampled, each run builds
+    their edge layouts, as in a training loop.
     """
     check_heads(dim, heads)
     blocks = random_blocks(nodes, edges, power_law=power_law, seeds=seeds)
@@ -54,10 +54,10 @@ def bench_layers(
 def random_blocks(
     nodes: int, edges: int, *, power_law: bool = False, seeds: int | None = None
 ) -> list[DGLGraph]:
-    """Draw a graph with self-loops, or sample two blocks of 10 in-neighbours per node from it.
+    """Return a fixed random graph with self-loops, or two blocks that are sampled from it.
 
-    `edges` excludes self-loops. With `power_law`, a few nodes have most of the edges. `seeds` is
-    the number of nodes in the mini-batch. The random seed is fixed.
+    `edges` excludes self-loops. With `power_law`, a few nodes have most of the edges. With `seeds`
+    (the number of nodes in a mini-batch), sample two blocks of 10 in-neighbours per node.
     """
     if edges < 0 or not 1 <= (1 if seeds is None else seeds) <= nodes:
         raise ValueError(f"no graph has {nodes} nodes, {edges} edges and {seeds} seeds")
@@ -75,7 +75,7 @@ def random_blocks(
 
 
 def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callable[[], Tensor]]:
-    """Return, by kind of layer, a function that runs one layer per block and its gradients."""
+    """Return a dictionary from kinds of layers to functions that run them on the blocks."""
     from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
     pyg_layer: type[nn.Module] = TransformerConv.__base__

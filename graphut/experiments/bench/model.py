@@ -39,7 +39,7 @@ _SHARE = 0.01  # halting probability of a node before its last step
 
 
 def scheduled_depths(nodes: int) -> Tensor:
-    """Return `(nodes,)`: a fixed random step of halting for each node, by `ACTIVE_FRACTIONS`.
+    """Return the random step at which each node halts, `(nodes,)`, to match `ACTIVE_FRACTIONS`.
 
     Examples
     --------
@@ -67,10 +67,10 @@ def bench_model(
     """Compare results, time and memory of an adaptive and of a dense, padded model.
 
     The forward pass is timed alone, and with the backward pass. Both models have the same weights,
-    in float32. With `bfloat16`, the adaptive model also runs under autocast to bfloat16. Nodes halt
-    by the same schedule, or never if not `halting`. If outputs or gradients differ, the rows have a
-    note instead of figures. `relative_flops` is the number of operations divided by that of the
-    dense model.
+    in float32. With `bfloat16`, the adaptive model also runs under autocast to bfloat16. Nodes of
+    both halt at the steps of `scheduled_depths`, or take all steps if not `halting`. If outputs or
+    gradients differ, the rows have a note instead of times. The column `relative_flops` contains
+    the number of operations, divided by the operations of the dense model.
     """
     topology, lengths = parse(spec), sentence_lengths(shape)
     check_tokens_only(topology)

@@ -13,21 +13,21 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 def present_positions(counts: Tensor) -> Tensor:
     """Return a mask of the positions that are not padding, `(batch, longest)` bool.
 
-    `counts` is the length of each sentence. As an index, the mask converts a padded batch to packed
-    rows.
+    `counts` is the length of each sentence. `padded[mask]` converts a padded batch to packed rows:
+    the tokens of all sentences, one after the other, without padding.
     """
     return torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
 
 
 def pad(rows: Tensor, present: Tensor) -> Tensor:
-    """Convert packed rows `(N, ...)` to a batch `(batch, longest, ...)`, padded with zeros."""
+    """Pad packed rows `(N, ...)` to `(batch, longest, ...)`, with zeros where not `present`."""
     table = rows.new_zeros(*present.shape, *rows.shape[1:])
     table[present] = rows
     return table
 
 
 def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
-    """Count the active destinations of each sentence, `(batch,)`."""
+    """Return the number of active nodes of each sentence, `(batch,)`; all if `frontier` is None."""
     lengths = layout.dst_lengths.to(layout.device)
     if frontier is None:
         return lengths
@@ -36,11 +36,12 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 
 
 def padded_mask(rows: Tensor, sources: Tensor, in_edges: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the attention mask of `(row, source)` edges, `(batch, 1, rows, sources)` bool.
+    """Return the attention mask of a padded batch, `(batch, 1, queries, sources)` bool.
 
-    `rows` and `sources` come from `present_positions`. The mask has a single row if all rows of a
-    sentence attend to the same sources. Padded rows attend to all real sources, because a softmax
-    over no source is undefined.
+    `rows` (for the queries) and `sources` come from `present_positions`. `in_edges` are the packed
+    query and source of each edge. If all queries of each sentence attend to the same sources, the
+    mask has the shape `(batch, 1, 1, sources)`. Padded queries attend to all real sources, because
+    a softmax over no source is undefined.
     """
     row, source = in_edges
     (sentence, line), column = rows.nonzero()[row].T, sources.nonzero()[source, 1]
@@ -66,7 +67,7 @@ class PaddedModel(nn.Module):
         self.step, self.mask, self.max_steps, self.share = step, mask, max_steps, share
 
     def forward(self, x: Tensor, depth: Tensor) -> Tensor:
-        """Return the output states for first states `x` of shape `(batch, longest, d)`.
+        """Return the output states, `(batch, longest, d)`, for an input `x` of the same shape.
 
         `depth` is the step at which each node halts, `(batch, longest)` int64; 0 for padding.
         """

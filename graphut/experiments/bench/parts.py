@@ -1,4 +1,4 @@
-"""The benchmark of one graph on several processes, compared with one process that has all of it."""
+"""The benchmark of a graph that is divided among processes, compared with a single process."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _MAX_STEPS, _DEGREE, _EXPONENT = 8, 10, 2.5
 
 
 def make_edges(family: str, nodes: int) -> NDArray[np.int64]:
-    """Return the `(2, E)` edges, with self-loops and in both directions, of a graph of a family.
+    """Return the edges `(2, E)` of a graph, in both directions and with self-loops.
 
-    A grid is as square as possible. The expected degrees of "power-law" are 10 on average, and
-    their distribution has the exponent 2.5 (Chung and Lu 2002).
+    The `family` is "grid" (as square as possible) or "power-law": the expected degrees are 10 on
+    average, and their distribution has the exponent 2.5 (Chung and Lu 2002).
     """
     node = np.arange(nodes)
     if family == "grid":
@@ -52,11 +52,11 @@ def make_edges(family: str, nodes: int) -> NDArray[np.int64]:
 def bench_parts(
     nodes: int, *, families: Sequence[str] = FAMILIES, dim: int, heads: int, repeats: int
 ) -> list[Row]:
-    """Compare the processes of `torchrun` with one process that has as many threads.
+    """Compare the processes of `torchrun`, each with a part of a graph, with a single process.
 
-    A run is the forward and the backward pass of a recurrence of 8 steps. Nodes halt at random
-    steps, uniformly distributed. The time is until all processes are done, and the peak memory is
-    of process 0. Further rows have the MiB that all processes send in a step, forward and backward.
+    The single process has as many threads. A timed call is the forward and the backward pass of a
+    recurrence of 8 steps, whose nodes halt at random steps. The time ends when all processes are
+    done. Peak memory is measured in process 0. Further rows have the MiB that are sent in a step.
 
     Raises
     ------
@@ -131,10 +131,10 @@ def _bench(
 
 
 def _sent(part: Part, dim: int, run: Callable[[], object]) -> NDArray[np.int64]:
-    """Return the bytes that all processes send in each step of a run, and check them.
+    """Count and check the bytes that all processes send in each step of `run`, `(steps,)`.
 
-    A node is sent to each process that reads it, until the step after its last: forward its state
-    and 4 bytes, and backward the gradient of the state.
+    A node is sent to each process that has one of its out-neighbours, up to the step after the node
+    halts: forward its state and 4 bytes, and backward the gradient of the state.
     """
     assert part.halo is not None
     sizes, send = [], dist.all_to_all_single

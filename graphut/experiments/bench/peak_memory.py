@@ -1,7 +1,7 @@
-"""The peak memory that a function adds to the memory in use.
+"""Measurement of the peak memory that a function adds to the memory in use.
 
-On a CPU it is the resident memory of the process, which includes all allocations of torch, DGL and
-kernels. This needs Linux with glibc.
+On a CPU the resident memory of the process is measured, which includes all allocations of torch,
+DGL and kernels. This needs Linux with glibc.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
     """Return the peak memory of a run, including its results, or `None` if it is unknown.
 
-    The function runs twice. Memory that the first run allocates and keeps is not counted.
+    `run` is called twice. Memory that the first call allocates and keeps is not counted.
     """
     gc.collect(1)  # a collection of all generations takes much longer
     if device.type == "cuda":
@@ -57,7 +57,7 @@ def settle_allocator() -> None:
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Return the number of free bytes, or `None` if it is unknown."""
+    """Return the free memory of a device in bytes, or `None` if it is unknown."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:

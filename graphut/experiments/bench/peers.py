@@ -1,4 +1,4 @@
-"""Other implementations of the attention benchmark, if they are installed and fit into memory."""
+"""Other implementations of attention, which the attention benchmark compares with graphut's."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PYG_MESSAGES = 6
 
 
 def prepare_pyg(workload: AttentionWorkload) -> Prepared:
-    """Return a call of the attention in PyG's `TransformerConv` (arXiv 2009.03509).
+    """Prepare the attention in PyG's `TransformerConv` (arXiv 2009.03509) for timing.
 
-    Its message passing gets query, key and value directly: its four linear maps are left out, so
-    that all contenders compute the same.
+    The message passing of the layer receives query, key and value directly. The four linear maps of
+    the layer are left out, so that all implementations compute the same.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyG uses what torch deprecates
@@ -49,10 +49,10 @@ def prepare_pyg(workload: AttentionWorkload) -> Prepared:
 
 
 def prepare_padded(workload: AttentionWorkload) -> Prepared:
-    """Return a call of scaled-dot-product attention on a padded batch with a boolean mask.
+    """Prepare scaled-dot-product attention on a padded batch with a boolean mask for timing.
 
-    The tensors are padded before the timing, as in a model that works on padded batches. Active
-    queries are padded separately.
+    The tensors are padded before the timing, as in a model that works on padded batches. The batch
+    of queries contains only active nodes, so it may be shorter than the batch of keys.
     """
     layout = workload.layout
     rows = present_positions(rows_by_sentence(layout, workload.frontier))
@@ -76,7 +76,7 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
 
 
 def prepare_sentences(workload: AttentionWorkload) -> Prepared:
-    """Return a call of scaled-dot-product attention for each sentence, without padding."""
+    """Prepare a loop of scaled-dot-product attention over the sentences, without padding."""
     layout = workload.layout
     sizes = layout.src_lengths.tolist()
     active = rows_by_sentence(layout, workload.frontier)
@@ -113,7 +113,7 @@ def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
 
 
 def prepare_flex(workload: AttentionWorkload) -> Prepared:
-    """Return a call of `flex_attention` on all sentences in one row, by blocks with edges."""
+    """Prepare `flex_attention` on one sequence of all sentences, with a mask of their edges."""
     if workload.device.type != "cuda":
         raise NotImplementedError("flex_attention has no backward on the CPU")
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -132,9 +132,10 @@ def prepare_flex(workload: AttentionWorkload) -> Prepared:
 
 
 def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """Return the function of `flex_attention` that says whether a query attends to a source.
+    """Return the `mask_mod` for `flex_attention`: whether a query attends to a source.
 
-    It reads the interval of sources of each row or, for other layouts, a table of all pairs.
+    If each node attends to an interval of sources, the function compares a source with the ends of
+    the interval. For other layouts, it reads a table of all pairs.
     """
     layout = workload.layout
     if isinstance(layout, IntervalLayout):

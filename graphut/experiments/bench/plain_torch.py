@@ -21,7 +21,8 @@ from graphut.nn import coordinate_signal as signal
 class PlainRecurrence(nn.Module):
     """A repeated `TransformerEncoderLayer` or `TransformerDecoderLayer` with ACT by masks.
 
-    It has the weights of a recurrence of graphut, and computes all tokens until all have halted.
+    The layer has the weights of a recurrence of graphut. It computes every token in each step,
+    until all tokens have halted.
     """
 
     def __init__(self, ours: AdaptiveRecurrence) -> None:
@@ -56,10 +57,10 @@ class PlainRecurrence(nn.Module):
     def forward(
         self, x: Tensor, present: Tensor, *others: Tensor, causal: bool
     ) -> tuple[Tensor, Tensor]:
-        """Return output states for `x`, `(batch, longest, d)`, and the ponder cost of each token.
+        """Return output states, `(batch, longest, d)`, and ponder costs, `(batch, longest)`.
 
-        `present` is a mask of the tokens that are not padding. `others` are the output of the
-        encoder and its mask.
+        `x` is the input, `(batch, longest, d)`, and `present` a mask of the tokens that are not
+        padding. A decoder also receives the output of the encoder and its mask, as `others`.
         """
         longest, d = x.shape[1:]
         position = signal(torch.arange(1, longest + 1), d, x.dtype)
@@ -110,7 +111,7 @@ class PlainModel(nn.Module):
             self.target, self.output = deepcopy(nn.ModuleList([ours.embedding, ours.output]))
 
     def compile_layers(self) -> None:
-        """Compile the repeated layers."""
+        """Compile the repeated layers with `torch.compile`."""
         for part in (self.encoder, self.decoder):
             if part is not None:
                 part.layer.compile(dynamic=True)
@@ -120,7 +121,8 @@ class PlainModel(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the mean cross-entropy of the labels, and the ponder cost.
 
-        The token that predicts a label is the label before it, or `<bos>`.
+        The token that predicts a label is the label before it, or `<bos>`. A language model does
+        not read `sources`.
         """
         cost, memory = torch.zeros(()), list[Tensor]()
         if self.encoder is not None:

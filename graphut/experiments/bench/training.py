@@ -51,8 +51,8 @@ def bench_training(
 
     The models have the sizes, the dropout and the halting rule of the preset `small` of a task, and
     the same weights; the data are random tokens. The plain model is a `PlainModel`, which may also
-    be compiled. If the loss or the gradients without dropout differ, the rows have a note instead
-    of figures.
+    be compiled. If, without dropout, the losses or gradients of the models differ, the rows have a
+    note instead of times.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def bench_training(
 
 
 def _own(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are fields of a dataclass."""
+    """Return the options that are named like a field of the dataclass `kind`."""
     return {field.name: options[field.name] for field in fields(kind) if field.name in options}
 
 
@@ -111,7 +111,7 @@ def _batches(workload: Workload, size: int) -> list[Batch]:
 def _models(
     workload: Workload, options: Mapping[str, Any], training: TrainingConfig
 ) -> list[Model]:
-    """Return our model and the plain one, with their losses."""
+    """Return a model of graphut and the same model in plain torch, each with its loss function."""
     torch.manual_seed(0)
     task = TASKS[workload.task]
     learner = learner_of(task)
@@ -137,7 +137,7 @@ def _models(
 
 
 def _gradients(model: Any, loss: Callable[[Batch], Tensor], batch: Batch) -> list[Tensor]:
-    """Return the loss, and the gradient of each weight that both models store in one tensor."""
+    """Return the loss, and the gradients of the output weights and of the halting weights."""
     value = loss(batch)
     value.backward()
     weights = [model.output.weight, *(part.halting.linear.weight for part in _parts(model))]
@@ -149,7 +149,7 @@ def _parts(model: Any) -> list[Any]:
 
 
 def _mean_steps(model: Any, batch: Batch) -> str:
-    """Return the mean steps of the tokens in each part of a model of graphut."""
+    """Return the mean steps of the tokens in encoder and decoder of graphut's model, as text."""
     with torch.no_grad():
         if len(_parts(model)) == 2:
             output = model(*batch)

@@ -1,4 +1,4 @@
-"""The benchmark of nodes that wake: a trained model, compared with computing every node."""
+"""The benchmark of `EventDriven`: halted nodes wake up when an in-neighbour changes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def bench_waking(
 ) -> list[Row]:
     """Measure a trained model with the rule `EventDriven` on graphs with one marked node.
 
-    The baseline computes every node in as many rounds, with the same weights in the same engine,
-    on a `near` tree, a grid and a Delaunay graph with this number of nodes. The error is the share
-    of nodes for which the two predict different classes. For each number of nodes in `scaling`,
-    the model also runs once on a path and once on a grid, and the time of this run is divided by
-    the number of node updates, and by the number of rounds.
+    The graphs are a `near` tree, a grid and a Delaunay graph with this number of nodes. The
+    baseline has the same weights, but computes every node in each round. The error is the share of
+    nodes for which model and baseline predict different classes. For each number of nodes in
+    `scaling`, the model also runs once on a path and once on a grid; the time of this run is
+    divided by the number of node updates, and by the number of rounds.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def bench_waking(
 def _compare(
     model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str, repeats: int
 ) -> list[Row]:
-    """Return a row for the model whose nodes wake, and one for the baseline."""
+    """Return a row for the model with the rule `EventDriven`, and a row for the baseline."""
     output = _run_waking(model, batch)
     rounds, updates = len(output.ponder.frontier_sizes), float(output.ponder.mean_steps)
     baseline.max_steps = rounds
@@ -82,7 +82,7 @@ def _compare(
 def _scale(
     model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str
 ) -> tuple[Row, Row]:
-    """Run a model once; return the time of a thousand node updates, and that of a round."""
+    """Run a model once; return a row with the time of 1000 node updates, and one of a round."""
     say(f"timing {name}")
     baseline.max_steps = 2
     batch.run(baseline)  # fills the caches of the layout
@@ -98,13 +98,13 @@ def _scale(
 
 
 def _graph(family: str, nodes: int) -> GraphBatch:
-    """Return a graph of a family with one marked node; it is the same at each call."""
+    """Return a graph of a family with one marked node; each call returns the same graph."""
     sizes = f"{nodes}-{nodes}"
     return GraphBatch.of(GraphDistance(families=family, sizes=sizes, held_out=1).test, "node")
 
 
 @torch.no_grad()
 def _run_waking(model: UniversalGraphTransformer, batch: GraphBatch) -> GraphOutput:
-    """Run the model until no node changes."""
+    """Run the model until no node changes its state, or up to a large number of rounds."""
     with until_quiescent(model, len(batch.nodes)):
         return batch.run(model)

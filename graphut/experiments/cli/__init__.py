@@ -41,7 +41,7 @@ _THREADS = [
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default the arguments of the process, and return its exit status.
 
-    The status is 2 after bad input, with a message of one line.
+    After bad input, print a message of one line and return 2.
     """
     if argv is None:
         # This process runs nothing else: print warnings in one line, as errors.
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _import(module: str) -> None:
-    """Import a user's module; raise `ImportError`, which names it, after any error."""
+    """Import a user's module; turn any error into an `ImportError` that names the module."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
@@ -97,7 +97,7 @@ def _import(module: str) -> None:
 
 
 def _message(error: Exception) -> str:
-    """Return the message of an error; for a system error, the file and the reason only."""
+    """Return the message of an error; for an `OSError`, only the file and the reason."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

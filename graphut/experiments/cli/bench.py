@@ -28,7 +28,7 @@ from graphut.experiments.training.processes import is_first, process_group
 
 
 def main(arguments: Namespace) -> int:
-    """Run a benchmark, print its table, and append its rows to a CSV file if one is named."""
+    """Run a benchmark and print its table; with `--results`, append its rows to a CSV file."""
     options = vars(arguments)
     what, command, results = (options.pop(name) for name in ("what", "command", "results"))
     if results is not None:

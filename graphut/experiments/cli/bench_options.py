@@ -12,7 +12,10 @@ from graphut.experiments.training.run_folder import check_is_run
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse the options; add the benchmark as `what` and the command line as `command`."""
+    """Parse the options of `graphut bench`; the argument `command` is "bench".
+
+    In the result, `what` is the benchmark, and `command` the command line without `--results`.
+    """
     parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
     for name, (add_benchmark, help) in _BENCHMARKS.items():

@@ -1,4 +1,4 @@
-"""The device of a command."""
+"""The choice of the device on which a command runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def pick_device(name: str | None) -> torch.device:
-    """Return the device with this name; without a name, the GPU if there is one, or the CPU.
+    """Return the device with this name; without a name, the GPU if available, else the CPU.
 
     Raise `ValueError` if the device does not exist.
 

@@ -30,7 +30,7 @@ class ResultFiles(NamedTuple):
     curves: str | None = None  # rows by length, by difficulty and by group
 
     def check(self) -> None:
-        """Raise `ValueError` or `OSError` if a file cannot be appended to."""
+        """Raise `ValueError` or `OSError` if rows cannot be appended to one of the files."""
         for path in filter(None, self):
             check_table(path)
 
@@ -91,9 +91,9 @@ def evaluate_set(
 ) -> None:
     """Evaluate a model on a test set; print and save the metrics, and append them to CSV files.
 
-    `changed` contains the settings of the model that differ from the run. The metrics are saved in
-    the folder of the run as `evaluation-NAME.json`, with the `digest` of the model's weights;
-    without a digest this file is not written.
+    `options` are for the evaluation, such as `beam_size`. `changed` are settings of the model that
+    differ from the run, such as `max_steps`. The metrics are saved in the folder of the run as
+    `evaluation-NAME.json`, with the `digest` of the weights; without a digest they are not saved.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)

@@ -1,4 +1,4 @@
-"""`graphut generate`."""
+"""`graphut generate`: answer or continue texts with the model of a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(run: Run, path: str, skip: bool) -> list[str | None]:
-    """Return the texts in the lines of a file; an empty or skipped line is `None`."""
+    """Return the lines of a file; `None` for empty lines and, with `skip`, for unreadable lines."""
     content, name = (sys.stdin.read(), "<stdin>") if path == "-" else (read_text(path), path)
     lines = enumerate(lines_of(content), start=1)
     return [_readable(run, line, f"{name}:{number}", skip) for number, line in lines]
@@ -44,8 +44,8 @@ def _lines(run: Run, path: str, skip: bool) -> list[str | None]:
 def _readable(run: Run, line: str, place: str, skip: bool) -> str | None:
     """Return a line, or `None` if it is empty.
 
-    Raise `ValueError`, which names its place, if the model cannot read it; with `skip`, print this
-    error and return `None`.
+    If the model cannot read the line, raise a `ValueError` that names `place`, the file and line
+    number. With `skip`, print this error and return `None` instead.
     """
     if not line.strip():
         return None

@@ -12,11 +12,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """A context manager that records the first Ctrl-C or SIGTERM in `signal`.
+    """Context manager that records Ctrl-C or SIGTERM in `signal`, instead of ending the process.
 
-    A second signal acts as usual. In a process group later signals are ignored too, because
-    torchrun forwards signals that the terminal has already sent; torchrun kills a process that does
-    not end in time.
+    A second signal acts as usual. In a process group, later signals are also only recorded, because
+    `torchrun` forwards signals that the terminal has already sent; `torchrun` kills a process that
+    does not end in time.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Interruption:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Restore the former signal handlers."""
+        """Restore the previous signal handlers."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
 

@@ -1,4 +1,4 @@
-"""Argument parsers, options from the fields of dataclasses, and dataclasses from options."""
+"""Argument parsers; command-line options for dataclasses, and dataclasses from parsed options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Parser(ArgumentParser):
-    """An `ArgumentParser` with errors of one line, and without abbreviated options.
+    """An `ArgumentParser` with error messages of one line, and without abbreviated options.
 
     Options may be mixed with the positional arguments, unless the parser has subcommands.
     """
@@ -65,7 +65,7 @@ class Parser(ArgumentParser):
 
 
 def add_device(parser: ArgumentParser) -> None:
-    """Add `--device`."""
+    """Add the option `--device`, which names the device of a command."""
     help = '"cpu" or "cuda" (default: cuda, if there is one)'
     parser.add_argument("--device", metavar="NAME", help=help)
 
@@ -86,11 +86,12 @@ def add_options(
     *,
     presets: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Add a command-line option for each field of a dataclass, except fields that have one.
+    """Add a command-line option to a parser or group for each field of the dataclass `kind`.
 
-    The metadata of a field contains its help. Options that are not given are absent from the
-    result, because the dataclass has their defaults. The help shows the values of `presets`, with
-    the first preset as default.
+    Fields in `skip`, and fields that already have an option, are left out. The metadata of a field
+    contains its help text. Options that the user does not give are absent from the parsed
+    namespace, because the dataclass has their defaults. The help shows the values of `presets`,
+    with the first preset as default.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
@@ -103,7 +104,7 @@ def add_options(
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
     """Build a dataclass from the options that are named like its fields.
 
-    Raise `ValueError` if a field without a default is missing.
+    `others` are further fields. Raise `ValueError` if a field without a default is missing.
     """
     chosen = {name: options[name] for name in field_names(kind) if name in options} | others
     for field in fields(kind):  # type: ignore[arg-type]
@@ -113,7 +114,7 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
 
 
 def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise `ValueError`, which names the `owner`, if an option is not known."""
+    """Raise `ValueError` if an option is not in `known`; the message names the `owner`."""
     for name in options:
         if name not in known:
             raise ValueError(f"{flag(name)} is no option of {owner}")
@@ -129,7 +130,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the help of a field, with its default value and its value in each preset."""
+    """Return the help text of a field, with its default and its value in each preset."""
     usual = _default(field)
     values = {name: preset.get(field.name, usual) for name, preset in presets.items()}
     default = next(iter(values.values()), usual)
@@ -144,7 +145,7 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _reader(annotation: Any) -> dict[str, Any]:
-    """Return keyword arguments of `add_argument` that parse values of a type annotation."""
+    """Return keyword arguments of `add_argument` for an option with this type annotation."""
     if get_origin(annotation) in (Union, UnionType):
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
     if annotation is bool:

@@ -9,7 +9,7 @@ from graphut.experiments.wording import pluralize
 
 
 def main(arguments: Namespace) -> int:
-    """Write the parts of a graph, for `--data FOLDER` of `train graphs`, `eval` and `predict`."""
+    """Divide a graph into parts, and write them to a folder that `--data` can name."""
     task, parts = Graphs(arguments.data, target=arguments.target), arguments.parts
     folder = task.divide(arguments.out, parts, arguments.method)
     print(

@@ -12,7 +12,7 @@ from graphut.plotting.figure import check_picture_path, save_figure
 
 
 def main(arguments: Namespace) -> int:
-    """Draw the metrics of runs by epoch."""
+    """Draw the training curves of runs: loss, accuracy and steps in each epoch."""
     check_picture_path(arguments.out)
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
     names = [folder.name for folder in folders]

@@ -1,4 +1,4 @@
-"""`graphut predict`."""
+"""`graphut predict`: write the predictions of a model for the user's own graphs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = Sequence[Mapping[str, Any]]
 def main(arguments: Namespace) -> int:
     """Write the predictions of a model for the graphs in a file or folder.
 
-    Processes that `torchrun` has started need a graph in parts.
+    The processes of `torchrun` share the work if `graphut partition` has divided the graph.
     """
     with process_group():
         return _predict(arguments)
@@ -52,7 +52,7 @@ def _predict(arguments: Namespace) -> int:
 
 
 def _encoder(path: str) -> Callable[[Rows], bytes]:
-    """Return the function that writes rows in the format of a path's suffix."""
+    """Return a function that encodes rows in the file format that the suffix of a path names."""
     encoders = {
         ".csv": _as_csv,
         ".json": lambda rows: encode_json([*rows]),

@@ -1,4 +1,4 @@
-"""`graphut report`: write the report of a run."""
+"""`graphut report`: write an HTML report of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphut.experiments.training import Run
 
 
 def main(arguments: Namespace) -> int:
-    """Write the report of a run."""
+    """Write the options, the results and examples of a run as an HTML file."""
     out = Path(arguments.out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"a report is an HTML file: the name {out} must end with .html")

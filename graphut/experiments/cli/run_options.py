@@ -1,4 +1,4 @@
-"""The options of the commands on runs, which are parsed before torch is imported."""
+"""The options of commands that read a run, which are parsed before torch is imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse the options of `eval`, `predict`, `generate`, ...
+    """Parse the options of a command that reads a run, such as `eval` or `generate`.
 
     Raise `FileNotFoundError` if the folder contains no run.
     """
@@ -38,9 +38,9 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
-    """Return the dataclass of the generation options for a run, or `None` if it has none.
+    """Build the generation options from parsed options; `None` if the task has no such options.
 
-    Raise `ValueError` for an option that the task of the run does not have.
+    Raise `ValueError` for an option that does not apply to the task of the run.
     """
     kind = run.learner.generation_kind
     check_options(options, field_names(kind) if kind else [], f"the task {run.task_name}")

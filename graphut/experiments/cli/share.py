@@ -14,7 +14,7 @@ from graphut.models.hub import CARD, push_folder
 
 
 def main(arguments: Namespace) -> int:
-    """Write the model card of a run, and upload the run if a repository is named."""
+    """Write the model card of a run; if a repository is given, upload card and run."""
     run, repository = Run.open(arguments.folder), arguments.repository
     card = run.folder / CARD
     if card.exists():

@@ -1,4 +1,4 @@
-"""`graphut show`."""
+"""`graphut show`: draw the steps and the attention of the model of a run."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated: bool) -> int:
-    """Draw the active nodes of each step, for the graph with this number in the test set."""
+    """Draw the active nodes of each step for test graph `number`, counted from 1; return 0."""
     task = run.task()
     if not (number.isdecimal() and 1 <= int(number) <= len(task.test)):
         raise ValueError(
@@ -126,7 +126,7 @@ def _attention_picture(table: AttentionTable) -> _Picture:
 
 
 def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
-    """Return attention weights that fit into a picture, and a note if they are averaged."""
+    """Average weights over heads if a picture has no room for all; also return a note on this."""
     steps, heads = weights.shape[:2]
     if steps <= _MOST_STEPS and steps * heads <= MAX_PANELS:
         return weights, ""
@@ -135,7 +135,7 @@ def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
 
 
 def _stacked(text: str, answer: str, pictures: Sequence[_Picture]) -> Figure:
-    """Return a figure with the pictures below each other."""
+    """Return a figure with the pictures below each other, and text and answer as its title."""
     width = max(picture.size[0] for picture in pictures)
     heights = [picture.size[1] + _TITLE for picture in pictures]
     figure = new_figure(width, sum(heights) + _TITLE)

@@ -46,7 +46,7 @@ def _show(arguments: Namespace) -> None:
 
 
 def describe(topology: Topology, numbers: Statistics) -> str:
-    """Describe a topology: its number of edges, its in-degrees and its distances."""
+    """Return a text with the number of edges, the in-degrees and the distances of a topology."""
     extra = numbers.nodes - numbers.tokens
     others = f" and {pluralize(extra, 'extra node')}" if extra else ""
     share = numbers.edges / numbers.nodes**2

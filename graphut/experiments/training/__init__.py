@@ -1,4 +1,4 @@
-"""Training: the loop, its records, and the folder of a run."""
+"""Training: the training loop, evaluation, and the folder of a run."""
 
 from typing import TYPE_CHECKING
 

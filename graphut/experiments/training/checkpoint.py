@@ -25,7 +25,7 @@ _OLD_FORMAT = "graphut checkpoint 2"  # the same format; early files have no che
 
 
 class TrainingState(NamedTuple):
-    """The objects whose state a checkpoint holds, besides the random state."""
+    """The model, the optimizer and other objects whose state a checkpoint contains."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -41,7 +41,7 @@ class TrainingState(NamedTuple):
 def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
     """Write a checkpoint file atomically.
 
-    It holds the state of `trained`, the random state of torch, and the progress of the run.
+    The file contains the state of `trained`, the random state of torch, and the `progress`.
     """
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
@@ -63,10 +63,10 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
 
 
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
-    """Restore model, optimizer, scheduler and the random state of torch; return the progress.
+    """Restore `trained` and the random state of torch from a file; return the saved progress.
 
-    Raise `FileNotFoundError` if the file does not exist, and `ValueError` if it is damaged, is no
-    checkpoint, or belongs to another model.
+    Raise `FileNotFoundError` if the file does not exist, and `ValueError` if the file is damaged,
+    is no checkpoint, or belongs to another model.
     """
     path = Path(path)
     if not path.is_file():

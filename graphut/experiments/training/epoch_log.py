@@ -1,4 +1,4 @@
-"""Logs of the metrics of each epoch in TensorBoard or Weights & Biases."""
+"""Logging of the metrics of each epoch to TensorBoard or Weights & Biases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ EPOCH_LOGS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 
 
 class EpochLog:
-    """Log of the metrics of each epoch, for the argument `on_epoch` of a `Trainer`.
+    """Logger of the metrics of each epoch, for the argument `on_epoch` of a `Trainer`.
 
-    The steps of the log are the updates of training. TensorBoard's files are in the folder
+    The step of a log entry is the number of updates so far. TensorBoard's files are in the folder
     `tensorboard` of the run.
 
     Parameters
@@ -56,7 +56,7 @@ class EpochLog:
 
 
 def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers among the metrics, such as "validation/accuracy"."""
+    """Return the numeric metrics as `group/name`, such as "validation/accuracy"."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, Mapping):

@@ -28,7 +28,7 @@ class Evaluation:
     summary: str  # one line of text
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
-        """Return a tuple, greater for a better evaluation; `choice` is as in `TrainingConfig`."""
+        """Return a tuple, greater for a better evaluation; `choice` is a value of `choose_by`."""
         if choice in ("task", "last"):
             return self.rank
         if (value := self.metrics.get(choice)) is None:
@@ -41,7 +41,7 @@ class Evaluation:
         return self.metrics[name]
 
     def __str__(self) -> str:
-        """Return the summary."""
+        """Return the summary of the metrics, a line of text."""
         return self.summary
 
 
@@ -53,8 +53,8 @@ def score_batches(
 ) -> list[S]:
     """Sort examples by length, and return the result of `score` for each batch, shortest first.
 
-    The processes of a process group share the batches, and each returns all scores. Raise
-    `ValueError` if there are no examples.
+    The processes of a process group share the batches, and each returns the results of all batches.
+    Raise `ValueError` if there are no examples.
 
     Examples
     --------
@@ -78,9 +78,10 @@ def answer_in_batches(
     batch_size: int,
     length: Callable[[T], int],
 ) -> list[tuple[T, S]]:
-    """Answer examples in batches of similar length; return examples and answers in order.
+    """Predict in batches of similar length; return pairs `(example, prediction)` in order.
 
-    Processes share the batches as in `score_batches`.
+    `answer` is a function that returns the predictions for a batch. Processes share the batches as
+    in `score_batches`.
     """
 
     def score(batch: list[int]) -> list[tuple[int, S]]:
@@ -93,7 +94,7 @@ def answer_in_batches(
 
 
 def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
-    """Group items by their keys; the keys of the result are sorted."""
+    """Return a dictionary, sorted by key, from each key to the list of items with this key."""
     groups: dict[K, list[T]] = {}
     for item, key in zip(items, keys, strict=True):
         groups.setdefault(key, []).append(item)

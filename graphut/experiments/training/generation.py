@@ -1,4 +1,4 @@
-"""Answers of models, with the number of steps of each token."""
+"""The outputs of models for texts, with the number of steps of each token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABEL_WIDTH = 8  # columns
 
 @dataclass(frozen=True)
 class PonderedPart:
-    """The nodes of the encoder or the decoder for one text: names, steps and attention."""
+    """The names, steps and attention of the nodes of an encoder or a decoder, for one text."""
 
     name: str  # "encoder" or "decoder"
     label: str  # heading of the names in a table; empty for sentences, one per line
@@ -35,7 +35,7 @@ class PonderedPart:
 
     @property
     def ponder(self) -> Ponder:
-        """The steps and the attention weights of all nodes, as the model recorded them."""
+        """The record of steps and attention of all nodes; raise `ValueError` if there is none."""
         if self.recorded is None:
             raise ValueError("the answer was generated without get_attention=True")
         return self.recorded
@@ -50,7 +50,7 @@ class PonderedPart:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a model to a text or an example."""
+    """The output of a model for a text or an example, with the steps of each token or node."""
 
     text: str
     parts: list[PonderedPart]
@@ -59,7 +59,7 @@ class Answer:
     note: str = ""  # last lines of the description
 
     def __str__(self) -> str:
-        """Return the table of steps of each part, and the note."""
+        """Return the table of steps of encoder and decoder, and the note."""
         return "\n".join([*(part.table() for part in self.parts), *filter(None, [self.note])])
 
 
@@ -75,7 +75,7 @@ def decoder_part(
     steps: Sequence[int],
     ponder: Ponder | None,
 ) -> PonderedPart:
-    """Describe the decoder that has generated these tokens, with the steps of each token."""
+    """Return the `PonderedPart` of a decoder that has generated these tokens in these steps."""
     written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
     return PonderedPart("decoder", label, written, fed, list(steps), ponder)
 
@@ -90,7 +90,7 @@ class AttentionTable(NamedTuple):
 
 
 def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
-    """Yield the self-attention of each part, and the cross-attention to the first part."""
+    """Yield the self-attention of each part, and its cross-attention to the first part."""
     for part in parts:
         for title, record, keys in (
             (part.name, part.ponder.attention, part.reads),
@@ -103,7 +103,7 @@ def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
 
 
 def padded(names: Sequence[str], nodes: int) -> list[str]:
-    """Return the names of tokens, and "*" for each further node; in all, `nodes` names."""
+    """Return `nodes` names: the names of tokens, and then "*" for each node without a name."""
     return [*names, *["*"] * (nodes - len(names))]
 
 
@@ -123,7 +123,7 @@ def generate(
 
 
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
-    """Return tokens with their steps below them, in rows as wide as the terminal."""
+    """Return a text with tokens and, below them, their steps; lines fit into the terminal."""
     columns = list(zip(tokens, map(str, steps), strict=True))
     available = get_terminal_size().columns - _LABEL_WIDTH
     rows, used = [[label, "steps"]], 0

@@ -46,7 +46,8 @@ class BatchGradient:
     ) -> tuple[list[str], Tensor]:
         """Add the gradient of a batch to the weights' `.grad`.
 
-        Return the names of the model's parts, such as "encoder", and the `update_numbers`.
+        `late_share` is the factor of the losses in `Outcome.late`. Return the names of the model's
+        parts, such as "encoder", and the sum of `update_numbers` over the whole batch.
         """
         counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
         parts = shard([batch[start :: self._parts] for start in range(self._parts)])

@@ -1,4 +1,4 @@
-"""Base classes of learners: how models of one kind learn and answer tasks of one kind."""
+"""Base classes of learners, which train and evaluate one kind of model on one kind of task."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of terms averaged in each loss, and of the nodes of each part."""
+        """Return the number of terms averaged in each loss, and of nodes in each model part."""
         learned = self.labels if self.learned is None else self.learned
         added = {name: number for name, (_, number) in {**self.added, **self.late}.items()}
         nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
@@ -69,8 +69,8 @@ class Outcome:
         """Return the sum of the losses and the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
         `late_share` is the factor of the losses in `late`. The ponder cost of each part is the mean
-        over its nodes. With the `counts` of a larger batch, return the contribution of this part to
-        the means over the larger batch.
+        over its nodes. With the `counts` of a larger batch, return the contribution of this batch
+        to the means over the larger batch.
         """
         own = self.counts
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
@@ -95,11 +95,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     summary: ClassVar[str]  # format string of one line, with names of metrics
 
     def sizes(self, task: TaskT) -> dict[str, Any]:
-        """Return the values of `task.from_data`; by default the size of the only vocabulary."""
+        """Return the configuration fields that follow from the data; by default `vocab_size`."""
         return {"vocab_size": len(task.vocabularies["text"])}
 
     def prepare(self, model: ModelT, task: TaskT) -> None:
-        """Fit what a model takes from the training examples and does not learn, such as scales."""
+        """Set the buffers of a model that are computed from training examples, such as scales."""
 
     @abstractmethod
     def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
@@ -107,15 +107,15 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
-        """Return the `Outcome.counts` of a batch, without running the model."""
+        """Return `Outcome.counts`, the numbers of terms and nodes, without running the model."""
 
     def metrics_for(self, model: ModelT) -> Sequence[str]:
-        """Return the names of the metrics that a model can be chosen by."""
+        """Return the names of the metrics that `TrainingConfig.choose_by` may name for a model."""
         return [*self.metric_meanings]
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return an evaluation with these metrics, by name or in the order of `metric_meanings`.
+        """Return an `Evaluation` with these metrics, by name or in the order of `metric_meanings`.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
@@ -130,7 +130,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values computed from the metrics, for `rank_by`, `target_metric` and `summary`."""
+        """Return further values for `rank_by`, `target_metric` and `summary`, from the metrics."""
         return {}
 
     @abstractmethod
@@ -139,8 +139,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Evaluate a model on examples, with options that `evaluation_options` names.
 
-        Return the evaluation, and details for a JSON file, such as metrics by length. The files of
-        the task are not needed.
+        Return the evaluation, and a dictionary of details for a JSON file, such as metrics by
+        length. The files of the task are not needed.
         """
 
     @abstractmethod
@@ -157,21 +157,21 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         *,
         get_attention: bool = False,
     ) -> Iterator[Answer]:
-        """Yield the answer to each text; `options` is a `generation_kind`, or None.
+        """Yield the answer to each text; `options` is an instance of `generation_kind`, or None.
 
         With `get_attention`, the parts of an answer contain attention weights. Raise `ValueError`
         if the examples of the task are not texts.
         """
 
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Return the answers to examples, with the correct answers and the attention weights.
+        """Run the model on examples; return its answers, with the correct answers and attention.
 
-        A learner overrides `answer`, or this method if its model answers a batch at once.
+        A subclass overrides this method, for a whole batch, or `answer`, for a single example.
         """
         return [self.answer(model, task, example) for example in examples]
 
     def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
-        """Return the answer to one example; see `answers`."""
+        """Return the model's answer to one example; see `answers`."""
         return self.answers(model, task, [example])[0]
 
     def read(
@@ -180,17 +180,18 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """Read examples from a user's file, for a model with this configuration.
 
         The files of the task are not needed. Raise `ValueError` if the examples cannot be read, or
-        if one is longer than the model allows.
+        if an example is longer than the model allows.
         """
         raise ValueError(f"{path}: {self.example}s cannot be read from a file")
 
     def count_flops(
         self, model: ModelT, examples: Sequence[Example], batch_size: int
     ) -> dict[str, float]:
-        """Count the operations of the forward pass, with teacher forcing.
+        """Count the floating-point operations of the forward pass, with teacher forcing.
 
-        Return the operations per example (without normalisation and activations), their share of
-        the operations without halting, and the accuracy with teacher forcing, `fed_accuracy`.
+        Return a dictionary: `flops_per_example` (without normalisation and activations),
+        `flops_share` (their ratio to the operations of a pass in which no node halts), and
+        `fed_accuracy` (the accuracy with teacher forcing).
         """
         done = everything = right = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
@@ -239,17 +240,17 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     @staticmethod
     @abstractmethod
     def metrics(answered: Sequence[tuple[Example, Any]], /) -> dict[str, Any]:
-        """Return the metrics that `metric_meanings` explains, of examples and predictions."""
+        """Compute the metrics that `metric_meanings` lists from pairs `(example, prediction)`."""
 
     @staticmethod
     def details(answered: Sequence[tuple[Example, Any]], /) -> dict[str, Any]:
-        """Return the details of an evaluation."""
+        """Return further results for a JSON file, such as metrics by group; by default none."""
         return {}
 
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Answer the examples; return their metrics and details."""
+        """Predict the answers to examples; return the evaluation and the `details`."""
         predict = cast(Any, model).predict
         answered = answer_in_batches(
             lambda batch: predict([*map(self.inputs, batch)]),
@@ -276,17 +277,17 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     def generate(
         self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], *args: Any, **_: Any
     ) -> Iterator[Answer]:
-        """Yield the answer to each text."""
+        """Yield the model's answer to each text."""
         for text in texts:
             yield self._answer(model, vocabularies, self.parse(text, vocabularies))
 
     def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
-        """Return the answer to an example, with the correct answer and the attention weights."""
+        """Return the model's answer to an example, with the correct answer and the attention."""
         return self._answer(model, task.vocabularies, *self.reading(example, task))
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:
-    """Return the number of nodes of sentences: the tokens, and extra nodes of the topology."""
+    """Return the number of nodes of all sentences: tokens, and extra nodes of the topology."""
     tokens = torch.tensor(lengths)
     return int((tokens + topology.extra_nodes(tokens)).sum())
 

@@ -13,7 +13,7 @@ from graphut.experiments.training.config import TrainingConfig
 
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
-    """Return the optimizer in `config`: AdamW (arXiv 1711.05101) or Adam (arXiv 1412.6980)."""
+    """Return AdamW (arXiv 1711.05101) or Adam (arXiv 1412.6980), with the values in `config`."""
     kind, weights = AdamW if config.optimizer == "adamw" else Adam, list(parameters)
     return kind(
         weights,
@@ -24,15 +24,15 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -
 
 
 def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:
-    """Return a scheduler of the learning rate by `learning_rate_factor` for all `updates`."""
+    """Return a scheduler that applies `learning_rate_factor`; `updates` counts all updates."""
     return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
 
 
 def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
     """Return the learning rate after `done` updates, relative to its largest value.
 
-    It rises linearly during `warmup` updates (at most half of all `updates`), and then falls to 0
-    along a cosine.
+    The factor rises linearly during `warmup` updates (at most half of all `updates`), and then
+    falls to 0 along a cosine.
     """
     warmup = min(warmup, updates // 2)
     if done < warmup:
@@ -42,9 +42,9 @@ def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
 
 
 def late_share(done: float) -> float:
-    """Return the factor of the losses in `Outcome.late` after a fraction of all updates.
+    """Return the factor of the losses in `Outcome.late`; `done` is the fraction of updates done.
 
-    It is 0 in the first 20% of the updates, and rises linearly to 1 at 50%.
+    The factor is 0 in the first 20% of the updates, and rises linearly to 1 at 50%.
 
     Examples
     --------

@@ -33,11 +33,11 @@ _JOIN_TIMEOUT = 60  # seconds in which all processes have to start
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Run a `with` block in the process group that `torchrun` describes in the environment.
+    """Context manager that runs its block in the process group that `torchrun` has started.
 
-    Without `WORLD_SIZE`, or if it is 1, there is no group. Only the first process prints. GPUs
-    communicate by NCCL, CPUs by gloo. Raise `ValueError` if the environment is wrong, and
-    `ConnectionError` if not all processes start within a minute, or if one of them ends early.
+    If the environment variable `WORLD_SIZE` is missing or 1, there is no group. Only the first
+    process prints. GPUs communicate by NCCL, CPUs by gloo. Raise `ValueError` if variables are
+    wrong, and `ConnectionError` if not all processes start within a minute, or if one ends early.
     """
     names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
     given = [os.environ.get(name, "") for name in names]
@@ -59,7 +59,7 @@ def process_group() -> Iterator[None]:
 
 
 def _join_store(own_rank: int, size: int) -> Any:
-    """Return the `torch.distributed.Store` by which the processes find each other."""
+    """Return the `torch.distributed.Store` through which the processes connect."""
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
     joined: Future[Any] = Future()
 
@@ -113,12 +113,12 @@ def all_reduce_sum(tensor: Tensor) -> Tensor:
 
 
 def shard(items: list[T]) -> list[T]:
-    """Return the share of this process in a list: with two processes, every other item."""
+    """Return the items that this process handles: with two processes, every second item."""
     return items[rank() :: num_processes()]
 
 
 def all_gather(own: list[T]) -> list[T]:
-    """Return the results of all processes for a list that `shard` divided, in its order."""
+    """Merge the results of all processes, in the order of the list that `shard` divided."""
     if num_processes() == 1:
         return own
     parts: list[Any] = [None] * num_processes()
@@ -130,7 +130,7 @@ def all_gather(own: list[T]) -> list[T]:
 
 @contextmanager
 def reraise_lost_process() -> Iterator[None]:
-    """Raise `ConnectionError` instead of torch's error if another process has ended."""
+    """Context manager: if another process ends, turn torch's error into `ConnectionError`."""
     try:
         yield
     except RuntimeError as error:

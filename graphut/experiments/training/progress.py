@@ -28,7 +28,7 @@ class PartTotals:
 
 @dataclass
 class Totals:
-    """The sums of losses, labels, steps and operations over the updates of an epoch."""
+    """The sums of losses, labels, steps and floating-point operations over an epoch."""
 
     updates: int = 0
     loss: float = 0.0
@@ -37,7 +37,7 @@ class Totals:
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
-        """Add the result of `update_numbers` for one update; `parts` names the model's parts."""
+        """Add the result of `update_numbers`; `parts` are the names of the model's parts."""
         right, labels, *sums = map(int, numbers[1:])
         self.updates += 1
         self.loss += numbers[0]
@@ -59,14 +59,14 @@ class Totals:
         return self.right / self.labels
 
     def steps(self) -> dict[str, float]:
-        """Return the mean number of steps of a node, by part of the model."""
+        """Return a dictionary from each part of the model to the mean steps of its nodes."""
         return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
     def means(self) -> dict[str, Any]:
         """Return the means of the epoch, for `metrics.jsonl`.
 
-        `flops_share` compares the operations with a model without halting. `active` contains, for
-        each part, the shares of nodes that took step 1, 2, ...
+        `flops_share` is the ratio of the operations to the operations without halting. `active`
+        contains, for each part, the shares of nodes that took step 1, 2, ...
         """
         parts = self.parts.values()
         share = sum(part.flops for part in parts) / sum(part.all_flops for part in parts)
@@ -92,7 +92,7 @@ class Totals:
 
 @torch.no_grad()
 def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
-    """Return the loss and counts of an update, which `Totals` sums, as a float64 tensor.
+    """Return the loss and the counts of an update as a float64 tensor, for `Totals.add`.
 
     The counts are exact, because they are below 2^53.
     """
@@ -125,9 +125,9 @@ class Progress:
     ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
     def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
-        """Record the evaluation of an epoch; return whether to keep the model of this epoch.
+        """Record the evaluation of an epoch; return whether to save the model of this epoch.
 
-        It is kept if no earlier model was better, or if `config` chooses the last one.
+        A model is saved if no earlier model was better, or if `config.choose_by` is "last".
         """
         last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
         best = None if self.best is None else self.best.rank_by(config.choose_by)
@@ -157,7 +157,7 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Rebuild the progress from `metrics.jsonl`; `evaluation` is the method of a `Learner`."""
+        """Rebuild the progress from `metrics.jsonl`, with `Learner.evaluation` as `evaluation`."""
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
@@ -183,7 +183,7 @@ class Progress:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Rebuild the progress from `to_dict()`; `evaluation` is the method of a `Learner`."""
+        """Rebuild the progress from `to_dict()`, with `Learner.evaluation` as `evaluation`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])

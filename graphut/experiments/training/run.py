@@ -101,8 +101,8 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """Read the run in a folder.
 
-        Raise `FileNotFoundError` if there is none, and `ValueError` if `run.json` is damaged or
-        incompatible with this version. Warn if it is so old that it has no checksum.
+        Raise `FileNotFoundError` if there is no run, and `ValueError` if `run.json` is damaged
+        or incompatible with this version. Warn if an older version wrote it without a checksum.
         """
         check_is_run(folder)
         path = Path(folder, RUN)
@@ -162,7 +162,7 @@ class Run:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the options of the task, the training and the model."""
+        """Return the values of all options: of the task, of the training and of the model."""
         model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
         own = {name: x for name, x in model.items() if name not in TASKS[self.task_name].from_data}
         return {**self.task_options, **asdict(self.training), **own}
@@ -224,7 +224,7 @@ class Run:
 
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options of older versions, if they have the only value that is still supported."""
+    """Drop options that no longer exist, if they have the value that is still supported."""
     return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
 
 

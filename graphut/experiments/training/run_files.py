@@ -32,9 +32,9 @@ LOCK = "lock"
 
 
 class FolderLock:
-    """A reentrant lock on the folder of a run, which is created if it does not exist.
+    """Context manager that locks the folder of a run; it may be entered again in its block.
 
-    In a process group only the first process locks the folder.
+    A missing folder is created. In a process group only the first process locks the folder.
 
     The operating system releases the lock when the process ends. Entering raises `BlockingIOError`
     if another process holds the lock, `ValueError` if the lock file is not a plain file, and
@@ -91,7 +91,7 @@ _OWN = r"(run|config|machines|\w+_vocabulary)\.json|metrics\.jsonl|(model|checkp
 
 
 def own_files(folder: Path) -> set[str]:
-    """Return the names of the files in a folder that belong to its run, without evaluations."""
+    """Return the names of the files of the run in a folder, except results of evaluations."""
     return {path.name for path in folder.iterdir() if re.fullmatch(_OWN, path.name)}
 
 
@@ -113,7 +113,7 @@ def _metrics_line(metrics: Mapping[str, Any]) -> str:
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
-    """Return the metrics of each epoch from a file, or an empty list if it does not exist.
+    """Return the metrics of each epoch from a file; an empty list if there is no such file.
 
     An incomplete last line is skipped: the process was killed while it wrote the line. Raise
     `ValueError` with the line number if another line is damaged. Lines of older versions have no
@@ -136,7 +136,7 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
 def drop_metrics_after(path: str | Path, update: int, epochs: int) -> int:
     """Remove the lines that a resumed run will write again; return the number of kept lines.
 
-    Keep at most `epochs` lines, and none of a later update.
+    Keep at most `epochs` lines, and only lines of updates up to `update`.
     """
     kept = [line for line in read_metrics(path) if line["update"] <= update][:epochs]
     write_atomically(path, "".join(map(_metrics_line, kept)).encode())

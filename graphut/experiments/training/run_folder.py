@@ -1,4 +1,4 @@
-"""Checks that a folder contains a run, without importing torch."""
+"""Checks whether a folder contains a run, without importing torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def is_run(folder: str | Path) -> bool:
 
 
 def check_is_new(folder: str | Path) -> None:
-    """Raise `FileExistsError` if a folder contains a run."""
+    """Raise `FileExistsError` if a folder contains a run, or a checkpoint."""
     if is_run(folder) or Path(folder, CHECKPOINT).exists():
         raise FileExistsError(f"there is a run in {folder}: --resume it, or use another --out")
 

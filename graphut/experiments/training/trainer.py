@@ -57,7 +57,7 @@ _LEARNED = 0.98  # accuracy at which a model needs no more steps
 
 
 class Trainer:
-    """Trains a model on a task, and keeps the run in a folder.
+    """Trains a model on a task, and saves the run in a folder.
 
     The model is trained on its own device. The folder is created if needed. It receives the best
     model so far (`save_pretrained`), a checkpoint to resume from, the metrics of each epoch, and a
@@ -143,8 +143,8 @@ class Trainer:
     def fit(self, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Train to the end of the run, or until `should_stop` returns True before an update.
 
-        Return whether the run has ended. If not, call `fit` again, or `resume` and `fit` of another
-        `Trainer`. Files that were saved before an error remain.
+        Return whether the run has ended. To continue it, call `fit` again, or call `resume` and
+        `fit` of a new `Trainer`. Files that were saved before an error remain.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Trainer:
         return True
 
     def resume(self) -> None:
-        """Restore the state of the checkpoint in the folder exactly, and report its update.
+        """Restore the state of the checkpoint in the folder, and report its number of updates.
 
         If `config` has more epochs than before, the learning rate follows the longer schedule.
         Raise `FileNotFoundError` if the folder or the checkpoint does not exist.
@@ -237,7 +237,7 @@ class Trainer:
 
     @contextmanager
     def _reraise_divergence(self) -> Iterator[None]:
-        """Raise `FloatingPointError` for a `ValueError` that diverged weights have caused."""
+        """Context manager: turn `ValueError` into `FloatingPointError` if weights have diverged."""
         try:
             yield
         except ValueError as error:
@@ -250,7 +250,7 @@ class Trainer:
         self._counted_at = now
 
     def _batches(self) -> list[list[Any]]:
-        """Return the batches of this epoch; they are drawn once, because drawing is slow."""
+        """Return the batches of this epoch, which are generated only once per epoch."""
         seed, epoch = self.config.seed, self.progress.epoch
         if self._epoch_batches is None or self._epoch_batches[0] != epoch:
             examples = self.task.train(seed, epoch)
@@ -295,7 +295,7 @@ class Trainer:
         return self.config.ponder_weight * self.progress.ponder_factor(self.config)
 
     def _step(self, numbers: Tensor) -> list[float]:
-        """Update the weights; return the `update_numbers` as floats, which waits for a GPU."""
+        """Clip the gradient, update the weights; return `numbers` as floats (waits for a GPU)."""
         norms = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).to(numbers)
         norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):
@@ -310,7 +310,7 @@ class Trainer:
         return read
 
     def _end_epoch(self) -> None:
-        """Evaluate the model, keep it if it is the best, and log the metrics."""
+        """Evaluate the model, save it if it is the best so far, and log the metrics."""
         progress, totals = self.progress, self.progress.totals
         kept = self.model if self._average is None else self._average.module
         assert isinstance(kept, AdaptiveModel)
@@ -348,7 +348,7 @@ class Trainer:
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
-    """Return a warning if the mean steps of a part have collapsed to 1 or stay at the cap."""
+    """Return a warning if the mean steps of a part are about 1 or `max_steps`, else `None`."""
     advice = None
     if steps <= _COLLAPSED and accuracy < _LEARNED:
         advice = (

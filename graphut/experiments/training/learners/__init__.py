@@ -1,4 +1,4 @@
-"""Learners: training and evaluation of a model on the tasks of each kind."""
+"""Learners, one for each kind of task: training and evaluation of its models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +34,7 @@ LEARNERS: dict[type[Task], AnyLearner] = {
 
 
 def learner_of(task: Task | type[Task]) -> AnyLearner:
-    """Return the learner for a task, by its nearest base class with a learner.
+    """Return the learner of a task: the entry of `LEARNERS` for its nearest base class.
 
     Raise `TypeError` if no base class has a learner.
     """

@@ -31,7 +31,7 @@ class GraphBatch(JoinedGraphs):
 
     @classmethod
     def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
-        """Return the disjoint union of graphs; `answer_at` is "node", "edge" or "graph"."""
+        """Return the union of graphs; labels are at each `answer_at`: "node", "edge" or "graph"."""
         labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
         depths = [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
         batch = cls.join(
@@ -50,19 +50,19 @@ class GraphBatch(JoinedGraphs):
 
     @property
     def num_known(self) -> int:
-        """The number of nodes with a known depth."""
+        """The number of nodes with a known `depth`, the number of steps that a node needs."""
         return int((self.depth >= 0).sum())
 
     def num_answers(self, answer_at: str) -> int:
-        """Return the number of nodes or graphs, with or without a label."""
+        """Return the number of graphs if `answer_at` is "graph", else of nodes, labelled or not."""
         return len(self.layout.dst_lengths if answer_at == "graph" else self.nodes)
 
     def run(self, model: UniversalGraphTransformer, **options: bool) -> GraphOutput:
-        """Return the output of a model; `options` are options of its `forward`."""
+        """Run a model on the batch; `options` are keyword arguments of its `forward`."""
         return model(self.layout, self.nodes, **self.options, **options)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
-        """Return the index in `asked` of each node, or of its graph, `(N,)`; -1 if not there."""
+        """Return the index of each node, or of its graph, in `asked`, `(N,)`; -1 if unlabelled."""
         graph = torch.repeat_interleave(self.layout.dst_lengths)
         answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
         answers[self.asked] = torch.arange(len(self.asked))
@@ -71,11 +71,12 @@ class GraphBatch(JoinedGraphs):
     def judge(
         self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Return for each answer the loss `(A,)`, and whether it is correct.
+        """Return the loss of each node or graph in `asked`, `(A,)`, and whether it is correct.
 
-        The loss is the cross-entropy in nats, the mean over the labels of an answer. With the
-        target "values" it is the mean squared error in standard deviations of the training labels,
-        and an answer is correct within half a standard deviation.
+        The loss is the cross-entropy in nats; with several labels, their mean. With the target
+        "values" it is the mean squared error, in standard deviations of the training labels, and a
+        prediction is correct if its errors are below half a standard deviation. With labels of
+        edges, a node in `asked` chooses one of its in-edges, and may have several correct ones.
         """
         labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
         if model.config.answer_at != "edge":
@@ -100,7 +101,7 @@ class GraphBatch(JoinedGraphs):
     def judge_depth(
         self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
     ) -> Tensor | float:
-        """Return the summed cross-entropy of the auxiliary target for states `(A, d)` of nodes."""
+        """Return the sum of cross-entropies of depths modulo `depth_modulus`, given the states."""
         if model.auxiliary is None:
             return 0.0
         depth = self.depth.to(states.device)[nodes]
@@ -112,7 +113,7 @@ class GraphBatch(JoinedGraphs):
 def _judge_answers(
     model: UniversalGraphTransformer, logits: Tensor, labels: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the losses `(A,)`, or `(A, K)` of several labels or values, and what is correct."""
+    """Return the losses, `(A,)` or for K labels or values `(A, K)`, and a mask of correct ones."""
     target = model.config.answer_kind
     if target == "class":
         loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
@@ -158,16 +159,18 @@ def step_losses(
     steps: Sequence[FrontierRows],
     label_smoothing: float = 0.0,
 ) -> StepLosses:
-    """Return the losses of the states after each step.
+    """Return losses that are computed from the states after each step.
 
-    The loss of the answers is a mean over the nodes with a label (or whose graph has one) and over
-    steps. A node counts in each step while it is active. The sum over steps is divided by
-    `max_steps`; with `step_loss="second_half"`, only the second half of the steps counts. With
-    `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the mean over steps is a sum with the weights
-    of the states in the output. The loss of the auxiliary target counts the same steps.
+    The loss of the predictions is a mean over steps, and over the nodes with a label (or in a graph
+    with a label). A halted node adds 0 to later steps: the sum over steps is divided by
+    `max_steps`. With `step_loss="second_half"`, only the second half of the steps counts. With
+    `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the losses are not averaged over steps, but
+    summed with the weights that the states have in the output. The loss of the auxiliary target,
+    the depth, is computed from the same steps.
 
-    The halting probability learns to predict whether the answer is correct now, or stays correct:
-    `halting_target` chooses. No gradient flows through this target.
+    The halting probability learns to predict whether the answer of the step is correct; with
+    `halting_target="stays_right"`, whether the answers of all later steps are correct too. No
+    gradient flows through this target.
     """
     config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
     answer_of_node = answer_of_node.to(model.device)
@@ -211,13 +214,13 @@ def step_losses(
 
 
 def change_penalty(steps: Sequence[FrontierRows], scale: float) -> Tensor:
-    r"""Return the penalty on change of states, which makes waiting nodes come to rest.
+    r"""Return a penalty on changes of states, so that nodes learn to keep their states.
 
-    It is the mean over the nodes of the first step, and over the later steps, of
+    The penalty is the mean, over all nodes and all steps but the first, of
     :math:`c / (c + \tau^2)`, where :math:`c` is the mean square change of the state of a node
     (`FrontierRows.change`; 0 if the node does not compute) and :math:`\tau` is the `scale`. A large
-    change costs at most 1: a node may change its state when news arrives, but changes at every step
-    are costly. This is the Geman-McClure function of robust statistics (Geman and McClure, 1987).
+    change costs at most 1: a node may change its state when its in-neighbours change, but changes
+    at every step are costly. This is the Geman-McClure function (Geman and McClure, 1987).
     """
     if len(steps) < 2:
         return steps[0].states.new_zeros(())

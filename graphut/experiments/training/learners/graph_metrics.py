@@ -1,4 +1,4 @@
-"""Metrics of classes, labels and values: macro F1, area under the ROC curve, MAE and R2."""
+"""Metrics of predicted classes, labels and values: macro F1, ROC AUC, MAE and R2."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Column = NDArray[Any]
 
 
 def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, float | None]:
-    """Return the metrics of a target by name; those of other targets are None.
+    """Return a dictionary of metrics for the target "class", "labels" or "values".
 
-    `given` holds logits `(A, classes)` or values `(A, K)`, `wanted` classes `(A,)` or labels or
-    values `(A, K)`. A metric is None where it has no value, as the AUC of a single class.
+    `given` are predictions: logits of classes or labels, or values, `(A, K)`. `wanted` are the
+    correct classes, `(A,)`, or labels or values, `(A, K)`. Metrics of other targets are None, and
+    so are undefined metrics, such as the AUC of a single class.
     """
     found: dict[str, float | None] = dict.fromkeys(
         ("macro_f1", "auc", "label_accuracy", "mae", "r2")
@@ -40,13 +41,13 @@ def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, floa
 
 
 def macro_f1(given: Column, wanted: Column) -> float:
-    """Return the mean over the columns of the harmonic mean of precision and recall."""
+    """Return the F1 score of bool predictions, averaged over the columns (classes or labels)."""
     both, either = (given & wanted).sum(0), given.sum(0) + wanted.sum(0)
     return float((2 * both / np.maximum(either, 1)).mean())
 
 
 def auc(scores: Column, wanted: Column) -> float | None:
-    """Return the mean area under the ROC curve of the columns that hold both values."""
+    """Return the ROC AUC, averaged over the columns of `wanted` that contain True and False."""
     ones = wanted.sum(0)
     both = (ones > 0) & (ones < len(wanted))
     if not both.any():
@@ -57,7 +58,7 @@ def auc(scores: Column, wanted: Column) -> float | None:
 
 
 def r2(given: Column, wanted: Column) -> float | None:
-    """Return the mean share of the variance that the columns explain; None if one is constant."""
+    """Return R2, averaged over the columns; `None` if a column of `wanted` is constant."""
     total = np.square(wanted - wanted.mean(0)).sum(0)
     if not total.all():
         return None

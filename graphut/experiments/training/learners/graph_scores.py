@@ -1,4 +1,4 @@
-"""Comparison of a model's answers for graphs with the correct ones."""
+"""Comparison of a model's predictions for graphs with the labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ Column = NDArray[np.float64]
 class GraphScores:
     """The correctness and the steps of each node of several graphs.
 
-    The answer for a whole graph is in the row of its first node.
+    A prediction for a whole graph is stored at the graph's first node. The depth of a node is the
+    distance, in edges, of the information that its label depends on.
     """
 
     right: Column  # (N,) 1 for a correct answer, 0 for a wrong one, NaN without a label
@@ -65,14 +66,14 @@ class GraphScores:
         return cls(**{name: joins.get(type(x[0]), sum)(x) for name, x in columns.items()})
 
     def of_one_graph(self) -> GraphScores:
-        """Return the scores of graphs as those of the parts of one graph."""
+        """Return scores of a single graph, if these graphs are the parts of a divided graph."""
         first: dict[str, Any] = {"groups": self.groups[:1], "graph": np.zeros_like(self.graph)}
         if self.rounds is not None and self.quiescent is not None:
             first |= {"rounds": self.rounds[:1], "quiescent": self.quiescent[:1]}
         return replace(self, **first)
 
     def metrics(self) -> dict[str, Any]:
-        """Return the metrics that `GraphLearner.metric_meanings` explains."""
+        """Return the metrics that `GraphLearner.metric_meanings` lists, such as accuracy."""
         from scipy.stats import spearmanr  # a fifth of the start of every command
 
         known = ~np.isnan(self.depth)
@@ -94,7 +95,7 @@ class GraphScores:
         return self.right[~np.isnan(self.right)]
 
     def by_depth(self) -> list[dict[str, Any]]:
-        """Return mean depth, accuracy and steps of the nodes in each range of depths."""
+        """Return mean depth, accuracy and mean steps of the nodes, for each range of depths."""
         deepest = np.nanmax(self.depth, initial=-1)
         return [
             {
@@ -108,7 +109,7 @@ class GraphScores:
         ]
 
     def by_group(self) -> list[dict[str, Any]]:
-        """Return accuracy and steps of the nodes in each group of graphs."""
+        """Return accuracy and mean steps of the nodes, for each group (`LabelledGraph.group`)."""
         groups = np.array(self.groups)
         return [
             {
@@ -120,10 +121,10 @@ class GraphScores:
         ]
 
     def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
-        """Return the largest number of rounds, and the share of graphs that came to rest.
+        """Return the largest number of rounds, and the share of graphs that became quiescent.
 
-        The dictionary is empty if the model does not compute in rounds, as with `EventDriven`.
-        `graphs` is a mask of the graphs to include; all by default.
+        A graph is quiescent if its nodes stop changing before the last round. `graphs` is a mask of
+        the graphs to include. With rules other than `EventDriven`, the dictionary is empty.
         """
         if self.rounds is None or self.quiescent is None:
             return {}
@@ -138,9 +139,9 @@ class GraphScores:
 
 
 def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
-    """Run a model on graphs, and compare its answers with the labels.
+    """Run a model on graphs, and compare its predictions with the labels.
 
-    The scores are sorted by the size of the graphs.
+    The scores are sorted by graph size. The parts of a divided graph count as one graph.
     """
     largest = max(map(num_nodes, graphs), default=1)
     with until_quiescent(model, largest):
@@ -192,10 +193,10 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
 
 
 def needed_flops(ponder: Ponder, depth: Tensor) -> int:
-    """Return the operations of a recurrence if each node stops after `depth + 1` steps.
+    """Return the floating-point operations of a recurrence if nodes stop after `depth + 1` steps.
 
-    The state of a node that stops early is projected to keys and values once more, as with
-    `halted="frozen"`.
+    The state of a node that stops before the last step is projected to keys and values once more,
+    as with `halted="frozen"`.
     """
     steps, degrees = depth + 1, ponder.layouts[0].in_degrees.cpu()
     projected = steps.sum() + (steps < steps.max()).sum()

@@ -54,14 +54,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the geometric mean of the probabilities, and the part of the summary on depth."""
+        """Return the geometric mean of the correct answers' probabilities, and text on depths."""
         correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
         rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
         work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
         return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
     def sizes(self, task: GraphTask) -> dict[str, Any]:
-        """Return the numbers of kinds, features and classes, and the value of `answer_at`."""
+        """Return the configuration fields that follow from the data, such as `num_kinds`."""
         return {
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
@@ -76,7 +76,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def outcome(
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
     ) -> Outcome:
-        """Run the model on graphs; return the losses of its answers, halting and states."""
+        """Run the model on graphs; return the loss of its predictions, and auxiliary losses."""
         union, config = GraphBatch.of(batch, model.config.answer_at), model.config
         reads_steps = config.step_loss != "none" or config.halting_loss > 0
         reads_steps = reads_steps or config.change_penalty > 0 or config.depth_modulus > 0
@@ -134,7 +134,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         examples: Sequence[LabelledGraph],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return metrics; the details are metrics by depth and by group, and the operations."""
+        """Return the evaluation, and a dictionary: metrics by node depth and group, and FLOPs."""
         scores = score_graphs(model, examples)
         details = {
             "flops_per_example": scores.flops / len(examples),
@@ -152,20 +152,20 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
-        """Return the metrics of `metric_meanings`."""
+        """Return the metrics that `metric_meanings` lists, such as accuracy."""
         return scores.metrics()
 
     def count_flops(
         self, model: UniversalGraphTransformer, examples: Sequence[LabelledGraph], batch_size: int
     ) -> dict[str, float]:
-        """Return an empty dictionary: the details of an evaluation have the operations already."""
+        """Return an empty dictionary, because `evaluate_in_detail` already counts the FLOPs."""
         return {}
 
     @torch.no_grad()
     def answer(
         self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
     ) -> Answer:
-        """Return the number of correct answers to a graph, with the steps of its nodes."""
+        """Return an `Answer` with the number of correct predictions and the steps of all nodes."""
         batch = GraphBatch.of([example], model.config.answer_at)
         has_attention = model.config.layer == "attention"
         with model.evaluating(), until_quiescent(model, num_nodes(example)):
@@ -196,7 +196,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
-        """Read the graphs in a file or folder; if there is a `test_mask`, keep only its labels."""
+        """Read the graphs in a file or folder; drop labels outside of a `test_mask` in the file."""
         if (own := task.read(path)) is not None:
             return own
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))

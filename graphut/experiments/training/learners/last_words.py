@@ -17,7 +17,7 @@ from graphut.models.outputs import LMOutput
 
 
 class AgreementLearner(TextLearner):
-    """The learner of agreement, which compares the probabilities of two forms of a last verb."""
+    """The learner of subject-verb agreement: which of two forms of the last verb is likelier."""
 
     task_kind = Agreement
     most_shown = None
@@ -40,7 +40,7 @@ class AgreementLearner(TextLearner):
         return vocabulary.encode([SINGULAR, PLURAL])
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Return the metrics: the accuracy of the likelier form, surprisal and steps."""
+        """Compute the metrics that `metric_meanings` lists, such as the accuracy on the verbs."""
         forms = self.candidates(vocabulary)
         correct: dict[int, list[bool]] = {}
         for score in scores:
@@ -89,13 +89,13 @@ class LambadaLearner(TextLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the surprisals of last words and of all words in other forms."""
+        """Convert the surprisals of last words and of all words, for example to perplexities."""
         nats = metrics["word_nats"]
         last = {"word_log_probability": -nats, "word_perplexity": exp(nats)}
         return {**TextLearner.derived(metrics), **last}
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Return the metrics of the last words and of all words."""
+        """Compute the metrics that `metric_meanings` lists, for last words and for all words."""
         [unknown] = vocabulary.encode([UNKNOWN])
         known = [score for score in scores if score.text.tokens[-1] != unknown]
         tokens = token_metrics(scores)

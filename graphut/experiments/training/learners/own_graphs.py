@@ -21,7 +21,7 @@ from graphut.models import UniversalGraphTransformer
 
 
 class OwnGraphLearner(GraphLearner):
-    """The learner of `graphut train graphs`, with the metrics of each target."""
+    """The learner of `graphut train graphs`, whose targets are classes, labels or values."""
 
     task_kind = Graphs
     metric_meanings: ClassVar[Mapping[str, str]] = {
@@ -43,13 +43,13 @@ class OwnGraphLearner(GraphLearner):
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return an evaluation; metrics that older runs do not have are None."""
+        """Return an `Evaluation`; metrics that older versions did not record may be missing."""
         newer = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
         return super().evaluation(*values, **{**dict.fromkeys(newer), **metrics})
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what compares evaluations, and their summary."""
+        """Return the values that rank evaluations and stop training, and texts for the summary."""
         likely = metrics["log_probability"]
         found = GraphLearner.derived(metrics)
         names = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC"}
@@ -68,20 +68,20 @@ class OwnGraphLearner(GraphLearner):
 
     @staticmethod
     def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
-        """Return the metrics of `metric_meanings`."""
+        """Return the metrics that `metric_meanings` lists; those of other targets are None."""
         assert scores.given is not None and scores.wanted is not None
         return scores.metrics() | answer_metrics(
             model.config.answer_kind, scores.given, scores.wanted
         )
 
     def metrics_for(self, model: UniversalGraphTransformer) -> list[str]:
-        """Return the names of the metrics of the model's target."""
+        """Return the names of the metrics that can choose a model with this target."""
         if model.config.answer_kind == "values":
             return ["mae", "r2"]
         return ["accuracy", "macro_f1", "auc", "log_probability"]
 
     def prepare(self, model: UniversalGraphTransformer, task: GraphTask) -> None:
-        """Store the mean and the standard deviation of the values in the training set."""
+        """Store the mean and the standard deviation of the training labels of a regression."""
         if model.config.answer_kind != "values":
             return
         labels = [graph.labels[graph.has_label] for graph in task.train(0, 0)]

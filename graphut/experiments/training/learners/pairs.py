@@ -94,10 +94,10 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Decode the sources, and compare the outputs with the targets; details are by length.
+        """Decode the sources, and compare the outputs with the targets.
 
-        If the vocabulary has brackets, the details also contain metrics by the nesting depth and by
-        the first operator of the source.
+        Return the evaluation, and a dictionary with metrics by the lengths of source and target; if
+        the vocabulary has brackets, also by nesting depth and by the first operator of the source.
         """
         answered = decode(model, examples, **options)
         details = {
@@ -178,7 +178,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
 def decode(
     model: UniversalTransformer, pairs: Sequence[Pair], *, batch_size: int = 200, **options: Any
 ) -> list[Answered]:
-    """Decode the sources of pairs in batches of similar length; return pairs and outputs in order.
+    """Decode the sources in batches of similar length; return `(pair, output)` in the given order.
 
     `options` are keyword arguments of `model.generate`. The default `max_length` is the length of
     the longest target.
@@ -193,7 +193,7 @@ def decode(
 
 
 def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
-    """Return the metrics of outputs, which `PairLearner.metric_meanings` explains."""
+    """Compute the metrics that `PairLearner.metric_meanings` lists from pairs and outputs."""
     correct = [result.tokens == target for (_, target), result in answered]
     tokens = sum(sum(map(eq, [*r.tokens, EOS], [*target, EOS])) for (_, target), r in answered)
     return {

@@ -49,7 +49,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     def outcome(
         self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
     ) -> Outcome:
-        """Return the mean loss of the passages that contain their answer.
+        """Run the model; return the mean loss of the passages that contain their answer.
 
         Label smoothing spreads probability over the words of the passage.
         """
@@ -77,7 +77,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 
     @staticmethod
     def metrics(answered: Sequence[tuple[Passage, PointerPrediction]], /) -> dict[str, float]:
-        """Return the metrics that `metric_meanings` explains, of passages and predictions."""
+        """Compute the metrics that `metric_meanings` lists from pairs `(passage, prediction)`."""
         correct, logs = [], []  # of the answerable passages
         for (words, answer), found in answered:
             if answer in words:

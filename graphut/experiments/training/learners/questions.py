@@ -53,7 +53,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the error, the geometric mean of probabilities, and a phrase on failed groups."""
+        """Return the error, the geometric mean of probabilities, and a text on failed groups."""
         groups, failed = metrics["groups"], metrics["failed"]
         return {
             "error": 1 - metrics["accuracy"],
@@ -78,9 +78,10 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Return the loss of the answers, plus `step_loss_weight` times the loss of all steps.
+        """Run the model; return the loss of the answers, plus the weighted loss of all steps.
 
-        The loss of the steps is a sum over the active steps of a question, divided by `max_steps`.
+        The loss of all steps is the mean over questions of the summed losses of a question's steps,
+        divided by `max_steps`. Its weight is `step_loss_weight`.
         """
         weight = model.config.step_loss_weight
         output = model([*map(self.inputs, batch)], get_steps=weight > 0)
@@ -104,7 +105,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def metrics(answered: Sequence[Answered], /) -> dict[str, Any]:
-        """Return the metrics that `metric_meanings` explains, of questions and predictions."""
+        """Compute the metrics that `metric_meanings` lists from pairs `(question, prediction)`."""
         groups = grouped(answered, (question.group for question, _ in answered)).values()
         correct = [fmean(found.label == q.answer for q, found in own) for own in groups]
         return {
@@ -119,7 +120,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def details(answered: Sequence[Answered], /) -> dict[str, Any]:
-        """Return metrics by group and by the number of supporting facts."""
+        """Return the error and steps by group, and by the number of supporting facts."""
         return {
             "by_group": rows_by(answered, "group", lambda q: q.group),
             "by_supporting": rows_by(answered, "supporting", lambda q: len(q.supporting)),
@@ -171,7 +172,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 def rows_by(
     answered: Sequence[Answered], name: str, key: Callable[[Question], K]
 ) -> list[dict[str, Any]]:
-    """Return a row of error and steps for each value of `key(question)`, in column `name`."""
+    """Return a row of error and steps for each value of `key(question)`; `name` is its column."""
     groups = grouped(answered, (key(question) for question, _ in answered))
     return [
         {name: value, "questions": len(own), "error": _error(own), **_steps(own)}

@@ -72,7 +72,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
     ) -> Outcome:
-        """Run the model on texts, and return the loss of all tokens."""
+        """Run the model on texts, and return the mean loss over all tokens."""
         output = model([text.tokens for text in batch], ends=False)
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
@@ -86,7 +86,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return ()
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Return the metrics that `metric_meanings` explains, from the scores of texts."""
+        """Compute the metrics that `metric_meanings` lists from the scores of texts."""
         return token_metrics(scores)
 
     def evaluate_in_detail(
@@ -96,7 +96,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Score all tokens of texts; details are steps by surprisal, and metrics by group."""
+        """Return the evaluation, and a dictionary with steps by surprisal and metrics by group."""
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
         forms = TextLearner.derived(token_metrics(scores))
@@ -114,7 +114,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         }
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
-        """Return the token ids of the beginning of a text."""
+        """Return the token ids of the beginning of a text, which `generate` continues."""
         return vocabularies["text"].read(text)
 
     def generate(
@@ -148,21 +148,21 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return Answer(answer, [part], correct, is_correct, note)
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the answer for one text, the correct answer, and whether they are equal."""
+        """Return the answer for one text, the correct answer or "", and whether they are equal."""
         right = int((output.logits.argmax(-1) == output.labels).sum())
         return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
     ) -> list[Text]:
-        """Read the texts in a user's file by `TextTask.read`."""
+        """Read the texts in a user's file with `TextTask.read`."""
         return task.read(path, vocabularies["text"])
 
 
 def score_texts(
     model: UniversalTransformerLM, texts: Sequence[Text], candidates: Sequence[int] = ()
 ) -> list[TextScore]:
-    """Score the tokens of texts with teacher forcing, from the shortest text to the longest."""
+    """Compute the score of each text with teacher forcing, from the shortest to the longest."""
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
 
@@ -196,7 +196,7 @@ def token_metrics(scores: TextScores) -> dict[str, float]:
 
 
 def by_surprisal(nats: Tensor, steps: Tensor) -> list[dict[str, Any]]:
-    """Sort tokens by surprisal, and return the mean steps of each tenth."""
+    """Sort tokens by surprisal; return a row with the mean steps of each tenth of the tokens."""
     return [
         {
             "from": float(nats[part[0]]),
