@@ -203,9 +203,10 @@ def _value(name: str, value: float) -> Row:
 def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str], object]) -> bool:
     """Measure the sections that the CSV file `out` lacks, and append their rows to the file.
 
-    `report` is called with the table of each section. No section begins after `minutes`; return
-    False if sections are left then, else True. A section that failed is repeated by the next call.
+    `report` is called with the table of each section. No section begins after `minutes`. Return
+    False if a section failed or was not begun, else True; the next call measures these sections.
     """
+    complete = True
     machine = benchmark_machine(plan.device)
     done = _sections_in(out, machine)
     end = time.monotonic() + 60 * minutes
@@ -218,11 +219,12 @@ def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str
             rows = run()
         except Exception as error:  # the other sections still run
             rows = [{"contender": _FAILED, "note": f"{type(error).__name__}: {error}"}]
+            complete = False
         common = {**machine, "command": "graphut bench gpu"}
         rows = [{"bench": "gpu", "workload": name, **row, **common} for row in rows]
         append_rows(out, rows)
         report(rows_text(rows))
-    return True
+    return complete
 
 
 def _sections_in(path: Path, machine: Mapping[str, Any]) -> set[str]:

@@ -103,5 +103,5 @@ def _gpu(results: Path, minutes: float, tiny: bool) -> int:
         raise ValueError("there is no CUDA device: --tiny tests the program without one")
     complete = measure_missing(TINY if tiny else Plan(), results, minutes, report=print)
     if not complete:
-        print("time is up: repeat the command to measure the other sections", file=sys.stderr)
+        print("some sections are missing: repeat the command to measure them", file=sys.stderr)
     return 0 if complete else 3

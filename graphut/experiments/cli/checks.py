@@ -22,13 +22,16 @@ TOPOLOGIES = (
 
 
 def check_device(name: str | None) -> None:
-    """Raise `ValueError` if the name of a device is neither a CPU's nor a GPU's."""
+    """Raise `ValueError` unless a name is "cpu", "cuda" or such as "cuda:1"; None is allowed."""
     if name is not None and name.partition(":")[0] not in ("cpu", "cuda"):
         raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
 
 
 def check_names(options: Mapping[str, Any]) -> None:
-    """Raise `ValueError` if an option names a halting rule or a topology that is not graphut's."""
+    """Raise `ValueError` for an unknown halting rule or topology.
+
+    Options whose names end with "rule" contain rules, and those with "topology" or "spec" specs.
+    """
     for option, value in options.items():
         for spec in value if isinstance(value, list) else [value]:
             if option.endswith("rule") and spec:

@@ -21,9 +21,10 @@ from graphut.models.config import ModelConfig
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse the options of `train` or `topology`.
 
-    Raise `ValueError` for a wrong value of the task or of the training, and if `--rule` is given
-    for a model without halting; `FileNotFoundError` if a file, or the run to resume, does not
-    exist; and `FileExistsError` if the folder of a new run already contains one.
+    The options of a new run are checked here, except in the processes of `torchrun`. Raise
+    `ValueError` for a wrong value, and for `--rule` if the model does not halt. Raise
+    `FileNotFoundError` if a file of the task, or the run to resume, does not exist. Raise
+    `FileExistsError` if the folder of a new run already contains a run.
     """
     task = next((word for word in argv if word in TASKS), None)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
@@ -52,7 +53,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 
 
 def _train_parser(task: str | None) -> Parser:
-    """Return a parser with help for the options of a task, or for the options of all tasks."""
+    """Return a parser for the options of a task; without a task, for those of all tasks."""
     tasks = [f"  {name:22}{meaning_of(kind)}" for name, kind in TASKS.items()]
     parser = Parser(
         prog="graphut train" + (f" {task}" if task else ""),
@@ -138,7 +139,10 @@ def _add_compare(parser: Parser, task: str | None) -> None:
 
 
 def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
-    """Add the options of a task, of training and of the task's model, except those in `skip`."""
+    """Add the options of a task, of training and of the task's model.
+
+    Options in `skip` are left out, and those whose values the task takes from its data.
+    """
     task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
     for title, kind in kinds.items():
