@@ -58,12 +58,12 @@ def test_measure_missing_continues_after_an_interruption(
     assert not done and not out.exists()
     with pytest.raises(KeyboardInterrupt):
         measure_missing(TINY, out, 1, said.append)
-    assert measure_missing(TINY, out, 1, said.append)
+    assert not measure_missing(TINY, out, 1, said.append)
     assert done == ["a", "b", "b", "c"] and said[0].startswith("a\n")
     found = [(row["workload"], row["contender"], row["value"]) for row in rows_in(out)]
     assert found == [("a", "figure", "2"), ("b", "figure", "2"), ("c", "failed", "")]
     assert rows_in(out)[2]["note"] == "RuntimeError: too large"
-    assert measure_missing(TINY, out, 1, said.append)  # a failed section is tried again
+    assert not measure_missing(TINY, out, 1, said.append)  # a failed section is tried again
     assert done[4:] == ["c"]
 
 
