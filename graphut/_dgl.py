@@ -31,7 +31,7 @@ class _GraphBoltFinder(MetaPathFinder):
     """Import hook: `import dgl` succeeds even if DGL's data loader GraphBolt cannot be loaded.
 
     GraphBolt is compiled for a few torch releases only, and graphut does not use it. With another
-    release, an empty module replaces GraphBolt, also where a user's own code imports DGL.
+    torch, an empty module replaces GraphBolt, also if other code in the process imports DGL.
     """
 
     def find_spec(
@@ -81,7 +81,7 @@ def _forget(prefix: str) -> None:
 
 
 def _missing_package(error: BaseException) -> str:
-    """Return the package to install: the one whose import failed first, or a supported DGL."""
+    """Return the package to install: a missing one that DGL imports, or else a supported DGL."""
     # dgl 1.1.3 imports `packaging` and, without it, a copy that setuptools no longer has.
     while error.__context__ is not None:
         error = error.__context__

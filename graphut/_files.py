@@ -40,9 +40,10 @@ def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
 
 @contextmanager
 def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]:
-    """Context manager that writes a temporary file and renames it if the block raises no error.
+    """Context manager that writes a temporary file, and renames it to `path` after the block.
 
-    The name of the temporary file, `.NAME.PROCESS.RANDOM.tmp`, cannot be predicted.
+    If the block raises an error, `path` is unchanged. The name of the temporary file,
+    `.NAME.PROCESS.RANDOM.tmp`, cannot be predicted.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(8)}.tmp")
@@ -132,7 +133,7 @@ def read_file(path: str | Path) -> bytes:
 
 
 def read_json(path: str | Path) -> Any:
-    """Return the value in a JSON file; raise `ValueError`, naming the file, for other files."""
+    """Return the value in a JSON file; raise `ValueError` if the file does not contain JSON."""
     data = read_file(path)
     with reraise_for_file(path, "is not a JSON file"):
         return json.loads(data)

@@ -141,14 +141,14 @@ def _node_data(topology: Topology, lengths: Tensor, **columns: Tensor) -> dict[s
 
 
 def shift_targets(tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return input tokens with `BOS` in front, labels with `EOS` at the end, and their lengths."""
+    """Return inputs (`BOS` before each sentence), labels (`EOS` after each), and their lengths."""
     longer = lengths + 1
     first = starts(longer)
     return insert_token(tokens, first, BOS), insert_token(tokens, first + lengths, EOS), longer
 
 
 def insert_token(tokens: Tensor, positions: Tensor, token: int) -> Tensor:
-    """Return `tokens` with `token` inserted, so that the result has it at the `positions`."""
+    """Return `tokens` with `token` inserted; `positions` are its indices in the result."""
     result = tokens.new_full((tokens.numel() + positions.numel(),), token)
     others = torch.ones_like(result, dtype=torch.bool)
     others[positions] = False

@@ -42,7 +42,7 @@ class Backend:
     attend_counted: Callable[[AttentionCall], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
-        """Return whether the backend can compute a call in the current context, such as tracing."""
+        """Return whether the backend supports a call and an active torch.compile or torch.func."""
         return (
             (self.devices is None or call.query.device.type in self.devices)
             and (self.dtypes is None or call.query.dtype in self.dtypes)
@@ -53,7 +53,7 @@ class Backend:
         )
 
     def check(self, query: Tensor) -> None:
-        """Raise unless the backend supports the query's dtype and device, and active transforms."""
+        """Raise unless the backend supports the query's dtype, device, and torch.func if active."""
         if in_transform() and not self.transformable:
             raise RuntimeError(
                 f"the backend {self.name!r} has no forward-mode derivatives and does not run "

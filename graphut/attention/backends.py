@@ -24,7 +24,7 @@ def check_backend(name: str) -> None:
 
 
 def candidates(call: AttentionCall) -> list[str]:
-    """Return the names of the backends that `"auto"` can use for a call, sorted by priority."""
+    """Return the names of the backends that `"auto"` can use for a call, highest priority first."""
     ranked = [
         (backend.auto_rank(call), backend.name)
         for backend in BACKENDS.values()
@@ -36,12 +36,13 @@ def candidates(call: AttentionCall) -> list[str]:
 def choose(name: str, call: AttentionCall) -> Backend:
     """Return the backend called `name`, or for `"auto"` the one with the highest priority.
 
-    If the named backend cannot return the attention weights that the call needs, return "torch".
+    If the call needs attention weights that the named backend cannot return, return the backend
+    "torch".
 
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        If the named backend does not support the dtype or device of the call, or torch.func.
+        If the named backend does not support the call's dtype or device, or an active torch.func.
     """
     if name == "auto":
         return BACKENDS[candidates(call)[0]]

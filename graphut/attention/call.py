@@ -36,7 +36,7 @@ class AttentionCall:
 
     @cached_property
     def edges(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the in-edges of the query rows, in the format of `EdgeLayout.in_edges`."""
+        """Return the query rows' in-edges, `(row, source, edge id)`; see `EdgeLayout.in_edges`."""
         return self.layout.in_edges(self.frontier)
 
     @property
@@ -72,7 +72,8 @@ class AttentionCall:
     def weight_factors(self) -> Tensor | None:
         """Return the factors that multiply the attention weights of `edges` after the softmax.
 
-        They are `(e, H)` or `(e, 1)`, dropout times `edge_weight`; None if both are missing.
+        They are `(e, H)` or `(e, 1)`: the dropout factor times `edge_weight`. Return None if both
+        are missing.
         """
         edge, heads, given = self.edges[2], self.query.shape[1], None
         if self.edge_weight is not None:

@@ -46,7 +46,7 @@ def checks_are_skipped() -> bool:
 
 
 def is_tracing() -> bool:
-    """Return whether tracing, `vmap` or CUDA graph capture makes tensor values unreadable."""
+    """Return whether tensor values cannot be read: in tracing, `vmap` or CUDA graph capture."""
     return torch.compiler.is_compiling() or in_vmap() or is_capturing()
 
 
@@ -215,7 +215,7 @@ def check_features(call: AttentionCall) -> None:
 
 
 def _bound_norms(*tables: Tensor) -> list[float]:
-    """Return for each table an upper bound, perhaps infinity, of the norms of its rows `(H, D)`."""
+    """Return, for each table `(N, H, D)`, an upper bound (or inf) of the norms of its N rows."""
     library = compiled()
     if library is None or in_transform() or not all(map(library.reads, tables)):
         return [_bound_norm(table) for table in tables]
@@ -229,7 +229,7 @@ def _bound_norm(table: Tensor) -> float:
 
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
-    """Raise if a CPU tensor has a non-finite entry; a check on a GPU would wait for the device."""
+    """Raise if a CPU tensor has a non-finite entry; skip tensors on a GPU, to not wait for it."""
     if is_tracing():
         return
     for name, table in tables.items():
@@ -285,7 +285,7 @@ def _node(call: AttentionCall, row: Tensor | int) -> int:
 
 
 def check_nonempty_rows(call: AttentionCall) -> None:
-    """Raise if a query row has no in-edges, or if in some head all of them have the bias `-inf`."""
+    """Raise if a query row has no in-edge, or in some head only in-edges with the bias `-inf`."""
     if call.layout.has_empty_rows:
         degrees = call.layout.in_degrees
         empty = (degrees if call.frontier is None else degrees[call.frontier]) == 0

@@ -12,8 +12,8 @@ from graphut.attention.ragged import earlier_equals
 def dense_attention(call: AttentionCall) -> AttentionResult:
     """Compute attention with a dense table of scores, which is `-inf` where there is no edge.
 
-    The table is `(copies, A, N_src, H)`. Several edges from one source to one destination have
-    different biases and dropout, so each of them is in a different copy.
+    The table is `(copies, A, N_src, H)`. If several edges join the same source and destination,
+    each of these edges has its own bias and dropout, so each is in a different copy.
     """
     row, source, _ = call.edges
     shape = (call.query.shape[0], call.key.shape[0])

@@ -21,7 +21,7 @@ def takes_counts(
     """Return whether `counted_attention` supports calls with this backend and layout.
 
     `backend` is a name or `"auto"`. `like` is a tensor with the device and dtype of the features.
-    `counted_attention` never waits for the GPU to send the number of active destinations.
+    `counted_attention` computes attention for active destinations whose number only the GPU knows.
 
     Raises
     ------
@@ -47,11 +47,11 @@ def counted_attention(
     frontier: Tensor,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Compute `edge_attention` for a frontier whose length only the GPU knows.
+    """Compute `edge_attention` for active destinations whose number only the GPU knows.
 
-    `frontier`, `(A,)`, holds sorted and unique ids of destinations, followed by ids beyond the last
-    destination as padding. The output of padding rows is zero. The arguments are not checked, and
-    all features must be finite, even in padding rows.
+    `frontier`, `(A,)`, holds the sorted and unique ids of active destinations, followed by padding:
+    ids beyond the last destination. The output of padding rows is zero. The arguments are
+    not checked, and all features must be finite, even in padding rows.
     """
     attend_counted = TRITON.attend_counted
     assert attend_counted is not None

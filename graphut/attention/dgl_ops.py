@@ -33,7 +33,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
 
 
 def _has_few_rows(call: AttentionCall) -> bool:
-    """Return whether the frontier is so small that copying all keys and values takes longest."""
+    """Return whether so few destinations are active that copying all keys and values dominates."""
     return call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
 
 

@@ -15,7 +15,7 @@ Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 
 
 def draw_seed(device: torch.device) -> int | Tensor:
-    """Draw a dropout seed from torch's generator: an int, or for a GPU an int64 tensor on it.
+    """Draw a dropout seed from torch's generator: an int, or an int64 tensor if `device` is a GPU.
 
     A CUDA graph draws a new seed at each replay. Raises `ValueError` if `torch.func.vmap` asks for
     a different seed for each example.
@@ -33,7 +33,7 @@ def draw_seed(device: torch.device) -> int | Tensor:
 def dropout_factors(
     edge: Tensor, heads: int, dropout: float, seed: int | Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Return the factors of attention weights, 0 or `1 / (1 - dropout)`, `(e, heads)`.
+    """Return the dropout factor of each attention weight, 0 or `1 / (1 - dropout)`, `(e, heads)`.
 
     `edge`, `(e,)`, holds int64 edge ids. Each factor is a hash of seed, edge id and head: nothing
     is stored for the backward pass, and all backends, devices and edge orders have the same mask.

@@ -95,8 +95,8 @@ def edge_attention(
         `"torch"` uses plain torch; `"native"` uses C++, for the CPU; `"triton"` is for GPUs.
         The last two cannot return attention weights, so calls with `get_attention`, `edge_feat`
         or `edge_weight` use `"torch"` in their place. `"dense"` has second derivatives; `"torch"`
-        has them with an `edge_bias`, or if the in-neighbours of some node are not consecutive; all
-        others raise an error.
+        has them with an `edge_bias`, or if the in-neighbours of some node are not consecutive. In
+        all other cases, second derivatives raise an error.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def _by_head(by_edge: Tensor | None) -> Tensor | None:
 
 
 def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) -> AttentionCall:
-    """Add edge features, and the queries projected onto them, to a copy of the call."""
+    """Return a copy of the call with edge features, and with queries mapped to their space."""
     wide = call.score_dtype
     with outside_autocast(call.query.device.type):
         query, feat = call.query.to(wide) * call.scale, feat.to(wide)
@@ -192,7 +192,7 @@ def _with_edge_feat(call: AttentionCall, feat: Tensor, edge_map: Tensor | None) 
 
 
 def _attended_edges(call: AttentionCall, weights: Tensor, edge_map: Tensor | None) -> Tensor:
-    """Return the attention-weighted sums of edge features, mapped by `edge_map`, `(A, H, D)`."""
+    """Return each query row's attention-weighted sum of mapped edge features, `(A, H, D)`."""
     assert call.edge_feat is not None
     row, _, edge = call.edges
     summed = edge_sum(weights, call.edge_feat, row, edge, call.query.shape[0])

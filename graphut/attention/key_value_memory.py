@@ -26,7 +26,11 @@ _NAME = "attention over keys and values in place"
 
 
 class KeyValueMemory:
-    """A table of keys and values that is changed in place between calls of the backend "native"."""
+    """A cache of the keys and values of all nodes, for attention by the backend "native".
+
+    Between calls of `attend`, `write` overwrites the rows of some nodes in place, instead of making
+    a new tensor. The backward pass undoes the writes one by one, so gradients are exact.
+    """
 
     def __init__(self, heads: int) -> None:
         self.heads = heads
@@ -38,7 +42,8 @@ class KeyValueMemory:
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Set the keys and values of `nodes`, `(A,)`, or of all nodes if None, to `rows`.
 
-        `rows` is `(A, 2 H D)`. If `nodes` is None, `rows` becomes the table: do not use it again.
+        `rows` is `(A, 2 * H * D)`: all heads of the key, then of the value. If `nodes` is None, the
+        memory stores `rows` itself and may overwrite it later, so do not use it again.
         """
         recorded = self._chain.requires_grad
         tracked = torch.is_grad_enabled() and rows.requires_grad
@@ -61,7 +66,7 @@ class KeyValueMemory:
         Raises
         ------
         TypeError
-            If the dtypes of query and table differ, because the kernels read raw memory.
+            If the dtypes of the query and of the stored keys differ.
         """
         key, value = self._table.key_value()
         check_dtypes(query, key, value)
@@ -77,9 +82,9 @@ class KeyValueMemory:
 
 
 def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """Return a `KeyValueMemory` if calls on this layout use the backend "native", else None.
+    """Return a `KeyValueMemory` if the backend "native" computes calls on this layout, else None.
 
-    `like` has the device and dtype of the features.
+    `backend` is a name or `"auto"`. `like` is a tensor with the device and dtype of the features.
     """
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return None
@@ -88,9 +93,9 @@ def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> Ke
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without query rows, to find the backend that calls with rows would use.
+    """Return an `AttentionCall` without rows, to find the backend for calls with this layout.
 
-    `like` has the device and dtype of the features.
+    `like` is a tensor with the device and dtype of the features.
     """
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
@@ -140,7 +145,7 @@ class _Table:
             self.written += 1
 
     def _swap(self, write: int) -> None:
-        """Exchange the written rows with the saved ones; calling it twice restores the table."""
+        """Exchange the rows of write number `write` with the saved ones; two calls cancel out."""
         nodes, rows = self._replaced[write]
         if nodes is None:
             self._replaced[write], self.rows = (None, self.rows), rows
@@ -162,7 +167,7 @@ class _Table:
         return self._grads
 
     def take_grads(self, nodes: Tensor | None) -> Tensor:
-        """Return the gradients of the rows of `nodes` (None: all), and zero them in the buffer."""
+        """Return the gradients of rows `nodes`, or of all rows if None; zero them in the buffer."""
         grads = self.open_grads()
         assert self.rows is not None
         if nodes is None:

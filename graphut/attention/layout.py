@@ -38,7 +38,7 @@ class EdgeLayout(ABC):
     """The edges of a graph by destination: an `IntervalLayout` or a `CSRLayout`.
 
     The *canonical order* of edges is by destination, then by source. `edge_ids[e]` is the graph's
-    id of canonical edge `e`; `None` if the graph's ids are in canonical order.
+    id of edge number `e` in this order; `None` if the ids are in canonical order.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class EdgeLayout(ABC):
         )
 
     def __post_init__(self) -> None:
-        """Check and copy the indices unless `_trusted`; compute `_facts` if they are missing."""
+        """Check and copy the index tensors unless `_trusted`; count edges and rows if needed."""
         if in_transform():
             self._replace_tensors(unwrap_functorch)
         with outside_transforms():
@@ -105,7 +105,7 @@ class EdgeLayout(ABC):
 
     @abstractmethod
     def _check_rows(self) -> None:
-        """Raise `ValueError` if a row is malformed or refers to a source that does not exist."""
+        """Raise `ValueError` if the sources of a destination are malformed or do not exist."""
 
     def _find_facts(self) -> dict[str, int]:
         return {"empty_rows": int((self.in_degrees == 0).sum())}
@@ -147,7 +147,7 @@ class EdgeLayout(ABC):
         """Return the source of in-edge `offsets[e]` of destination `rows[e]`, for each `e`."""
 
     def destinations(self) -> Tensor:
-        """Return the destination of every edge in canonical order, `(num_edges,)`."""
+        """Return each edge's destination, `(num_edges,)`, sorted by destination, then by source."""
         return torch.repeat_interleave(self.in_degrees, output_size=self.num_edges)
 
     @abstractmethod
@@ -155,13 +155,13 @@ class EdgeLayout(ABC):
         """Return the source of every edge in canonical order, `(num_edges,)`."""
 
     def in_edges(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the in-edges of the destinations `rows`, or of all, in canonical order.
+        """Return the in-edges of the destinations `rows`, in this order, or of all destinations.
 
         Returns
         -------
         tuple of Tensor
-            `(row, source, edge)`, each with one entry for each edge: the index into `rows`, the
-            source node, and the edge id of the graph.
+            `(row, source, edge)`, each with one entry for each edge: the index into `rows` (without
+            `rows`, the destination), the source node, and the edge id of the graph.
         """
         if rows is None:
             edge = self.edge_ids
@@ -190,13 +190,13 @@ class EdgeLayout(ABC):
         return self._copies.get(device) if original is None else original._on(device)
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Return the tensors that a copy on another device needs, as a dictionary by name."""
+        """Return a dictionary from names to the tensors that a copy on another device needs."""
         indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
         found = {name: x for name, x in indices.items() if x is not None}
         return found | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
 
     def _copy(self, tensors: dict[str, Any], device: torch.device) -> EdgeLayout:
-        """Make a copy from `_tensors` that are on another device; store and return the copy."""
+        """Make a copy of the layout on `device` from `tensors` there; store and return the copy."""
         cuts = tensors.pop("dst_cuts"), tensors.pop("src_cuts")
         halo = None if self.halo is None else self.halo.to(device)
         copy = replace(self, **tensors, halo=halo, _trusted=True, _copies={}, _original=ref(self))
@@ -219,7 +219,7 @@ class EdgeLayout(ABC):
 
 
 def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return the cumulative sentence lengths of destinations and of sources, `(batch + 1,)`."""
+    """Return cumulative sentence lengths of destinations and of sources, each `(batch + 1,)`."""
     lengths = (layout.dst_lengths, layout.src_lengths)
     dst, src = (pad(each.cumsum(0), (1, 0)).to(layout.device) for each in lengths)
     return dst, src
@@ -305,7 +305,7 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def is_monotone(self) -> bool:
-        """True if neither `lo` nor `hi` ever decreases, not counting empty intervals."""
+        """True if neither `lo` nor `hi` decreases from row to row, not counting empty intervals."""
         return self._facts["falls"] == 0
 
     @property

@@ -23,10 +23,10 @@ _seconds: ctypes.Array[c_double] | None = None
 
 @contextmanager
 def timed_phases() -> Iterator[dict[str, float]]:
-    """Context manager that measures the time of each phase of the kernel for intervals.
+    """Context manager that times the phases of the compiled kernel for consecutive sources.
 
-    It yields a dictionary from the name of each phase to seconds, summed over all calls and all
-    threads. The dictionary is empty until the `with` block ends.
+    The value of the `with` statement is a dictionary from the name of each phase to its seconds,
+    summed over all calls and all threads. It is empty until the block ends.
     """
     global _seconds
     found: dict[str, float] = {}
@@ -39,7 +39,7 @@ def timed_phases() -> Iterator[dict[str, float]]:
 
 
 def phases_address() -> int | None:
-    """Return the address of the seconds that `timed_phases` sums, or None if it is not active."""
+    """Return the address where kernels add their seconds, or None outside of `timed_phases`."""
     return None if _seconds is None else ctypes.addressof(_seconds)
 
 
@@ -56,7 +56,7 @@ class Rows(Structure):
 
 
 class Table(Structure):
-    """A C structure of features `(N, H, D)`; a kernel writes their sum of squares into it."""
+    """A C structure of features `(N, H, D)`; a kernel writes their `square_sum`."""
 
     _fields_ = [
         ("rows", Rows),
@@ -110,11 +110,11 @@ class Library:
 
     @property
     def multiplies_pairs(self) -> bool:
-        """True if the bfloat16 kernel "pairs" runs on this machine (it needs AVX512-BF16)."""
+        """True if this machine runs the bfloat16 kernel that multiplies pairs (AVX512-BF16)."""
         return bool(self._dll.graphut_multiplies_pairs())
 
     def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Write `call.out` and `call.softmax`, and return whether the output is finite."""
+        """Write output and softmax statistics into `call`; return whether the output is finite."""
         return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
 
     def backward(self, call: Call, dtype: torch.dtype) -> None:
@@ -122,13 +122,13 @@ class Library:
         self._dll.graphut_backward(call, DTYPES[dtype])
 
     def geometric(self, call: Call, direction: Tensor, bias: Tensor) -> None:
-        """Write `geometric_bias` of each edge to `bias`; see `graphut.attention.geometric`."""
+        """Write the result of `graphut.attention.geometric.geometric_bias` to `bias`."""
         self._dll.graphut_geometric(call, direction.data_ptr(), bias.data_ptr(), DTYPES[bias.dtype])
 
     def geometric_backward(
         self, call: Call, direction: Tensor, bias_grad: Tensor, direction_grad: Tensor
     ) -> None:
-        """Write the gradients to `call.query_grad`, `call.key_grad` and `direction_grad`."""
+        """Write gradients of query and key into `call`, and of `direction` to `direction_grad`."""
         tables = (table.data_ptr() for table in (direction, bias_grad, direction_grad))
         self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 
@@ -147,9 +147,9 @@ class Library:
         return plain and table.device.type == "cpu" and table.dtype in DTYPES
 
     def norms(self, *tables: Tensor) -> list[float]:
-        """Return the norm of each table `(N, H, D)`; infinity if its square overflows.
+        """Return the norm of each whole table `(N, H, D)`, one number per table.
 
-        All tables must have the same dtype.
+        A norm is infinite if its square overflows. All tables must have the same dtype.
         """
         found = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
         threads, dtype = torch.get_num_threads(), DTYPES[tables[0].dtype]

@@ -57,14 +57,14 @@ def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def row_maxima(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Return the largest of the `values` in each row, `(rows, ...)`; `-inf` for an empty row."""
+    """Return the largest of the values of each row (see `row_sums`); `-inf` for an empty row."""
     index = row.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
     least = values.new_full((rows, *values.shape[1:]), -torch.inf)
     return least.scatter_reduce(0, index, values, "amax")
 
 
 def row_log_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Return `log(sum(exp(values)))` of each row, `(rows,)`; `-inf` for a row without values."""
+    """Return `log(sum(exp(values)))` of each row (see `row_sums`); `-inf` for an empty row."""
     # The maximum only prevents overflow; its gradient is zero.
     top = row_maxima(values.detach(), row, rows)
     return row_sums((values - top[row]).exp(), row, rows).log() + top

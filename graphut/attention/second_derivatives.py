@@ -27,9 +27,10 @@ def refuse_second_derivatives(
 
 
 def with_first_derivatives(what: str, *tables: Tensor) -> tuple[Tensor, ...]:
-    """Return the tables, as inputs of a function whose second derivatives are wrong.
+    """Return the tables, to be passed to a function that has only first derivatives.
 
-    When the gradients of the tables are differentiated, a `RuntimeError` names `what`.
+    Differentiating the gradients of the tables raises a `RuntimeError` that names the function,
+    `what`.
     """
     found: tuple[Tensor, ...] = _Once.apply(what, *tables)  # type: ignore[no-untyped-call]
     return found

@@ -68,7 +68,7 @@ def tile_attention(call: AttentionCall) -> Tensor:
 
 
 def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
-    """Cut the query rows of a frontier, or of all destinations, into tiles.
+    """Cut the query rows of a frontier, or of all destinations, into blocks for dense attention.
 
     Every query row must have an in-edge.
     """

@@ -40,7 +40,7 @@ def in_vmap() -> bool:
 
 
 def is_intercepted() -> bool:
-    """Return whether torch traces or intercepts operators, perhaps on tensors without values."""
+    """Return whether torch traces or intercepts operators, perhaps with tensors without values."""
     return is_compiling() or _get_current_dispatch_mode() is not None
 
 
@@ -106,7 +106,7 @@ else:
     class cached_property:  # noqa: N801
         """`functools.cached_property` without the lock of Python 3.10 and 3.11.
 
-        The value is computed outside of the transforms of torch.func, because it outlives them.
+        The value is computed outside of active transforms of torch.func, to be valid after them.
         """
 
         def __init__(self, make: Callable[[Any], Any]) -> None:

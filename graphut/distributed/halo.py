@@ -21,7 +21,7 @@ from graphut.attention.ragged import ragged_arange
 
 
 class Halo:
-    """The in-neighbours of a part that other processes own, and the exchange of their features.
+    """The nodes of other processes that a process needs as sources, and exchanges of features.
 
     All processes must make the same calls in the same order.
 
@@ -100,18 +100,18 @@ class Halo:
         return self.begin()(None, rows)[1]
 
     def sum(self, values: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes; its gradient is summed too."""
+        """Return the sum of a tensor over all processes; the backward pass sums gradients, too."""
         return self.begin().sum(values)
 
     def first(self, number: int) -> int:
-        """Return, on all processes, the `number` that process 0 passes."""
+        """Return, in every process, the `number` that process 0 passes to its call."""
         shared = torch.tensor([number], device=self.ids.device)
         dist.broadcast(shared, group=self.group, group_src=0)
         return int(shared)
 
 
 class Exchange:
-    """Transfers between processes in one call; the backward pass runs them in reverse order."""
+    """Transfers between processes in one model run; the backward pass reverses their order."""
 
     def __init__(self, halo: Halo) -> None:
         self.halo = halo
@@ -122,7 +122,8 @@ class Exchange:
 
         `rows`, `(A, d)`, are the features of `nodes`, sorted indices of owned nodes, or of all
         owned nodes if None. Return the indices and the features of these nodes, followed by those
-        of the halo nodes whose owners sent features. Indices of None stand for all sources.
+        of the halo nodes (nodes of other processes) that were received. The returned indices are
+        None if these are all owned and all halo nodes.
         """
         halo = self.halo
         row, slot = halo.slot_nodes, None
@@ -147,7 +148,7 @@ class Exchange:
         return torch.cat([nodes, ids]), rows
 
     def sum(self, values: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes; its gradient is summed too."""
+        """Return the sum of a tensor over all processes; the backward pass sums gradients, too."""
         found: Tensor
         self._token, found = _Sum.apply(  # type: ignore[no-untyped-call]
             self._token, values, self.halo.group
@@ -155,7 +156,7 @@ class Exchange:
         return found
 
     def any_active(self, count: int) -> bool:
-        """Return whether any process has active nodes; `count` is their number on this one."""
+        """Return whether any process has active nodes; this process has `count` of them."""
         most = torch.tensor(count, device=self.halo.ids.device)
         dist.all_reduce(most, dist.ReduceOp.MAX, group=self.halo.group)
         return bool(most)
@@ -177,7 +178,7 @@ class Exchange:
 
 
 class _Send(torch.autograd.Function):
-    """Send rows, each with the 4-byte index of its node at the receiver, in one collective."""
+    """Send rows of features, each with its 4-byte index at the receiver, in one collective."""
 
     @staticmethod
     def forward(

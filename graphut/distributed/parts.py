@@ -46,7 +46,7 @@ class Part:
 
     @cached_property
     def halo(self) -> Halo | None:
-        """The `Halo` of the part; all processes must create it together. None for a single part."""
+        """The `Halo`, None for one part; the first read is collective: all processes must do it."""
         parts = len(self.halo_sizes)
         if parts == 1:
             return None
@@ -70,7 +70,7 @@ class Part:
 
     @cached_property
     def layout(self) -> EdgeLayout:
-        """The `EdgeLayout` of the part and its halo; all processes must create it together."""
+        """The `EdgeLayout` with halo; the first read is collective: all processes must do it."""
         size = len(self.nodes)
         num_src = size + len(self.halo_nodes)
         return replace(
@@ -83,8 +83,9 @@ def assign_parts(
 ) -> NDArray[np.int64]:
     """Return the number of the part of each node, `(num_nodes,)`, given `(2, E)` edges.
 
-    "metis" cuts few edges (DGL's METIS), "random" makes equal parts at random, and "contiguous"
-    of consecutive nodes. Raise `ValueError` for more parts than nodes, or an unknown method.
+    The method "metis" cuts few edges (by DGL's METIS), "random" makes random parts of equal size,
+    and "contiguous" makes parts of equal size with consecutive nodes. Raise `ValueError` for more
+    parts than nodes, or an unknown method.
     """
     if not 1 <= parts <= num_nodes:
         raise ValueError(f"parts must be at least 1 and at most {num_nodes} nodes, got {parts}")
@@ -111,7 +112,7 @@ def cut_graph(
     of_nodes: Arrays | None = None,
     of_edges: Arrays | None = None,
 ) -> Iterator[Part]:
-    """Yield the parts of a graph with `(2, E)` edges; `part_of` is from `assign_parts`.
+    """Yield the parts of a graph with `(2, E)` edges; `part_of[i]` is the part of node `i`.
 
     `of_nodes` and `of_edges` map names to arrays with one row per node, or per edge.
     """
@@ -123,7 +124,7 @@ def cut_graph(
 
 
 def topology_part(topology: Topology, length: int, part: int, parts: int) -> Part:
-    """Return part number `part` of `parts` of the graph of one sentence with `length` tokens.
+    """Divide the graph of a sentence of `length` tokens into `parts` parts; return part `part`.
 
     Each part has consecutive tokens. Only the edges of this part are computed.
 
@@ -144,7 +145,7 @@ def topology_part(topology: Topology, length: int, part: int, parts: int) -> Par
 def _make_part(
     nodes: NDArray[np.int64], edges: NDArray[np.int64], part_of: NDArray[np.int64], arrays: Arrays
 ) -> Part:
-    """Return the part that owns `nodes`; `edges` are its edges, with ids of the whole graph."""
+    """Return the part that owns `nodes`; `edges` are their in-edges, by ids in the whole graph."""
     halo = np.setdiff1d(edges[0], nodes)
     halo = halo[part_of[halo].argsort(kind="stable")]
     number = np.empty(len(part_of), np.int64)
@@ -166,7 +167,7 @@ def write_parts(
     """Write the parts that `cut_graph` yields into a folder, and return the folder.
 
     The folder must be new or empty. Each part is a folder in it, `part-0`, `part-1`, ..., with its
-    arrays as `.npy` files. `parts.json` describes the whole graph; `facts` are additional fields.
+    arrays as `.npy` files. `parts.json` describes the whole graph; `facts` are fields to add to it.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -195,7 +196,7 @@ def is_divided(folder: str | Path) -> bool:
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
-    """Return the fields of `parts.json`: "num_nodes", "graph" (a checksum) and the `facts`."""
+    """Return `parts.json`: "num_nodes", "graph" (a checksum) and the `facts` of `write_parts`."""
     return read_checked_json(Path(folder, GRAPH))[0]
 
 

@@ -34,14 +34,14 @@ KINDS: dict[str, type[AdaptiveModel]] = {}
 
 
 class _SkipNormalInit(TorchFunctionMode):
-    """Context manager that skips `nn.init.normal_`: on meta tensors it imports torch's compiler."""
+    """Context manager that skips `nn.init.normal_`, which imports a compiler for meta tensors."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return None if func is nn.init.normal_ else func(*args, **(kwargs or {}))
 
 
 def _shared(name: str, doc: str) -> Any:
-    """Return a property of a model that reads and sets attribute `name` of all its recurrences."""
+    """Return a property of models: the attribute `name` of their `AdaptiveRecurrence` layers."""
 
     def read(model: AdaptiveModel) -> Any:
         return getattr(model._recurrences[0], name)
@@ -55,7 +55,7 @@ def _shared(name: str, doc: str) -> Any:
 
 
 class AdaptiveModel(nn.Module):
-    """A base class of models with adaptive recurrences on embedded tokens or nodes.
+    """A base class of models with adaptive recurrences: steps repeated until each node halts.
 
     A subclass sets `config_class`, the class of its only argument `config`. Its `__init__` assigns
     the recurrences and all other layers to attributes, and calls `reset_parameters` at the end.
@@ -174,7 +174,7 @@ class AdaptiveModel(nn.Module):
         return self.config_class.from_dict({**self.config.to_dict(), **values})
 
     def _rules_now(self) -> dict[str, str]:
-        """Return a dictionary of halting rules, as text, that differ from the configuration."""
+        """Return a dictionary from fields to specs of halting rules that differ from the config."""
         found = {}
         if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
             found["rule"] = self.rule.spec()
@@ -205,7 +205,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
-        """Raise `ValueError` for a token outside the vocabulary; `kind` names it in the message."""
+        """Raise `ValueError` for a token outside the vocabulary; the message calls it `kind`."""
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()
@@ -224,7 +224,7 @@ class AdaptiveModel(nn.Module):
             )
 
     def _drawn_positions(self, lengths: Tensor) -> Tensor | None:
-        """Return the result of `draw_positions` in training with `max_offset`, otherwise None."""
+        """Return random positions (`draw_positions`) in training with `max_offset`, else None."""
         if not self.training or self.config.max_offset == 0:
             return None
         return draw_positions(lengths, self.config.max_offset, spread=self.config.spread_positions)

@@ -44,7 +44,7 @@ class CheckedConfig:
             raise ValueError(f"{name} must be {wanted}; got {quote(getattr(self, name))}")
 
     def _check_defaults(self, is_free: bool, why: str, *names: str) -> None:
-        """Unless `is_free`, raise `ValueError` with `why` if a field is not at its default."""
+        """Unless `is_free`, raise `ValueError` if fields in `names` do not have their defaults."""
         for each in fields(self):
             if each.name in names and not is_free:
                 wanted = f"{each.default:g}" if type(each.default) is float else repr(each.default)
@@ -52,7 +52,7 @@ class CheckedConfig:
                 self._check(each.name, is_default, f"{wanted} {why}")
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
-        """Return the parsed field `name`; raise a `ValueError` of one line that names the field."""
+        """Return `parse` of a field's value; raise a one-line `ValueError` that names the field."""
         value = getattr(self, name)
         try:
             return parse(value)

@@ -107,7 +107,7 @@ class UniversalTransformerClassifier(EncoderModel):
         return [ClassifierPrediction(*each) for each in found]
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return all words, the numbers of words per sentence, and of sentences per document."""
+        """Return all words, the numbers of words of sentences, and of sentences of documents."""
         if not hasattr(documents, "__len__"):
             raise TypeError(f"documents must be a list, got {documents!r}")
         if len(documents) == 0:

@@ -24,7 +24,8 @@ _FORMER_NAMES = {"frame_source": "add_bos_eos"}
 def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the fields of a configuration that an older version of graphut saved.
 
-    Renamed fields get their current names; fields with settings of `ACT` become the field `rule`.
+    Renamed fields get their current names. Former fields with settings of the halting rule `ACT`
+    become the field `rule`.
     """
     from graphut.nn import ACT
 
@@ -185,7 +186,7 @@ class ModelConfig(CheckedConfig):
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:
-        """Return a configuration with the settings `graphut.nn.HALTING_PRESETS[name]` and `others`.
+        """Return a configuration with the preset `HALTING_PRESETS[name]` and the fields `others`.
 
         Examples
         --------

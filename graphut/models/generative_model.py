@@ -24,7 +24,7 @@ from graphut.topology import Topology
 
 
 class GenerativeModel(AdaptiveModel):
-    """A base class of models that generate tokens: a recurrence, `decoder`, and linear `output`."""
+    """A base class of models that generate tokens, with a `decoder` and a linear `output` layer."""
 
     decoder: AdaptiveRecurrence
     output: nn.Linear
@@ -108,12 +108,12 @@ class GenerativeModel(AdaptiveModel):
 
     @abstractmethod
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
-        """Run the model on a sequence and `answer`; return `answer` with attention weights."""
+        """Run the model on a sequence with its `answer`; add attention weights to the answer."""
 
     def _search(
         self, decoder: TokenDecoder, first: Tensor, options: SearchOptions, steps: list[list[int]]
     ) -> list[Generation]:
-        """Search, given the `first` input tokens; `steps` become `Generation.source_steps`."""
+        """Generate a sequence after each `first` token; `steps` become the `source_steps`."""
         search = beam_search if options.beam_size > 1 else sample
         hypotheses = search(decoder, first, options)
         return [
@@ -147,7 +147,7 @@ class GenerativeModel(AdaptiveModel):
         sentences: Tensor,
         source: EncodedSource | None = None,
     ) -> TokenDecoder:
-        """Return a `CachedDecoder` if it is exact; otherwise warn and return a `PrefixDecoder`."""
+        """Return a `CachedDecoder` if caching is exact; else warn and return a `PrefixDecoder`."""
         parts = (self.decoder, source, topology, embed, self._predict, sentences)
         # The cache has only tokens, and extra nodes may change with every token.
         cacheable = topology.stable and not topology.has_extra_nodes

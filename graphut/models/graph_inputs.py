@@ -94,8 +94,9 @@ class EdgeAttributes(NamedTuple):
     ) -> NDArray[np.float32] | None:
         """Return the features and the one-hot types of `count` edges, `(count, edge_feats)`.
 
-        `types` and `edge_feats` are from the configuration of a model. Return None if `edge_feats`
-        is 0. Raise `ValueError` if the features or types do not fit the configuration.
+        `types` are the types that a model knows; `edge_feats` is its number of features of an edge,
+        including one per type. Return None if `edge_feats` is 0. Raise `ValueError` if the features
+        or types do not fit the model.
         """
         own = edge_feats - len(types)
         if self.num_feats != own:
@@ -124,7 +125,7 @@ class JoinedGraphs:
 
     @classmethod
     def join(cls, graphs: Sequence[Any], **others: Any) -> Self:
-        """Join graphs with the fields of `GraphInput`; `others` are fields that a subclass adds."""
+        """Join graphs that have the fields of `GraphInput`; `others` are fields of a subclass."""
         sizes = np.array([len(graph.nodes) for graph in graphs])
         start = sizes.cumsum() - sizes
         shifted = [graph.edges + first for graph, first in zip(graphs, start, strict=True)]
@@ -153,7 +154,7 @@ class JoinedGraphs:
 
     @property
     def options(self) -> dict[str, Tensor | None]:
-        """A dictionary with the other arguments of the model, beside the graph and the nodes."""
+        """A dictionary of the model's keyword arguments: positions, edge weights and features."""
         edges = {"edge_weights": self.edge_weights, "edge_feats": self.edge_feats}
         return {"positions": self.positions, **edges}
 
@@ -246,7 +247,7 @@ def num_nodes(graph: Any) -> int:
 
 
 def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:
-    """Yield lists of consecutive graphs with at most `nodes` nodes, or of one larger graph."""
+    """Yield lists of consecutive graphs with at most `nodes` nodes in all, or one larger graph."""
     group: list[GraphInput] = []
     for graph in graphs:
         if group and sum(len(each.nodes) for each in [*group, graph]) > nodes:
@@ -259,10 +260,11 @@ def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[lis
 
 @contextmanager
 def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
-    """Context manager that allows more rounds in evaluation to a model with `EventDriven`.
+    """Context manager that lets a model with the rule `EventDriven` run longer in evaluation.
 
-    Large graphs need more rounds than the small graphs in training. The rule's `max_rounds` becomes
-    `4 * nodes + 100` if it is not set. With another rule, nothing changes.
+    This rule updates nodes in rounds until no node changes; large graphs need more rounds than the
+    small graphs in training. The limit `max_rounds` of the rule becomes `4 * nodes + 100` if it is
+    not set. With another rule, nothing changes.
     """
     rule = model.evaluation_rule
     if not isinstance(rule, EventDriven) or rule.max_rounds:

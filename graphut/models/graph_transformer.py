@@ -146,7 +146,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         Parameters
         ----------
         shown : Tensor
-            `output.ponder.shown` of the earlier call, without the rows of removed nodes.
+            `output.ponder.shown` of the earlier call (the states that neighbours read), without the
+            rows of removed nodes.
         graph, nodes
             The graph after the changes and all its nodes, as in `forward`.
         changed : Tensor, optional
@@ -326,7 +327,7 @@ def _neighbour_layer(
 
 
 def _state_options(config: UniversalGraphTransformerConfig) -> dict[str, Any]:
-    """Return the arguments `quantize` and `noise` of `AdaptiveRecurrence`, if configured."""
+    """Return a dictionary with the arguments `quantize` and `noise` of `AdaptiveRecurrence`."""
     options: dict[str, Any] = {}
     if config.quantize:
         options["quantize"] = Quantized(config.quantize, config.quantize_noise)

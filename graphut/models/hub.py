@@ -69,7 +69,7 @@ def push_folder(
 
 @contextmanager
 def _hub_client(problem: str) -> Iterator[HfApi]:
-    """Context manager that yields a client of the hub; errors become `OSError` with `problem`."""
+    """Context manager that yields a hub client; errors become `OSError`s: `problem`, details."""
     try:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError

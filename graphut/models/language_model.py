@@ -119,7 +119,7 @@ class UniversalTransformerLM(GenerativeModel):
         return replace(answer, decoder=self([text], ends=answer.ended, get_attention=True).ponder)
 
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
-        """Return the input nodes, and the token that each of them should predict."""
+        """Return the input nodes, and the token to predict at each input token."""
         tokens, lengths = flatten(texts, "texts", allow_empty=ends)
         self._check_tokens(tokens, self.embedding, "token")
         if ends:

@@ -38,7 +38,7 @@ class SentenceNodes:
     def from_tokens(
         cls, token: Tensor, lengths: Tensor, topology: Topology, *, causal: bool = False
     ) -> SentenceNodes:
-        """Return the nodes of flattened sentences.
+        """Return the nodes of sentences, given all their tokens in one tensor and their lengths.
 
         With `causal`, raise `ValueError` if the topology is not causal.
         """
@@ -70,11 +70,11 @@ class SentenceNodes:
         return cls(topology, lengths, data["token"][is_token], data["position"], layout)
 
     def first_states(self, embedded: Tensor) -> Tensor:
-        """Return first states `(num_nodes, d)`: `embedded`, and means of tokens at extra nodes."""
+        """Return first states `(num_nodes, d)`: `embedded` for tokens, means for extra nodes."""
         return with_extra_nodes(self.topology, embedded, self.lengths)
 
     def select_tokens(self, rows: Tensor) -> Tensor:
-        """Return the rows of tokens, given one row per node: drop those of extra nodes."""
+        """Drop the rows of extra nodes (not tokens) from `rows`, which has one row per node."""
         if not self.topology.has_extra_nodes:
             return rows
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]

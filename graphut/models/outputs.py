@@ -106,7 +106,7 @@ class PointerPrediction:
 
 @dataclass(frozen=True)
 class Generation:
-    """One generated sequence; with `get_attention`, also the `Ponder` of encoder and decoder."""
+    """A generated sequence; with `get_attention`, also `Ponder` records with attention weights."""
 
     tokens: list[int]  #: the generated tokens, without `bos` and `eos`
     score: float  #: log-probability of the sequence, in nats, including a generated `eos`

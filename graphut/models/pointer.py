@@ -43,7 +43,7 @@ class UniversalTransformerPointer(EncoderModel):
         self.reset_parameters()
 
     def forward(self, passages: Sentences, *, get_attention: bool = False) -> PointerOutput:
-        """Compute the log-probability of each position of a passage.
+        """Compute the log-probability that the next word is copied from each position.
 
         Parameters
         ----------

@@ -97,7 +97,7 @@ def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
 
 
 def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Copy `tensors`, the weights from a folder, into a model, and change its dtype to theirs.
+    """Copy the weights `tensors`, read from `folder`, into a model, and set its dtype to theirs.
 
     Raise `ValueError` if the names or shapes differ from the model's, or a weight is not finite.
     """
@@ -109,7 +109,7 @@ def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Mo
 
 
 def _check_weights(weights: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Raise `ValueError` unless weights are finite and have one dtype and a model's shapes."""
+    """Raise `ValueError` unless weights are finite, have one dtype, and fit a model's tensors."""
     wanted = _unique(model)
     missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
     for fault, names in (("missing", missing), ("unknown", unknown)):

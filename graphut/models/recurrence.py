@@ -45,12 +45,12 @@ def make_recurrence(
     attention_layer: Callable[[], Any] | None = None,
     **options: Any,
 ) -> AdaptiveRecurrence:
-    """Build the adaptive recurrence of an encoder, or of a `causal` decoder.
+    """Build the adaptive recurrence (the repeated step) of an encoder, or of a `causal` decoder.
 
-    A separable convolution of a causal recurrence reads only earlier tokens. With
-    `cross_attention`, a step also attends to the output of another recurrence; with `extra_nodes`,
-    nodes without such edges are allowed. `attention_layer` builds a layer that replaces attention.
-    `options` are arguments of `AdaptiveRecurrence` that override the configuration.
+    A separable convolution of a causal recurrence reads no later tokens. With `cross_attention`, a
+    step also attends to an encoder's output; with `extra_nodes`, a node may lack edges from it.
+    `attention_layer` builds a layer that replaces attention. `options` are arguments of
+    `AdaptiveRecurrence` that override the configuration.
     """
     attention = partial(make_attention, config)
 

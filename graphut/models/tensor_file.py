@@ -19,7 +19,7 @@ _FAULT = "is damaged or not a safetensors file"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) -> None:
-    """Write tensors, without shared storage, and metadata atomically, with a checksum of both."""
+    """Write tensors, which share no storage, and metadata atomically, with a checksum of both."""
     write_atomically(path, *encode_tensors(tensors, **metadata))
 
 

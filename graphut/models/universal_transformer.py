@@ -183,7 +183,7 @@ class UniversalTransformer(GenerativeModel):
         return out, ponder
 
     def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
-        """Return positions, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`; `bos` has 0."""
+        """Return positions from the start, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`."""
         first, separator = int(self.config.add_bos_eos), self.config.restart_after
         if separator:
             index = source.expand(starts(source.lengths)) + first

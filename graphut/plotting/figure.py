@@ -133,7 +133,7 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 
 
 
 def widest(names: Sequence[str], size: float) -> float:
-    """Return the column width in inches at which horizontal names do not overlap.
+    """Return the column width, in inches, at which horizontal names of columns do not overlap.
 
     `size` is the font size in points.
     """

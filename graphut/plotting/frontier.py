@@ -119,7 +119,7 @@ def _scene(
     names: Sequence[str] | None,
     places: Places | None,
 ) -> tuple[partial[None], int, tuple[float, float]]:
-    """Return a function that draws a given step; the number of steps; and the size in inches."""
+    """Return a function `draw(axes, step)`, the number of steps, and the size in inches."""
     check_same_nodes(graph)
     layout = as_layout(graph).to("cpu")
     nodes = layout.num_dst
@@ -174,7 +174,7 @@ def _draw_step(
     axes: Axes,
     step: int,
 ) -> None:
-    """Draw all nodes, and the in-edges of active nodes; with `places`, also the other edges."""
+    """Draw the nodes and, in colour, in-edges of active nodes; with `places`, also other edges."""
     from matplotlib.collections import LineCollection
 
     active = is_active[step - 1]

@@ -17,7 +17,7 @@ _LONGEST = 100  # letters of the name of a run
 def draw_training(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """Draw loss, accuracy and mean number of steps of one or more runs by epoch.
 
-    `runs` maps the name of each run to the rows of its `metrics.jsonl`.
+    `runs` maps the name of each run to the dictionaries in its `metrics.jsonl`, one per epoch.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def _label(name: str) -> str:
 
 
 def _values(epoch: Mapping[str, Any]) -> dict[str, float]:
-    """Return a dictionary from the title of each panel to its value in an epoch."""
+    """Return a dictionary from the title of each panel to the value that it shows for an epoch."""
     measure, found = next(iter(epoch["validation"].items()))
     return {
         "loss": epoch["loss"],

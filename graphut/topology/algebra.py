@@ -14,7 +14,7 @@ from graphut.topology.registry import operators
 
 @dataclass(frozen=True)
 class _Pair(Topology, named=False):
-    """Base class of unions and intersections; the extra nodes of `left` come first."""
+    """Base class of unions and intersections of the topologies `left` and `right`."""
 
     left: Topology
     right: Topology
@@ -46,7 +46,7 @@ class _Pair(Topology, named=False):
         return self._of_each_side("extra_starts", extra, n)
 
     def _of_each_side(self, method: str, extra: Tensor, n: Tensor) -> Interval:
-        """Call a method of `left` and of `right`, each for its extra nodes; combine the results."""
+        """Call a method of both sides, each for its own extra nodes; return all intervals."""
         own = extra - self.left.extra_nodes(n)
         is_left = own < 0
         lo, hi = torch.empty_like(extra), torch.empty_like(extra)
@@ -59,7 +59,7 @@ class _Pair(Topology, named=False):
 class Union(_Pair, named=False):
     """Union of the edges of two topologies, written `left | right`.
 
-    The extra nodes of `left` come before the extra nodes of `right`.
+    The extra nodes (nodes that are not tokens) of `left` come before those of `right`.
 
     Examples
     --------
@@ -90,8 +90,8 @@ class Union(_Pair, named=False):
 class Intersection(_Pair, named=False):
     """Intersection of the edges of two topologies, written `left & right`.
 
-    At most one of the topologies may have extra nodes. The other topology treats an extra node as
-    the last token that the node represents (see `Topology.extra_spans`).
+    At most one of the topologies may have extra nodes (nodes that are not tokens). The other one
+    treats an extra node as the last token that this node represents (see `Topology.extra_spans`).
 
     Examples
     --------
@@ -115,12 +115,15 @@ class Intersection(_Pair, named=False):
 
     @property
     def stable(self) -> bool:
-        """True if both sides are stable, or if one is causal and both have `stable_past`."""
+        """True if appending tokens to a sentence never changes the edges among its earlier tokens.
+
+        This is known if both sides are stable, or if one is causal and both have `stable_past`.
+        """
         past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
         return past or super().stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the intersection of both sides' intervals, or None (as with extra nodes)."""
+        """Return the intersection of both intervals; None if a side has none, or extra nodes."""
         if self.has_extra_nodes:  # the two sides index extra nodes differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)
@@ -157,7 +160,7 @@ operators.update({"|": Union, "&": Intersection})
 
 
 def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width: int) -> Tensor:
-    """Return the `Topology._edge_keys` of one side (`part`) of a union with extra nodes.
+    """Return the keys `row * width + source` of the edges of `part`, one side of a union.
 
     In the union, the extra nodes of `part` follow `before` extra nodes of the other side.
     """
@@ -172,7 +175,7 @@ def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width:
 
 
 def _last_token(topology: Topology, node: Tensor, n: Tensor) -> Tensor:
-    """Return the last token of the span of each node; for a token, the token itself."""
+    """Return the last token that each extra node represents; for a token, the token itself."""
     last, is_extra = node.clone(), node >= n
     tokens = n[is_extra]
     last[is_extra] = topology.extra_spans(node[is_extra] - tokens, tokens)[1] - 1

@@ -29,11 +29,11 @@ LONGEST = 4096  # tokens of the longest sentence that `is_causal` checks
 class Topology:
     """Base class of topologies: the sources that each destination of a sentence attends to.
 
-    A subclass is a frozen dataclass with a `name` for spec strings and one of the methods
-    `interval` and `in_edges`. The base class derives the DGL graph, the dense mask, the layout for
-    the kernels, and the spec string. Fields are integers, and the last one may be a `seed`; or the
-    only field is a tuple of integers that `__init__` takes as separate arguments. The keyword
-    `minimum` of the class statement sets minimum values of fields.
+    A subclass is a frozen dataclass with a `name` for spec strings (such as "window" in `window:8`)
+    and one of the methods `interval` and `in_edges`. The base class derives the DGL graph, the
+    dense mask, the layout for the kernels, and the spec string. Fields are integers, and the last
+    one may be a `seed`; or the only field is a tuple of integers that `__init__` takes as separate
+    arguments. The keyword `minimum` of the class statement sets minimum values of fields.
 
     The nodes of a sentence are its tokens, followed by its *extra nodes*: relays, virtual nodes or
     spans. A topology with extra nodes defines `extra_nodes`, and also `extra_spans` if an extra
@@ -75,7 +75,7 @@ class Topology:
         register(cls.__dict__.get("name"), cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raise if parameters are not dataclass fields, because all instances would be equal."""
+        """Raise `TypeError` for a class with `__init__` but no fields: instances would be equal."""
         if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
             raise TypeError(
                 f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
@@ -129,7 +129,7 @@ class Topology:
 
     @property
     def stable_past(self) -> bool:
-        """True if, in `causal()`, appending tokens never changes the in-edges of earlier ones."""
+        """True if in `self.causal()` appended tokens never change the in-edges of earlier ones."""
         return self.stable
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
@@ -153,7 +153,7 @@ class Topology:
         return self.sorted_in_edges(dst, n_dst, n_src)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of extra nodes in a sentence of `n` tokens; the default is 0."""
+        """Return the number of nodes that are not tokens, given `n` tokens; the default is 0."""
         return torch.zeros_like(n)
 
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
@@ -192,7 +192,7 @@ class Topology:
 
     @final
     def clipped_interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return `interval(...)` clipped to the nodes of the sentence, so that `lo <= hi`."""
+        """Return `interval(...)`, if any, clipped to the nodes of the sentence, with `lo <= hi`."""
         interval = self.interval(dst, n_dst, n_src)
         if interval is None:
             return None
@@ -202,7 +202,7 @@ class Topology:
 
     @final
     def sorted_in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges inside the sentence, as `in_edges` does, but sorted and unique."""
+        """Return edges inside the sentence as `(row, source)`, sorted, unique; see `in_edges`."""
         width = int((n_src + self.extra_nodes(n_src)).max())
         keys = self._edge_keys(dst, n_dst, n_src, width)
         return keys // width, keys % width
@@ -229,10 +229,10 @@ class Topology:
     def layout_of_rows(
         self, dst: Tensor, n_dst: Tensor, n_src: Tensor, first: Tensor, **batch: Any
     ) -> EdgeLayout:
-        """Return a layout with the destinations `dst`; `batch` holds its remaining fields.
+        """Return a layout with the destinations `dst`; `batch` are its remaining arguments.
 
-        The first three arguments are the same as in `interval`. `first`, `(D,)`, is the first node
-        of the source sentence of each destination.
+        The first three arguments are the same as in `interval`. `first`, `(D,)`, is the node id of
+        the first source in the source sentence of each destination.
         """
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is not None:

@@ -35,7 +35,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     spans: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges into each token from its context, and into each span from its tokens."""
+        """Return edges into each token from nodes around it, and into each span from its tokens."""
         token = (dst < n_dst).nonzero()[:, 0]
         span = (dst >= n_dst).nonzero()[:, 0]
         lo, hi = self.extra_spans(dst[span] - n_dst[span], n_dst[span])
@@ -60,7 +60,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
         return lo, (lo + (1 << level)).minimum(n)
 
     def _context(self, token: Tensor, n: Tensor, side: int) -> tuple[Tensor, Tensor]:
-        """Return the edges into each token from the spans before (`side=-1`) or after (`1`) it."""
+        """Return the edges into each token from the nodes before (`side=-1`) or after (`1`) it."""
         row = torch.arange(len(token))
         rows, sources = [], []
         block = token + side
@@ -85,7 +85,7 @@ def _levels(n: Tensor) -> int:
 
 
 def _first_span(n: Tensor, level: Tensor) -> Tensor:
-    """Return the index of the first span of a level: the number of spans of all lower levels."""
+    """Return the index of a level's first span: the number of spans on levels 1 to `level - 1`."""
     blocks_below = ((n - 1) >> (level - 1)) + 1
     return n - blocks_below
 

@@ -106,7 +106,7 @@ def cross_layout(
 
 
 def check_has_sources(cross: Topology, layout: EdgeLayout, positions: Tensor) -> None:
-    """Raise `ValueError` if a row has no in-edges; `positions[row]` is its position."""
+    """Raise `ValueError` if a target token has no source; `positions` are the tokens' positions."""
     if layout.has_empty_rows:
         row = int((layout.in_degrees == 0).nonzero()[0])
         raise ValueError(

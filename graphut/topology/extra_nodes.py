@@ -27,7 +27,7 @@ def token_nodes(topology: Topology | str, lengths: Lengths) -> Tensor:
 
 
 def with_extra_nodes(topology: Topology | str, feat: Tensor, lengths: Lengths) -> Tensor:
-    """Insert the features of extra nodes into the features of tokens.
+    """Insert the features of extra nodes (nodes that are not tokens) into those of tokens.
 
     `feat` is `(num_tokens, ...)`, and the result is `(num_nodes, ...)`. The features of an extra
     node are the mean over its tokens in `topology.extra_starts`, or zero if it has none there.
@@ -82,7 +82,7 @@ def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
 
 
 def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return `(sentence, lo, hi)`: the sentence of each extra node, and its `extra_starts`."""
+    """Return `(sentence, lo, hi)` of each extra node; it starts as the mean of tokens `lo:hi`."""
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])

@@ -56,8 +56,8 @@ class Global(Topology):
 class Last(Topology):
     """Attend to all tokens from the last token only; other tokens have no in-edges.
 
-    With `window:0|last`, a question at the end of the sequence reads the facts before it: a memory
-    network (arXiv 1503.08895) as a graph.
+    With `window:0|last`, the last token (such as a question) attends to all tokens, and every other
+    token only to itself: a memory network (arXiv 1503.08895) as a graph.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class _Parser:
         return topology
 
     def combined(self, operator: str = "|") -> Topology:
-        """Parse operands that `operator` joins; the operands of `|` are in turn joined by `&`."""
+        """Parse specs that are joined by `operator`; `&` binds more tightly than `|`."""
         operand = partial(self.combined, "&") if operator == "|" else self.operand
         topology = operand()
         while (position := self.take(operator)) is not None:

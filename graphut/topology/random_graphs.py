@@ -35,7 +35,7 @@ class Random(Topology, minimum={"links": 1}):
     seed: int = 0
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from the random sources before and after each destination."""
+        """Return the edges from random sources, some before and some after each destination."""
         before, after = self.links - self.links // 2, self.links // 2
         back = random_choice(dst, before, self.seed, dst, 0)
         ahead = random_choice((n_src - dst - 1).clamp(min=0), after, self.seed, dst, 1)
@@ -99,7 +99,7 @@ def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
 
 
 def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> Tensor:
-    """Choose at random `count` distinct integers from 0 to `size[i] - 1`, for each `i`.
+    """Choose `count` distinct random integers from 0 to `size[i] - 1`, for each row `i`.
 
     All sets of integers are equally likely (Floyd's algorithm). `size`, `(D,)` int64, is at most
     `2^31`. If a size is below `count`, all integers are chosen. The choice is a hash of the seed

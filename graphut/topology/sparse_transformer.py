@@ -30,7 +30,7 @@ class Strided(Topology, minimum={"stride": 1}):
     stride: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from sources two or more strides away, then from all closer sources."""
+        """Return edges from sources 2, 3, ... strides back, then from all up to one stride back."""
         strides = dst // self.stride
         far = (strides - 1).clamp(min=0)
         first = (dst - self.stride).clamp(min=0)

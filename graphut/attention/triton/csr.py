@@ -18,7 +18,7 @@ from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write `out`, `rest` (its rounding error) and `softmax` (the maximum and sum of each row)."""
+    """Write the output, its rounding error to `rest`, and each row's softmax maximum and sum."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
@@ -30,7 +30,7 @@ def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Ten
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradient of the query to `to_query`, and `to_bias` and `delta` in `given`."""
+    """Write the query's gradient; write to `given` the bias gradient and `delta = out . to_out`."""
     edges = inputs.layout.cached(by_destination, inputs.split)
     slot = _slot(inputs, edges)
     shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
@@ -53,10 +53,10 @@ def backward_sources(
 def _launch(
     kernel: Any, rows: int, edges: CSREdges, results: dict[str, Tensor], shared: dict[str, Any]
 ) -> dict[str, Tensor]:
-    """Write the results of a kernel for short rows; return its results for pieces of long rows.
+    """Run a kernel for short rows, then for pieces of long rows; return the results of pieces.
 
-    `results` and the returned dictionary map argument names to output tensors. `shared` has the
-    other arguments of the kernel. For long rows see `Pieces`.
+    A row is the edges of one node; for long rows see `Pieces`. `results` (of short rows) and the
+    returned dictionary map argument names to output tensors. `shared` has all other arguments.
     """
     heads = shared["heads"]
     kernel[(rows * heads,)](owner=None, start=None, **results, **shared)
@@ -87,7 +87,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
 
 
 def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the query row of each destination; None if no row is long, or without a frontier."""
+    """Return the query row of each destination; None without long rows, or without a frontier."""
     return inputs.active.slot if edges.pieces.rows.numel() else None
 
 
@@ -105,7 +105,7 @@ def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Pieces of long rows; a row is long if it has more edges than one program computes."""
+    """Pieces of long rows: of nodes with more edges than one program of a kernel computes."""
 
     owner: Tensor  # (pieces,) int32, the row that each piece is of
     start: Tensor  # (pieces,) int64, its first edge
@@ -130,13 +130,13 @@ class CSREdges:
 
 
 def by_destination(layout: EdgeLayout, split: int) -> CSREdges:
-    """Group the edges by destination, and cut rows of more than `split` edges into pieces."""
+    """Group the edges by destination, and cut groups of more than `split` edges into pieces."""
     indptr, sources = layout.row_starts, layout.sources().int()
     return CSREdges(indptr, sources, layout.edge_ids, split, cut_long(indptr, split))
 
 
 def by_source(layout: EdgeLayout, split: int) -> CSREdges:
-    """Group the edges by source, and cut rows of more than `split` edges into pieces."""
+    """Group the edges by source, and cut groups of more than `split` edges into pieces."""
     ends = layout.destinations(), layout.sources()
     indptr, destinations, order = sort_edges(*ends, layout.num_dst, layout.num_src)
     ids = order if layout.edge_ids is None else layout.edge_ids[order]
@@ -144,7 +144,7 @@ def by_source(layout: EdgeLayout, split: int) -> CSREdges:
 
 
 def cut_long(indptr: Tensor, split: int) -> Pieces:
-    """Cut the rows of more than `split` edges into pieces of at most `split` edges.
+    """Cut the CSR rows with more than `split` edges into pieces of at most `split` edges.
 
     Examples
     --------

@@ -27,13 +27,13 @@ SPLIT = 512
 def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
     """Compute attention by the Triton kernels, differentiably.
 
-    Layouts with `IntervalLayout.is_monotone` use dense tiles, other layouts gather rows. Once the
-    layout has cached its index tensors, nothing waits for the device. Two runs give the same bits,
-    because the order of sums is fixed.
+    Layouts with `IntervalLayout.is_monotone` use dense tiles; other layouts gather the key and
+    value of each edge. Once the layout has cached its index tensors, the host does not wait for the
+    device. Two runs give the same bits, because the order of sums is fixed.
 
     The dtype is float32, bfloat16 or float16. The frontier may end in ids beyond the last
-    destination. The output is zero for these ids, and for rows without scores above `-inf`. If
-    rows are gathered, one program computes at most `split` edges of a row.
+    destination. The output is zero for these ids, and for rows without scores above `-inf`.
+    Without dense tiles, one program computes at most `split` edges of a row.
     """
     active = active_rows(call.layout.num_dst, call.frontier)
     seed = call.seed
@@ -123,7 +123,7 @@ def _contiguous(bias: Tensor | None) -> Tensor | None:
 
 
 def _kernels(inputs: KernelInputs) -> ModuleType:
-    """Return the module `interval` if layout and head size allow dense tiles, else `csr`."""
+    """Return the module of the kernels: `interval` if dense tiles are possible, else `csr`."""
     layout = inputs.layout
     monotone = isinstance(layout, IntervalLayout) and layout.is_monotone
     return interval if monotone and max(inputs.widths) <= WIDEST else csr

@@ -40,7 +40,7 @@ class ActiveRows:
 
 
 def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
-    """Return the query rows of a frontier, or of all destinations if it is None.
+    """Return the `ActiveRows` of a frontier, or of all destinations if it is None.
 
     The frontier may end in ids beyond the last destination.
     """

@@ -22,14 +22,14 @@ _SPAN = 1024  # rows of a sentence that one program looks at
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
-    """Write `out`, `rest` (its rounding error) and `softmax` (the maximum and sum of each row)."""
+    """Write the output, its rounding error to `rest`, and each row's softmax maximum and sum."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)
 
 
 def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
-    """Write the gradient of the query to `to_query`, and `to_bias` and `delta` in `given`."""
+    """Write the query's gradient; write to `given` the bias gradient and `delta = out . to_out`."""
     arguments = _arguments(inputs)
     grid = arguments["first"].numel(), inputs.heads
     interval_query[grid](to_query=to_query, **arguments, **given)
@@ -70,7 +70,7 @@ class RowBlocks:
 
 
 def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
-    """Cut the query rows of each sentence into blocks of `block` rows; do not wait for the GPU."""
+    """Cut each sentence's query rows into blocks of `block` rows, without waiting for the GPU."""
     if active.nodes is None:
         return layout.cached(_all_rows, block)
     if block not in active.tables:  # the backward pass looks for what the forward pass made
@@ -141,7 +141,7 @@ def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
 
 
 def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:
-    """Return `lo` and `hi`, filled in for rows without sources so that neither decreases."""
+    """Return `lo` and `hi`, changed for rows without sources such that both are non-decreasing."""
     some = layout.lo < layout.hi
     high = torch.where(some, layout.hi, 0).cummax(0).values
     low = torch.where(some, layout.lo, layout.num_src).flip(0).cummin(0).values.flip(0)

@@ -29,8 +29,8 @@ from graphut.topology import Topology
 class CachedDecoder(TokenDecoder):
     """A decoder with a key/value cache.
 
-    It computes the same as `PrefixDecoder` if the topologies are stable, that is, if the in-edges
-    of a token do not change when tokens are appended to the sentence.
+    Its results equal those of `PrefixDecoder`, which has no cache, if the topologies are stable:
+    appending tokens to a sentence does not change the in-edges of earlier tokens.
     """
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class CachedDecoder(TokenDecoder):
         self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a separable convolution
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend each hypothesis by one token; see `TokenDecoder`."""
+        """Extend hypotheses by one token each, as described in `TokenDecoder.advance`."""
         parents = parents.cpu()
         feat = self.embed(tokens)
         self.combined.add_nodes(len(parents))
@@ -60,7 +60,7 @@ class CachedDecoder(TokenDecoder):
 
 
 class _NewestTokens(GraphContext):
-    """A graph context where the newest token of each hypothesis attends to cached tokens."""
+    """The context of a decoding step: each hypothesis's newest token attends to cached tokens."""
 
     def __init__(self, decoder: CachedDecoder) -> None:
         self.decoder = decoder
@@ -145,7 +145,7 @@ class RaggedCache:
         return torch.arange(first, first + count)
 
     def write(self, nodes: Tensor, step: int, rows: Tensor) -> None:
-        """Store a row of `rows`, `(R, width)`, per node for `step` (from 1) and all later steps."""
+        """Store `rows[i]` as the vector of `nodes[i]` at `step` (from 1) and at all later steps."""
         used = self._used + rows.shape[0]
         if self._rows is None:
             self._rows = rows.new_empty(2 * used, rows.shape[1])

@@ -84,13 +84,13 @@ class TokenDecoder(ABC):
 
 
 class PrefixDecoder(TokenDecoder):
-    """A decoder without a cache, which runs the whole prefix again for each token.
+    """A decoder without a cache, which runs the model on the whole prefix again for each token.
 
     It works for all causal topologies, and tests compare `CachedDecoder` with it.
     """
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend each hypothesis by one token; see `TokenDecoder`."""
+        """Extend hypotheses by one token each, as described in `TokenDecoder.advance`."""
         self.extend(parents.cpu(), tokens.cpu())
         length, lengths = self.length, torch.full((len(self.ids),), self.length)
         feat = self.embed(self.ids.flatten().to(tokens.device))

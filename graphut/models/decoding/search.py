@@ -121,7 +121,7 @@ class _Beam(Hypothesis):
     row: int = 0  # index of the parent among the hypotheses of the decoder
 
     def rank(self, penalty: float, length: int | None = None) -> float:
-        """Return a number for sorting, larger if better; `length` replaces the number of tokens."""
+        """Return the rank, larger if better; `length`, if given, replaces the number of tokens."""
         divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
         return divisor - math.log(-self.score) if self.score < 0 else math.inf
 
@@ -161,7 +161,7 @@ def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) ->
 def _extend(
     live: list[_Beam], scores: Tensor, steps: list[int], count: int
 ) -> dict[int, list[_Beam]]:
-    """Return a dictionary from sentences to extensions by the `count` best tokens, best first."""
+    """Return a sorted list, for each sentence, of beams extended by their `count` best tokens."""
     top = scores.topk(min(count, scores.shape[-1]), -1)
     rows = zip(live, top.values.tolist(), top.indices.tolist(), steps, strict=True)
     extended: dict[int, list[_Beam]] = {beam.sentence: [] for beam in live}

@@ -257,7 +257,7 @@ def rows_source(
     block_e: tl.constexpr,
     split: tl.constexpr,
 ) -> None:
-    """Write the gradients of a source's key and value, summed over its out-edges in order."""
+    """Write the gradients of a source's key and value, summed over its out-edges in fixed order."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     do, _, node, begin, end = locate(item, None, None, indptr, owner, start, num_nodes, split)

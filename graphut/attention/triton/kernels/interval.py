@@ -83,7 +83,7 @@ def cut_rows(
 def load_interval(
     low: tl.tensor, high: tl.tensor, row: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return the interval `(begin, end)` of sources of each row; `(FAR, 0)` if it is empty."""
+    """Return the interval `(begin, end)` of sources of each row; if it is empty, end is 0."""
     begin = tl.load(low + row, mask=mask, other=FAR)
     return begin, tl.load(high + row, mask=mask, other=0)
 

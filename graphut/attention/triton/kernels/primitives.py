@@ -38,7 +38,7 @@ def load_tile(
     width: tl.constexpr,
     block: tl.constexpr,
 ) -> tl.tensor:
-    """Load `(rows, block)`: the `width` features of one head of each row, then zeros."""
+    """Load a tile `(rows, block)`: the `width` features of one head of each row, then zeros."""
     base = table + head * width
     column = tl.arange(0, block)
     places = row.to(tl.int64)[:, None] * stride + column[None, :]
@@ -94,7 +94,7 @@ def masked_scores(
     mask: tl.tensor,
     bias_heads: tl.constexpr,
 ) -> tl.tensor:
-    """Add the bias to scores (for exponentials of base 2); set them to `-inf` without an edge."""
+    """Add the bias to scores (scaled for `exp2`); set scores outside of `mask` to `-inf`."""
     if bias is not None:
         place = edge * bias_heads
         if bias_heads > 1:
@@ -125,7 +125,7 @@ def store_softmax(
 def load_softmax(
     softmax: tl.tensor, place: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Load the maxima of `store_softmax` and the inverse sums; 0 and 0 if all scores are `-inf`."""
+    """Load each row's largest score and inverse sum of exponentials; both 0 if all are `-inf`."""
     top = tl.load(softmax + 2 * place, mask=mask, other=-INFINITY)
     sums = tl.load(softmax + 2 * place + 1, mask=mask, other=0.0)
     return finite(top), tl.where(sums == 0.0, 0.0, 1.0 / tl.where(sums == 0.0, 1.0, sums))
