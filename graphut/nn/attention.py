@@ -260,19 +260,19 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def has_plain_projection(self) -> bool:
-        """True if `project` only calls the linear layer `key_value`, which has no hooks."""
+        """True if `project` is not overridden and `key_value` is a plain `Linear` without hooks."""
         is_own = type(self).project is MultiHeadAttention.project
         return is_own and is_plain_linear(self.key_value)
 
     def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
-        """Return an empty key/value table that is written in place, or None if unsupported."""
+        """Return an empty in-place key/value table for features like `like`, if supported."""
         drops = self.training and self.attn_drop
         if drops or not self.has_softmax or not self.has_plain_projection:
             return None  # the result of another projection may be used elsewhere too
         return memory_for(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend` accepts `count`, a number of active nodes that is on the GPU."""
+        """Return whether `attend` supports a `count` on the GPU, for features like `like`."""
         allow_zero = self.allow_zero_in_degree
         return self.has_softmax and takes_counts(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
@@ -292,14 +292,13 @@ class MultiHeadAttention(nn.Module):
         edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Compute attention for the destinations with the features `rows`, `(A, in_feats)`.
+        """Return the output for `A` destinations, `(A, out_feats)`, and the attention weights.
 
-        Return the output, `(A, out_feats)`, and the attention weights, which are None without
-        `get_attention`.
-
-        `key_value` is the result of `project` or `in_place_key_value`. `value_shift`, `(num_heads *
-        head_feats,)`, is added to every value. `count`, a scalar GPU tensor, is the number of
-        active nodes if the host does not know it; ids at the end of `frontier` are then padding.
+        The weights are None without `get_attention`. `rows`, `(A, in_feats)`, are the features of
+        the destinations, and `frontier` and the `edge_` options are as in `forward`. `key_value` is
+        the result of `project` or `in_place_key_value`. `value_shift`, `(num_heads * head_feats,)`,
+        is added to every value. `count`, a scalar GPU tensor, is the number of destinations if the
+        host does not know it; later ids in `frontier` are then padding.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -340,9 +339,10 @@ class MultiHeadAttention(nn.Module):
         return self.output(out), weights
 
     def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
-        """Return queries `(A, num_heads, head_feats)`, multiplied by the degree factor if set.
+        """Return the queries, `(A, num_heads, head_feats)`, of destinations with features `rows`.
 
-        The factor multiplies queries instead of scores, so that backends need not support it.
+        With `scale_by_degree`, each query is multiplied by the factor of its destination. Scores
+        are not multiplied, so that backends need not support the factor.
         """
         query: Tensor = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
         if self.degree_scale is None:
@@ -358,9 +358,9 @@ class MultiHeadAttention(nn.Module):
     ) -> dict[str, Any]:
         """Return the keyword arguments of `edge_attention` for geometric or linear attention.
 
-        With `scale=0` the softmax is over the bias alone. Geometric attention passes the logarithm
-        of its weights as bias. Linear attention passes no bias, and multiplies the equal weights by
-        the scores.
+        `scale=0` removes the dot products from the softmax. In geometric attention, `edge_bias` is
+        the logarithm of the weights. In linear attention there is no bias, so all weights of a node
+        are equal, and `edge_weight` multiplies them by the scores.
         """
         wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
         query, key = query.to(wide), key.to(wide)
@@ -390,7 +390,7 @@ class MultiHeadAttention(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """The attention weights of one layer in each step.
+    """The edges of one attention layer, and their weights in each step of a recurrence.
 
     Examples
     --------
@@ -411,11 +411,11 @@ class AttentionRecord:
     weights: Sequence[Tensor]
 
     def dense(self, sentence: int = 0) -> Tensor:
-        """Return the weights of one sentence, or graph, of the batch as a dense tensor.
+        """Return the weights inside one graph of the batch, such as a sentence, as a dense tensor.
 
         The result is `(steps, heads, destinations, sources)`. Weights of parallel edges are added;
-        pairs of nodes without an edge have weight zero. Raise `ValueError` if the batch has no
-        sentence with this index.
+        pairs of nodes without an edge have weight zero. `sentence` is the index of the graph in the
+        batch. Raise `ValueError` if there is no graph with this index.
         """
         layout = self.layout
         if not 0 <= sentence < len(layout.dst_lengths):
@@ -437,9 +437,10 @@ class AttentionRecord:
 def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
 ) -> dict[str, Any]:
-    """Return the options with which `edge_attention` adds `layer(feat)` to keys and values.
+    """Return keyword arguments for `edge_attention` that add `layer(feat)` to keys and values.
 
-    `by_head` is `(num_heads, head_feats)`. If `layer` is a plain `kind`, its weight is passed.
+    `feat`, `(E, edge_dim)`, are edge features, and `by_head` is `(num_heads, head_feats)`. If
+    `layer` is a `kind` without bias and hooks, the result has its weight instead of `layer(feat)`.
     """
     if (feat is None) != (layer is None):
         raise ValueError(
@@ -462,11 +463,11 @@ def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
 
 
 def is_hooked(layer: nn.Module) -> bool:
-    """Return whether `layer` must be called as a module, because of hooks or its own `forward`.
+    """Return whether `layer` must be called as a module: it has hooks or overrides `forward`.
 
-    The adaptive loop calls other methods of graphut's layers than `forward`. These layers store
-    `forward` as `plain_forward` too, so that a subclass with another `forward` is recognised.
-    Global hooks are ignored, because the FLOP counter of torch uses them.
+    A recurrence calls methods such as `attend` instead of the `forward` of graphut's layers. These
+    layers also store `forward` as `plain_forward`. In a subclass that overrides `forward`, the two
+    differ. Global hooks are ignored, because the FLOP counter of torch uses them.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)

@@ -45,7 +45,7 @@ def call_recurrence(
     get_steps: bool = False,
     **of_edges: Any,
 ) -> tuple[Any, ...]:
-    """Check the arguments of `AdaptiveRecurrence.forward`, run the loop, and return the results."""
+    """Return the results of `AdaptiveRecurrence.forward`, or of `resume` if `start` is given."""
     rule = layer.active_rule
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
@@ -95,7 +95,7 @@ def _context(
     cross: tuple[Graph, Tensor] | None,
     of_edges: dict[str, Any],
 ) -> GraphContext:
-    """Check graph and features; return the call's context, with `of_edges` (`edge_bias`, ...)."""
+    """Check graph and features; return a `GraphContext` with the edge options `of_edges`."""
     step, blocks = steps_of(layer)[0], []
     if isinstance(graph, Sequence):
         blocks = _block_layouts(layer, graph, **of_edges)
@@ -136,11 +136,11 @@ def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | N
 def _block_layouts(
     layer: Recurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
 ) -> list[EdgeLayout]:
-    """Check sampled blocks, one for each step, and return their edge layouts.
+    """Check blocks of DGL's samplers, one for each step, and return their edges as `EdgeLayout`s.
 
-    `of_edges` are lists with one tensor for each block, such as `edge_bias`. The destinations of a
-    block are its first sources, and all sources of the next block. So a node has the same id in all
-    blocks.
+    Each option in `of_edges`, such as `edge_bias`, is None or has one tensor for each block. The
+    destinations of a block are its first sources, and they are all sources of the next block. So a
+    node has the same id in all blocks.
     """
     if isinstance(layer.active_rule, EventDriven):
         raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
@@ -176,11 +176,11 @@ def _fast_paths(
     *,
     record: bool,
 ) -> tuple[FiniteChecks, Callable[[LoopState], HaltingFrontier]]:
-    """Choose the checks for values that are not finite, and the function that makes the frontier.
+    """Return checks for non-finite values, and a constructor for the frontier (active nodes).
 
-    If all attention layers support it, choose checks and a frontier that never wait for the GPU.
-    Otherwise give the context a key/value table that is written in place, if supported. With
-    `record`, the caller reads the states of each step, which excludes both fast paths.
+    If all attention layers support it, both work without waiting for the GPU. Otherwise both are
+    the usual ones, and `context` gets a key/value table that is written in place, if supported.
+    With `record`, the caller reads the states of each step, which excludes both fast paths.
     """
     plain = FiniteChecks(), HaltingFrontier
     by_edge = any(each is not None for each in context.of_edges.values())

@@ -93,7 +93,8 @@ def check_sharding(*parts: nn.Module | None) -> None:
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     """Return the source features from a tensor or from a pair (sources, destinations).
 
-    `dgl.nn.HeteroGraphConv` passes such pairs. The destinations must be the first source rows.
+    `dgl.nn.HeteroGraphConv` passes such pairs. Raise an error unless the features of destinations
+    are the first rows of the source features.
     """
     if not isinstance(feat, tuple):
         _check_tensor(feat, "source")
@@ -140,7 +141,7 @@ def check_widths(step: Any) -> None:
 
 
 def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_steps: int) -> None:
-    """Raise an error unless there are `max_steps` steps that differ in their weights only."""
+    """Raise an error unless there are `max_steps` steps with equal settings, and no `halting`."""
     if halting is not None:
         raise ValueError("a sequence of steps has a fixed depth: use halting=None")
     if len(steps) != max_steps:
@@ -159,10 +160,10 @@ def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_st
 
 
 class FiniteChecks:
-    """Checks for values that are not finite; the host waits for the device in each check."""
+    """Checks of features and halting probabilities; the host waits for the device in each check."""
 
     def check_features(self, feat: Tensor) -> None:
-        """Raise an error if one of the first states `feat`, `(N_src, d)`, is not finite."""
+        """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
         # A sum needs one pass and no memory.
         if is_tracing() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
             return
@@ -184,11 +185,11 @@ class FiniteChecks:
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
     def bound(self, count: Tensor) -> int:
-        """Return the number of active nodes, `count`, or in a subclass an upper bound of it."""
+        """Return the number of active nodes, `count`, as an int; a subclass may return more."""
         return int(count)
 
     def close(self) -> None:
-        """Finish the checks of one call; here there is nothing left to do."""
+        """Finish the checks of one call; this class has nothing left to do, unlike a subclass."""
 
 
 def wrong_probabilities(probability: Tensor) -> Tensor:

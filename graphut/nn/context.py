@@ -16,7 +16,7 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 
 
 class EncoderOutput:
-    """The encoder's output `(N_src, d)`, which each cross-attention projects once for all steps."""
+    """The encoder's output `(N_src, d)`, and a cache of its keys and values for each layer."""
 
     def __init__(self, feat: Tensor) -> None:
         self.feat = feat
@@ -37,10 +37,10 @@ class EncoderOutput:
 
 @dataclass
 class GraphContext:
-    """Edges, keys, values and options that the steps of one call share.
+    """Edges, keys, values and options that the steps of one call of a recurrence share.
 
-    With sampled blocks, each step has the edges of its own block. A decoder with a key/value cache
-    uses a subclass.
+    With sampled blocks, the edges are replaced in each step by the edges of its block. A decoder
+    with a key/value cache uses a subclass.
     """
 
     layout: EdgeLayout  # edges of self-attention in this step
@@ -87,7 +87,7 @@ class GraphContext:
                 self.key_value = self.key_value[: self.num_src]
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        """Store the keys and values `(A, 2 * H * D)` of `nodes`, `(A,)`, or of all nodes."""
+        """Store the keys and values, `(A, 2 * H * D)`, of `nodes`, `(A,)`; None is all nodes."""
         self.work.projections.append((self.num_src, nodes))
         if self.in_place is not None:
             self.in_place.write(nodes, key_value)
@@ -134,14 +134,14 @@ class GraphContext:
         return self._keep(found, self.cross_weights)
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Apply the transition to the active nodes, `(A, d)`; it may read neighbouring tokens."""
+        """Return the feed-forward output of the active nodes, `(A, d)`, given its inputs `rows`."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
         self.combined = updated(self.combined, self.frontier, rows)
         return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
     def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
-        """Return the output in `found`, a layer's result; append attention weights to `record`."""
+        """Return the output in `found`, `out` or `(out, weights)`; append weights to `record`."""
         out, weights = found if isinstance(found, tuple) else (found, None)
         if weights is not None:
             record.append(weights)
@@ -152,5 +152,5 @@ class GraphContext:
 
 
 def updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:
-    """Return a copy of `table`, `(N, d)`, with new `rows` for `nodes`, or for all if None."""
+    """Return a copy of `table` with `rows` at `nodes`, or `rows` if `table` or `nodes` is None."""
     return rows if table is None or nodes is None else table.index_copy(0, nodes, rows)

@@ -20,14 +20,14 @@ class LayerAsConv(nn.Module):
     """Adapter that lets a layer be called like a convolution of DGL or PyG.
 
     It accepts the arguments of DGL, `(graph, x)`, and of PyG, `(x, edge_index)` or
-    `(x, edge_index, edge_attr)`. It returns the output without the ponder record, as
+    `(x, edge_index, edge_attr)`. It returns the output without the record of steps (`Ponder`), as
     `dgl.nn.Sequential` and `torch_geometric.nn.Sequential` need it.
 
     An `edge_index` is sorted in every call. If the edges do not change, create a layout once with
     `from_edge_index` and pass it as the graph.
 
-    After a call of an `AdaptiveRecurrence`, the attribute `ponder` is its record, which is not
-    copied or saved with the module.
+    After a call of an `AdaptiveRecurrence`, the attribute `ponder` is the record of the call. The
+    record is not copied or saved with the module.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class LayerAsConv(nn.Module):
         self.ponder = None
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """Call the layer.
+        """Call the layer, and return its output without the record of steps (`Ponder`).
 
         Arguments are `graph, x`, or `x, edge_index`, or `x, edge_index, edge_attr`. `x` is
         `(N, F)`, or a pair with the features of sources and destinations; `edge_attr` is
@@ -85,12 +85,12 @@ class LayerAsConv(nn.Module):
         return self.layer(from_edge_index(edge_index, num_nodes, batch=batch), x, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle or copy, without the ponder record of the last call."""
+        """Return the attributes to pickle or copy, with `ponder`, the last record, set to None."""
         return {**self.__dict__, "ponder": None}
 
 
 class EdgeIndexLayer(LayerAsConv):
-    """Deprecated form of `LayerAsConv` that returns the ponder record too."""
+    """Deprecated form of `LayerAsConv` that also returns the record of steps (`Ponder`)."""
 
     _returns_ponder = True
 
@@ -98,7 +98,7 @@ class EdgeIndexLayer(LayerAsConv):
 def from_edge_index(
     edge_index: Tensor, num_nodes: int | tuple[int, int], *, batch: Tensor | None = None
 ) -> EdgeLayout:
-    """Return the edge layout of an `edge_index` of PyG.
+    """Return the edges of PyG's `edge_index` as an `EdgeLayout`, which layers take as a graph.
 
     Node `edge_index[1, e]` attends to node `edge_index[0, e]`. No self-loops are added; use
     `torch_geometric.utils.add_self_loops` for that.
@@ -209,7 +209,7 @@ class ConvAsAttention(nn.Module):
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations for one active node: two for each weight of a matrix."""
+        """Floating-point operations for one active node: two for each entry of a weight matrix."""
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
 
     @property
@@ -222,7 +222,7 @@ class ConvAsAttention(nn.Module):
         return feat_src
 
     def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
-        """Call the convolution with features `(N_src, feats)`, and the options of `attend`."""
+        """Return the convolution's output for `feat`, `(N_src, feats)`; options as in `attend`."""
         layout, frontier = as_layout(graph), options.get("frontier")
         rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
         return self.attend(layout, rows, feat, **options)[0]
@@ -239,7 +239,7 @@ class ConvAsAttention(nn.Module):
         edge_weight: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Return the convolution's output, `(A, feats)`, and None, because it has no weights.
+        """Return the convolution's output, `(A, feats)`, and None in place of attention weights.
 
         `rows`, `(A, feats)`, are the features of the destinations, and `frontier`, `(A,)`, their
         ids; None means all destinations. `edge_weight`, `(E,)`, multiplies the messages of a layer
@@ -300,17 +300,18 @@ def _check_pyg_layer(layer: nn.Module) -> None:
 
 
 def _scale_messages(weight: Tensor, layer: Any, _: Any, messages: Tensor) -> Tensor:
-    """Return the messages of a PyG layer times the weight of each edge; PyG calls it as a hook."""
+    """Return a PyG layer's messages, each times the weight of its edge; used as a hook."""
     shape = [1] * messages.dim()
     shape[layer.node_dim] = -1
     return messages * weight.view(shape)
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return the in-edges of a frontier, `(2, E)`, and the ids of their sources.
+    """Return the in-edges, `(2, E)`, of the nodes `frontier`, and the ids of their sources.
 
-    The edges refer to positions in these ids and in the frontier. Unless the graph is empty, there
-    is at least one source, because the gradient of DGL's maximum needs one.
+    The first row of the edges has indices into these ids, and the second row has indices into
+    `frontier` (None: all nodes). Unless the graph is empty, there is at least one source id,
+    because the gradient of DGL's maximum needs one.
     """
     row, source, _ = layout.in_edges(frontier)
     sources, place = source.unique(return_inverse=True)
@@ -320,7 +321,7 @@ def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[T
 
 
 def _block(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Any, Tensor]:
-    """Return the in-edges of a frontier as a DGL block, and the ids of the block's sources."""
+    """Return the in-edges of the nodes `frontier` as a DGL block, and the block's source ids."""
     edges, sources = _packed_edges(layout, frontier)
     num_dst = layout.num_dst if frontier is None else len(frontier)
     return dgl.create_block((edges[0], edges[1]), len(sources), num_dst), sources

@@ -20,8 +20,8 @@ class DotGATConv(nn.Module):
         h_i^{(l+1)} = \sum_{j \in E(i)} a_{ij} W h_j, \qquad
         a_{ij} = \mathrm{softmax}_{j \in E(i)} \frac{W h_i \cdot W h_j}{\sqrt{d}}
 
-    for each head. This is the formula of `dgl.nn.DotGatConv`. With the same seed the initial
-    weights are equal too, and its parameters can be loaded.
+    for each head. This is the formula of `dgl.nn.DotGatConv`. With the same seed both layers have
+    the same initial weights. With `bias=False` this layer can load the parameters of the other.
     Residual, bias, activation, dropout and edge weights work as in `dgl.nn.GATConv`.
 
     Parameters

@@ -13,7 +13,7 @@ from graphut.nn.noise import Noise, with_noise
 
 
 class HaltingFrontier:
-    """Frontier of the active nodes; a node that halts never computes again."""
+    """The set of active nodes of a recurrence; a node that halts never computes again."""
 
     # (max_steps, d) shifts of all values by each step signal, if computed before the loop
     value_shifts: Sequence[Tensor] | None = None
@@ -30,7 +30,7 @@ class HaltingFrontier:
 
     @property
     def num_active(self) -> int:
-        """Number of nodes that compute in the next step, or an upper bound."""
+        """Number of nodes that compute in the next step, or an upper bound of this number."""
         return self.rows.num_active
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
@@ -46,10 +46,11 @@ class HaltingFrontier:
         return active
 
     def _write(self, active: Tensor, t: int) -> None:
-        """Write the keys and values that changed since the last step.
+        """Store the keys and values that change in step `t`; `active` are the step's inputs.
 
-        In each step, active nodes are written. Except with `halted="stale"`, a node is written once
-        more after it has halted, because its keys and values are older than its final state.
+        These are the keys and values of active nodes. Except with `halted="stale"`, they are stored
+        once more for a node that has just halted, because the stored ones are older than its final
+        state. They are stored for all nodes if a step signal changes them in different ways.
         """
         state, context, rows = self.state, self.state.context, self.rows
         step, signal = state.step(t), state.signal(t)
@@ -72,7 +73,7 @@ class HaltingFrontier:
         context.write(nodes, step.project(shown))
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Let the rule halt nodes after step `t`, and store the outputs of these nodes."""
+        """Store the states `after` step `t`, and the outputs of the nodes that the rule halts."""
         state, rows, decided = self.state, self.rows, self.state.rule_state
         shown = None if state.rows is None else rows.active_states()
         halts = state.decide(before, after, t, rows.nodes, shown)
@@ -89,7 +90,7 @@ class HaltingFrontier:
             self._fill_cache(t)
 
     def _fill_cache(self, t: int) -> None:
-        """Write keys and values of halted nodes for the steps after `t`, the loop's last step."""
+        """Store keys and values for steps after `t`, the last one, for later tokens to read."""
         max_steps, more = self.state.layer.max_steps, 1
         if self.halted == "stale":
             more = 0
@@ -99,7 +100,7 @@ class HaltingFrontier:
             self.refresh_keys_and_values(later)
 
     def result(self) -> LoopOutput:
-        """Return the output, steps, remainder and cost of all nodes, in node order."""
+        """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         nodes, *columns = map(torch.cat, zip(*self._finished, strict=True))
         row_of = nodes.new_empty(len(self.state.feat) + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
@@ -109,7 +110,7 @@ class HaltingFrontier:
 
 
 class HaltSplit(NamedTuple):
-    """The nodes of a frontier, split into those that halt in a step and those that stay active."""
+    """The active nodes of a step, split into nodes that halt in it and nodes that stay active."""
 
     halting_nodes: Tensor | None  # (B,) ids of the halting nodes; None if no node halts
     halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all rows in order
@@ -117,13 +118,14 @@ class HaltSplit(NamedTuple):
 
 
 class ActiveRows:
-    """States of the nodes that were active in the last step, and ids of those still active.
+    """States of the nodes that were active in the last step, and ids of the nodes still active.
 
     The state of a node that has just halted is stored for one more step, because it must be
     projected to keys and values once.
 
-    `feat`, `(N_src, d)`, are the first states. `encodings`, `(N_src, d)`, are added to the states
-    in every step. Nodes with ids from `num_dst` on count as halted before the first step.
+    `feat`, `(N_src, d)`, are the initial states. `encodings`, `(N_src, d)`, are added to the states
+    in every step: position signals, and injected inputs. Nodes with ids of `num_dst` or more count
+    as halted before the first step.
     """
 
     def __init__(
@@ -161,14 +163,14 @@ class ActiveRows:
     def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
         """Return states plus encodings and noise of the first `num_src` nodes, active or halted.
 
-        The changed `nodes` have the new `rows`, which are written into a table of all nodes. So the
-        method must be called in every step.
+        `rows` are the new values for the `nodes` that have changed, or for all nodes if None. The
+        method keeps a table of the values of all nodes, so it must be called in every step.
         """
         self._table = rows if nodes is None else self._table[:num_src].index_copy(0, nodes, rows)
         return self._table
 
     def truncate(self, num_dst: int) -> int:
-        """Drop active nodes with ids from `num_dst` on; return the number of active nodes left."""
+        """Drop active nodes with ids of `num_dst` or more; return the number of remaining nodes."""
         every_row = torch.arange(len(self._rows), device=self._rows.device)
         nodes = every_row if self.nodes is None else self.nodes
         rows = every_row if self._active_rows is None else self._active_rows
@@ -178,7 +180,7 @@ class ActiveRows:
         return self.num_active
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
-        """Store the new states `(A, d)`; return which nodes halt and which stay active."""
+        """Store the new states, `(A, d)`, and split the nodes by the mask `halts`, `(A,)`."""
         halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
         self.num_active = len(active)
         if not len(halting):

@@ -55,7 +55,7 @@ class HaltingUnit(nn.Module):
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
         """Return the halting probabilities, `(A,)`, of states `(A, in_feats)`.
 
-        Other halting modules may use `nodes`, the ids of the nodes, and `step`, counted from 1.
+        `nodes`, the ids of the nodes, and `step`, counted from 1, are for other halting modules.
         """
         wide = torch.promote_types(feat.dtype, torch.float32)
         with outside_autocast(feat.device.type):
@@ -87,13 +87,13 @@ class ScheduledHalting(nn.Module):
     steps : Tensor
         `(N,)` int64, the step at which each node halts, at least 1.
     share : float, optional
-        The probability in each step before the last. The default is 0.01, or less if a node has
-        more than 50 steps, so that these probabilities sum to at most 0.5.
+        The probability of a node in each step before it halts. The default is 0.01, or less if a
+        node has more than 50 steps, so that these probabilities sum to at most 0.5.
 
     Raises
     ------
     TypeError, ValueError
-        If `steps` is not int64 or not at least 1; or, in a call, if the number of nodes differs.
+        If `steps` is not int64 or not at least 1; or, in a call, if there are not `N` nodes.
 
     Examples
     --------
@@ -126,7 +126,10 @@ class ScheduledHalting(nn.Module):
         return last + self.share * (1.0 - last)
 
     def check(self, threshold: float, max_steps: int) -> None:
-        """Raise an error if probabilities can sum to the threshold before a node's last step."""
+        """Raise a `ValueError` if ACT with this threshold would halt nodes before the given step.
+
+        The sum of `share` over the steps before the given step of a node must be below `threshold`.
+        """
         if self.share * (min(self.longest, max_steps) - 1) >= 0.999 * threshold:
             raise ValueError(
                 f"the schedule has up to {self.longest} steps of probability {self.share}, which "

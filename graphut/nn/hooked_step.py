@@ -15,8 +15,9 @@ from graphut.nn.step import UniversalTransformerStep
 class HookedStep:
     """A step that the adaptive loop calls as a module, so that all its hooks run.
 
-    Instead of keys and values, the context holds states, and each call projects all of them. With
-    `checkpointed`, only states are kept for the backward pass, which calls the step again.
+    The context then contains states instead of keys and values, and each call projects the states
+    of all nodes. With `checkpointed`, only states are stored for the backward pass, which calls the
+    step again.
     """
 
     has_linear_projection = False
@@ -29,11 +30,11 @@ class HookedStep:
         self.checkpointed = checkpointed
 
     def project(self, rows: Tensor) -> Tensor:
-        """Return the states unchanged; the call of the step projects them."""
+        """Return the states unchanged; `update` projects them to keys and values."""
         return rows
 
     def value_shift(self, signal: Tensor) -> None:
-        """Return None: with hooks, a signal may not shift all values by the same vector."""
+        """Return None: with hooks, adding a signal to all states may change values differently."""
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
         """Call the step, and return the new states of the active nodes, `(A, d)`."""
@@ -70,7 +71,7 @@ class HookedStep:
 
 
 def branch(context: GraphContext) -> GraphContext:
-    """Return a copy of a context for a checkpointed step, with empty `work` and `weights`."""
+    """Return a copy of a context for a checkpointed step, with empty records of the work done."""
     own = copy(context)
     own.work, own.weights, own.cross_weights = FlopCount(), [], []
     own.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)

@@ -1,4 +1,4 @@
-"""The adaptive loop: a step, repeated for the nodes of a frontier until it is empty."""
+"""The adaptive loop, which repeats a step for the active nodes until no node is active."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def run_loop(
 ) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes.
 
-    `halting_frontier` creates the frontier under rules whose nodes halt for good. `start` has the
-    states and the nodes of the first round if an event-driven run continues an earlier one.
+    `halting_frontier` creates the frontier (set of active nodes) under rules whose nodes halt for
+    good. With the rule `EventDriven`, `start` has the states and nodes from which a run continues.
     """
     rule, max_steps = state.rule, state.layer.max_steps
     runs_all = state.layer.halted == "running" or isinstance(rule, FixedDepth)

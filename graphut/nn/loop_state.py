@@ -48,8 +48,8 @@ class FrontierRows(NamedTuple):
 class LoopState:
     """The state of one call of a recurrence, which all its steps share.
 
-    `fill_cache` is for a decoder with a key/value cache. Later tokens may take more steps than this
-    call, so the loop also writes keys and values for the steps that it did not need.
+    `fill_cache` is for a decoder with a key/value cache. Later tokens may take more steps than the
+    tokens of this call, so the loop also stores keys and values for steps after its last one.
     """
 
     trusts_arguments = False  # whether attention may skip its checks
@@ -97,7 +97,7 @@ class LoopState:
         self.rule_state = RuleState(self.rule, self.feat[: context.num_dst], batch)
 
     def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Return changed nodes and rows, with those of other processes if the graph is divided."""
+        """Return changed nodes and their `rows`, plus nodes received from any other processes."""
         return (nodes, rows) if self.exchange is None else self.exchange(nodes, rows)
 
     def any_active(self, count: int) -> bool:
@@ -105,15 +105,15 @@ class LoopState:
         return bool(count) if self.exchange is None else self.exchange.any_active(count)
 
     def step(self, t: int) -> UniversalTransformerStep:
-        """Return the step of repetition `t`, counted from 1."""
+        """Return the module that computes step `t`, counted from 1."""
         return self.steps[0] if len(self.steps) == 1 else self.steps[t - 1]
 
     def readout(self, states: Tensor) -> Tensor:
-        """Apply the output norm to states `(A, d)`, if there is one."""
+        """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""
         return self.steps[-1].readout(states)
 
     def signal(self, t: int) -> Tensor | None:
-        """Return the step signal of step `t`, `(d,)`, or None without step signals."""
+        """Return the encoding of the step number `t`, `(d,)`, or None without step signals."""
         return None if self.signals is None else self.signals[t - 1]
 
     def update(self, rows: Tensor, t: int) -> Tensor:
@@ -163,13 +163,13 @@ class LoopState:
 
 
 def steps_of(layer: Recurrence) -> Sequence[UniversalTransformerStep]:
-    """Return a list of the steps of a recurrence: a single one, or one for each repetition."""
+    """Return a list of the step modules of a recurrence: one, or one for each repetition."""
     steps: Any = layer.step if isinstance(layer.step, nn.ModuleList) else [layer.step]
     return [*steps]
 
 
 def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
-    """Return `rows`, `(A, d)`, plus the encoding, `(A, d)` or `(d,)`, unless it is None."""
+    """Return `rows`, `(A, d)`, plus `encoding`, `(A, d)` or `(d,)`; None adds nothing."""
     return rows if encoding is None else rows + encoding
 
 

@@ -1,4 +1,4 @@
-"""The frontier of all nodes, for models without halting and for `halted="running"`."""
+"""The frontier that contains all nodes, for models without halting and for `halted="running"`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphut.nn.rules.base import FixedDepth
 
 
 class MaskedFrontier:
-    """Frontier of all nodes: all compute in every step; a mask protects outputs of halted nodes.
+    """Let all nodes compute in every step; a mask protects the outputs of halted nodes.
 
     Sizes are read from `shape`, because `len` would make them constants of an exported program.
     """
@@ -27,9 +27,9 @@ class MaskedFrontier:
         self.remainder, self.cost = feat.new_zeros(2, size, dtype=wide)
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Write keys and values of all nodes; return the input of step `t`, `(N_dst, d)`.
+        """Store keys and values of all nodes; return the input of step `t`, `(N_dst, d)`.
 
-        Nodes that are only sources count as halted before the first step.
+        Sources that are not destinations count as halted before the first step.
         """
         state, context, moving = self.state, self.state.context, self.states.shape[0]
         context.begin_step(t)
@@ -45,7 +45,7 @@ class MaskedFrontier:
         return shown[: context.num_dst]
 
     def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:
-        """Add encodings, signal and noise of the given steps to states of nodes from `first` on."""
+        """Add encodings, signal and noise of the given steps to states of nodes `first`, ..."""
         state, stop = self.state, first + states.shape[0]
         encodings = None if state.encodings is None else state.encodings[first:stop]
         rows, ids = add_encoding(states, encodings), None
@@ -55,7 +55,7 @@ class MaskedFrontier:
         return add_encoding(rows, state.signal(signal))
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Store the new states after step `t`, and the outputs of nodes that halt."""
+        """Store the states `after` step `t`, and the outputs of the nodes that the rule halts."""
         state, size, shown = self.state, after.shape[0], self.states
         self.states = after
         if size < self.active.shape[0]:  # each sampled block has fewer destinations
@@ -80,7 +80,7 @@ class MaskedFrontier:
         self.remainder, self.cost = self.remainder[:size], self.cost[:size]
 
     def result(self) -> LoopOutput:
-        """Return the output, steps, remainder and cost of all nodes."""
+        """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         state, size = self.state, self.state.num_dst
         out = self.states if self.runs_all else state.rule_state.out
         if self.steps.shape[0] > size:  # the blocks of later steps may have fewer destinations

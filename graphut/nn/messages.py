@@ -132,7 +132,7 @@ class MessageAggregation(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Aggregate messages for all destinations, or for the destinations in `frontier`.
 
-        Arguments and results are as in `MultiHeadAttention.forward`, with one tensor of features.
+        Arguments and results are as in `MultiHeadAttention.forward`; `feat` must be one tensor.
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
@@ -154,7 +154,7 @@ class MessageAggregation(nn.Module):
     def project(self, feat_src: Tensor) -> Tensor:
         """Return keys, values and messages of all sources, concatenated to `(N_src, W)`.
 
-        The messages are the ReLU terms of the formula. Without attention there are only messages.
+        Messages are the ReLU terms of the class's formula. Without attention there is nothing else.
         """
         messages = self.message(feat_src).relu()
         if self.attention is None:
@@ -171,7 +171,7 @@ class MessageAggregation(nn.Module):
         value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the output, `(A, feats)`, and weights; see `MultiHeadAttention.attend`."""
+        """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
         width = self.message.out_features
         messages = self.aggregate(layout, projected[:, -width:], frontier)
         if self.attention is not None:
@@ -188,7 +188,7 @@ class MessageAggregation(nn.Module):
     def aggregate(
         self, layout: EdgeLayout, messages: Tensor, frontier: Tensor | None = None
     ) -> Tensor:
-        """Aggregate messages `(N_src, W)`; return the result of the output map, `(A, feats)`."""
+        """Return a linear map of the maxima and sums of `messages`, `(N_src, W)`: `(A, feats)`."""
         parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
         with outside_autocast(messages.device.type):  # sums are float32 or wider
             reduced = reduce_messages(layout, parts, frontier, self.backend)
@@ -208,10 +208,11 @@ def reduce_messages(
     frontier: Tensor | None = None,
     backend: str = "auto",
 ) -> dict[str, Tensor]:
-    """Reduce messages over the in-edges of each destination, in float32 or wider.
+    """Return the maximum or sum of messages over the in-edges of each destination.
 
-    `messages` maps "max", "sum" or both to messages `(N_src, D)`, which must not be negative. The
-    result maps them to the maxima or sums, `(A, D)`, which are 0 for nodes without in-edges.
+    `messages` is a dictionary from "max", "sum" or both to messages `(N_src, D)`, which must not be
+    negative. The result is a dictionary from the same keys to the maxima or sums, `(A, D)`, in
+    float32 or wider. They are 0 for nodes without in-edges.
     """
     wide = {
         name: part.to(torch.promote_types(part.dtype, torch.float32))

@@ -70,7 +70,7 @@ class DrawnNoise:
     ids: Tensor | None = None  # of all nodes, if the nodes of a call are part of a graph
 
     def add(self, rows: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
-        """Return states `rows`, `(A, d)`, of `nodes`, or of all nodes, plus the noise of a step."""
+        """Return `rows`, the states `(A, d)` of `nodes` (None: all), plus the noise of `step`."""
         node = torch.arange(len(rows), device=rows.device) if nodes is None else nodes
         if self.ids is not None:
             node = self.ids[node]
@@ -85,7 +85,7 @@ Noise: TypeAlias = Mapping[str, DrawnNoise]
 
 
 def draw_noise(layer: Any, halo: Any = None) -> Noise:
-    """Return the noise of one call of a recurrence, which is empty in evaluation.
+    """Return a dictionary with the noise of one call of a recurrence, empty in evaluation.
 
     `halo` is given if the graph is divided among processes. They all use the seed of the first
     process, and the noise of a node depends on its id in the whole graph.
@@ -110,9 +110,9 @@ def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[
 def with_noise(
     noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Return states `rows`, `(A, d)`, plus the noise for `place`, or unchanged without such noise.
+    """Return states `rows`, `(A, d)`, plus `noise[place]`; without this key, return `rows`.
 
-    `place` is a key of `noise`, such as "first"; `nodes` are the ids of the rows, by default all.
+    `place` says which states these are, such as "first"; `nodes` are their node ids (None: all).
     """
     return noise[place].add(rows, nodes, step) if place in noise else rows
 

@@ -14,9 +14,9 @@ from graphut.nn.attention import AttentionRecord
 
 @dataclass
 class FlopCount:
-    """Lists of the nodes that each step projects and computes, for the counts of `Ponder`.
+    """Lists of the nodes that each step projects to keys and values, and of the nodes it computes.
 
-    The ids are None for all nodes. Ids of padding rows are not counted.
+    `Ponder` counts operations with them. Ids of None mean all nodes; padding is not counted.
     """
 
     # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.
@@ -30,7 +30,7 @@ class FlopCount:
     edges: int | Tensor = 0
 
     def fold(self) -> None:
-        """Add the listed projections to `projected`, and clear the lists of self-attention."""
+        """Add the number of listed projections to `projected`; clear `projections`, `attended`."""
         for size, nodes in self.projections:
             self.projected += size if nodes is None else len(nodes)
         self.projections.clear()
@@ -39,7 +39,7 @@ class FlopCount:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ponder:
-    """The record of a call of `AdaptiveRecurrence`.
+    """The record of a call of `AdaptiveRecurrence`: steps, ponder cost and operation counts.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Ponder:
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
     def __repr__(self) -> str:
-        """Return a short summary, without the edges."""
+        """Return a one-line summary: numbers of nodes and steps, and the ponder cost."""
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
             f"max_steps={self.max_steps}, cost={float(self.cost):.4g})"

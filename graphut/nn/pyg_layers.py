@@ -23,7 +23,7 @@ class _EdgeMask(pyg.MessagePassing):  # type: ignore[misc]
 
 
 class ExplainableConv(LayerAsConv):
-    """Version of `LayerAsConv` with edges that PyG's `Explainer` can mask.
+    """Adapter that calls a layer like a PyG layer, with edges that PyG's `Explainer` can mask.
 
     The mask is the `edge_weight` of the layer: it multiplies attention weights after the softmax,
     or the messages of a PyG layer in `ConvAsAttention`.
@@ -83,7 +83,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         return super().forward(x, edge_index, edge_attr, return_attention_weights)
 
     def propagate(self, edge_index: Any, size: Any = None, **features: Any) -> Any:
-        """Return the weighted sum of the values for each target, `(N, heads, out_channels)`."""
+        """Return the attention output of each target node, `(N, heads, out_channels)`."""
         if not self._is_attention(edge_index):
             return pyg.MessagePassing.propagate(self, edge_index, size, **features)
         edge_attr = features["edge_attr"]
@@ -111,7 +111,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         return result
 
     def _is_attention(self, edge_index: Any) -> bool:
-        """Return whether graphut's kernels suffice: nothing needs the messages of single edges."""
+        """Return whether graphut's kernels can be used: nothing needs the message of each edge."""
         hooks = (
             vars(self)[f"_{part}_forward_{kind}hooks"]
             for part in ("propagate", "message", "aggregate")

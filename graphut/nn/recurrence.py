@@ -62,9 +62,9 @@ class AdaptiveRecurrence(nn.Module):
     max_steps : int
         The largest number of steps, `T`.
     halted : {"copied", "frozen", "stale", "running"}
-        The state of a halted node that its neighbours see: its final state with the signal of the
-        current step; its final state with the signal of the step after its last; the keys and
-        values of its last step; or a state that is still updated in each step.
+        What the neighbours of a halted node read. "copied": its final state with the signal of the
+        current step. "frozen": its final state with the signal of the step after its last.
+        "stale": the keys and values of its last step. "running": a state that is still updated.
     position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
         Signal of positions: the sinusoids of the paper, the same counted from 0 instead of 1, or a
         function or module that returns rows `(n, d)` for positions `(n,)` or `(n, k)`, such as
@@ -81,8 +81,9 @@ class AdaptiveRecurrence(nn.Module):
         not rounded.
     checkpoint_steps : bool
         Keep only the states between steps for the backward pass, which computes each step again
-        (arXiv 1604.06174). This saves memory and costs time. Each step then projects all nodes and
-        the encoder's output. It has no effect without gradients or in a compiled program.
+        (arXiv 1604.06174). This saves memory and costs time: each step computes the keys and values
+        of all nodes and of the encoder's output again. The setting has no effect without gradients
+        or in a compiled program.
 
     Raises
     ------
@@ -169,7 +170,7 @@ class AdaptiveRecurrence(nn.Module):
         get_attention: bool = False,
         get_steps: bool = False,
     ) -> tuple[Any, ...]:
-        """Return the output states and the ponder record.
+        """Return the output states, and a record of steps and costs (`Ponder`).
 
         Parameters
         ----------
@@ -190,8 +191,8 @@ class AdaptiveRecurrence(nn.Module):
             `(N_dst,)` int64, the graph of each node, for rules such as `Global`. The default is the
             graphs of the DGL batch.
         get_attention : bool
-            Also return the weights of self-attention, and record all attention weights and halting
-            probabilities in the ponder record.
+            Also return the weights of self-attention, and store all attention weights and halting
+            probabilities in the `Ponder` record.
         get_steps : bool
             Also return the active nodes of every step and their states, for a loss in every step.
 
@@ -253,7 +254,7 @@ class AdaptiveRecurrence(nn.Module):
         edges_into: Tensor | None = None,
         **options: Any,
     ) -> tuple[Any, ...]:
-        """Continue an event-driven run after a change of the graph or of the features.
+        """Continue a run with the rule `EventDriven` after a change of the graph or of features.
 
         The first round computes the nodes with new features, new nodes, their out-neighbours, and
         the destinations of changed edges. Other nodes compute only if a change reaches them. The
@@ -264,8 +265,8 @@ class AdaptiveRecurrence(nn.Module):
         Parameters
         ----------
         shown : Tensor
-            `(M, d)`, `Ponder.shown` of the earlier call, without the rows of removed nodes. Nodes
-            from `M` on are new.
+            `(M, d)`, `Ponder.shown` of the earlier call: the last states that neighbours read.
+            Leave out the rows of removed nodes. Nodes with ids of `M` or more are new.
         graph, feat, **options
             The new graph, the features of all its nodes, and other arguments of `forward`. The
             results have the same form as in `forward`.
@@ -303,7 +304,7 @@ class AdaptiveRecurrence(nn.Module):
         return call_recurrence(self, graph, feat, start=start, **options)
 
     def _check_halting_is_possible(self) -> bool:
-        """Return whether the host must know which nodes halt; raise an error if it cannot."""
+        """Return whether the host must know which nodes halt; raise an error if it cannot know."""
         rule = self.active_rule
         if isinstance(rule, FixedDepth):
             return False

@@ -36,11 +36,12 @@ def dense_recurrence(
     graph_ids: Tensor | None = None,
     **edges: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the results of `layer(graph, feat, ...)` with masks, without dropout.
+    """Compute the results of `layer(graph, feat, ...)` with dense masks and without dropout.
 
     `edges` are the options `edge_bias`, `edge_feat` and `edge_weight` of the layer.
 
-    Return the output `(N, d)`, the steps `(N,)`, the remainders `(N,)`, and the ponder cost.
+    Return the output `(N, d)`, the number of steps `(N,)`, the ACT remainder `(N,)`, and the mean
+    ponder cost.
 
     Examples
     --------
@@ -115,16 +116,16 @@ def dense_event_driven(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Compute the results of a layer with the rule `EventDriven`, without dropout.
 
-    Every node computes in every round. Masks keep the shown states of nodes outside the frontier
-    and of nodes that change too little.
+    Every node computes in every round. A mask discards the result for nodes that the rule does not
+    update or that change too little.
 
-    To continue an earlier run, as `AdaptiveRecurrence.resume` does, `shown`, `(M, d)`, are its
-    shown states, and `frontier` are the ids of the nodes to compute in the first round. `edges` are
-    as in `dense_recurrence`.
+    To continue an earlier run, as `AdaptiveRecurrence.resume` does, pass `shown`, `(M, d)`, the
+    states at its end, and `frontier`, the ids of the nodes to update in the first round. `edges`
+    are as in `dense_recurrence`.
 
-    Return the output `(N, d)`; the number of updates of each node, `(N,)`; the last round that
-    changed it, `(N,)`; the number of rounds of each graph, `(G,)`; and whether the graph has come
-    to rest, `(G,)`.
+    Return five tensors: the output `(N, d)`; for each node, `(N,)`, the number of its updates and
+    the last round that changed its state; for each graph, `(G,)`, the number of its rounds and
+    whether no node was left to update at the end.
 
     Examples
     --------
@@ -172,7 +173,7 @@ def dense_event_driven(
 
 
 def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
-    """Return for each graph whether the mask `nodes` is True for one of its nodes, `(G,)`."""
+    """Return for each graph whether the mask `nodes` is True for any of its nodes, `(G,)`."""
     count = torch.zeros(members.num_graphs, dtype=torch.int64)
     return count.index_add(0, members.graph, nodes.long()) > 0
 
@@ -180,7 +181,7 @@ def _any_by_graph(nodes: Tensor, members: BatchIndex) -> Tensor:
 def _begin(
     layer: AdaptiveRecurrence, feat: Tensor, positions: Tensor | None
 ) -> tuple[Noise, Tensor, Tensor]:
-    """Return the noise of a call, the first states, and the encodings that each step adds."""
+    """Return the noise of a call, the initial states, and the encodings added in each step."""
     drawn, place = draw_noise(layer), torch.zeros_like(feat)
     if positions is not None and layer.position_signal is not None:
         place = layer.position_signal(positions).to(feat.dtype)
@@ -208,7 +209,10 @@ def _step(
     runs: Tensor,
     cross: tuple[Graph, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Return new states, and the transition's inputs: new where `runs` is True, else `combined`."""
+    """Return the new states, and the inputs of the transition: `combined`, updated by `runs`.
+
+    `now` are the step's inputs, `shown` the states that attention reads, `runs` a mask of nodes.
+    """
     pre = step.norm == "pre"
 
     def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
@@ -239,7 +243,7 @@ def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges
 
 
 def _plain(layer: Any) -> Any:
-    """Return a copy of a layer that computes attention with dense masks, without dropout."""
+    """Return a copy of an attention layer with the dense backend and without dropout."""
     plain = copy(layer)
     if isinstance(layer, MultiHeadAttention):
         plain.backend, plain.attn_drop, plain.allow_zero_in_degree = "dense", 0.0, True

@@ -21,8 +21,8 @@ Signal: TypeAlias = Callable[[Tensor], Tensor]
 class SinusoidalSignal(nn.Module):
     """Sines and cosines of coordinates, see `coordinate_signal`.
 
-    The first position or step is the number `count_from` in the formula: 1 (arXiv 1807.03819) or 0.
-    Callers pass numbers from 1 on in both cases.
+    Callers count positions and steps from 1. In the formula, `count_from` replaces this 1: it is 1
+    (arXiv 1807.03819) or 0.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class LearnedSignal(nn.Embedding):
 def make_signal(
     which: Signal | str | None, name: str, dim: int, size: int | None = None
 ) -> Signal | None:
-    """Return the signal that `which` describes; errors mention `name`, "learned" needs `size`."""
+    """Return the signal for the argument `name`, whose value is `which`; "learned" needs `size`."""
     if which is None or callable(which):
         return which
     if which in ("sinusoidal", "sinusoidal0"):
@@ -100,7 +100,7 @@ def make_signal(
 
 
 def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
-    """Return the signal of `n` coordinates, `(n, d)`, with the width and dtype of `like`."""
+    """Return the signal of `n` coordinates, `(n, d)`, in the dtype of `like`, `(..., d)`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
@@ -121,7 +121,7 @@ def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
 def _cached_sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Return the sinusoids, `(steps, dim)`, of `steps` numbers from `first` on."""
+    """Return the sinusoidal signals, `(steps, dim)`, of the numbers `first`, `first + 1`, ..."""
     with outside_transforms(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
@@ -161,10 +161,10 @@ def coordinate_signal(
 
 
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return `function(values)`, but compute it only once for equal values.
+    """Return `function(values)`, but call the function on each different value only once.
 
-    On a GPU all values are computed, because the host would wait for the number of unique values.
-    So are values with gradients, because `unique` is not differentiable.
+    On a GPU, call it on all values, because the host would wait for the number of different values.
+    Values with gradients are not reduced either, because `unique` is not differentiable.
     """
     if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
         return function(values)

@@ -215,14 +215,14 @@ class UniversalTransformerStep(nn.Module):
 
     @property
     def has_linear_projection(self) -> bool:
-        """True if a signal that is added to all rows shifts all values by the same vector."""
+        """True if adding one vector to all states adds one vector to all attention values."""
         attention = self.attention  # or a layer in its place
         if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
             return False
         return self.norm == "post" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return the shift of all values if `signal` is added to all states; None if it varies."""
+        """Return what adding `signal` to all states adds to all values, or None if nodes differ."""
         # Keys are shifted by one vector too, which does not change softmax.
         if not self.has_linear_projection:
             return None
@@ -247,7 +247,7 @@ class UniversalTransformerStep(nn.Module):
         return total if self.norm == "pre" else norm(total)
 
     def readout(self, out: Tensor) -> Tensor:
-        """Apply the output norm to states `(A, d)`, if there is one."""
+        """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""
         return out if self.output_norm is None else self.output_norm(out)
 
     def extra_repr(self) -> str:

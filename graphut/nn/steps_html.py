@@ -10,7 +10,10 @@ _BLUE = (0, 114, 178)  # as in `graphut.plotting.figure`
 
 
 def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int]]]) -> str:
-    """Return HTML with a row of tokens for each name; the more steps, the darker the token."""
+    """Return HTML with a line of tokens for each name; tokens with more steps are darker.
+
+    `rows` is a dictionary from a name to a pair: the tokens, and their numbers of steps.
+    """
     most = max((max(steps, default=1) for _, steps in rows.values()), default=1)
     lines = []
     for name, (tokens, steps) in rows.items():

@@ -10,7 +10,7 @@ from graphut.attention import EdgeLayout, as_layout
 
 
 class _Transition(nn.Module):
-    """Base class of transitions: two linear maps, and activation and dropout between them."""
+    """Base class of transitions (feed-forward layers): linear, activation, dropout, linear."""
 
     def __init__(
         self, in_feats: int, hidden_feats: int, activation: nn.Module | None, dropout: float
@@ -76,7 +76,7 @@ class PositionwiseTransition(_Transition):
     def forward(
         self, graph: DGLGraph | EdgeLayout, feat: Tensor, *, frontier: Tensor | None = None
     ) -> Tensor:
-        """Apply the network to features `(N, in_feats)`, or only to the rows in `frontier`, `(A,)`.
+        """Apply the network to features `(N, in_feats)`, or to those of nodes `frontier`, `(A,)`.
 
         The graph is ignored, because the result for a node does not depend on other nodes.
         """
@@ -97,7 +97,7 @@ class SeparableConvTransition(_Transition):
     Parameters
     ----------
     kernel_size : int
-        Number of tokens under the filter; odd unless `causal`.
+        Number of tokens that the filter covers; odd unless `causal`.
     causal : bool
         Let the filter end at the token, instead of centering it there.
     in_feats, hidden_feats, activation, dropout
@@ -148,7 +148,7 @@ class SeparableConvTransition(_Transition):
 
     @property
     def offsets(self) -> range:
-        """Positions under the filter, relative to the node."""
+        """Positions of the tokens that the filter covers, relative to the current token."""
         left = self.kernel_size - 1 if self.causal else self.kernel_size // 2
         return range(-left, self.kernel_size - left)
 
@@ -157,8 +157,8 @@ class SeparableConvTransition(_Transition):
     ) -> Tensor:
         """Apply the layer to all nodes, or to the nodes in `frontier`.
 
-        `feat`, `(N, in_feats)`, has the features of all nodes; `frontier`, `(A,)`, ids. Each graph
-        of a batch is a sentence. Raise `ValueError` if the topology has nodes that are not tokens.
+        `feat`, `(N, in_feats)`, are features of all nodes, and `frontier`, `(A,)`, are ids. Each
+        graph of a batch is a sentence. Raise `ValueError` if a node of the graph is not a token.
         """
         layout = as_layout(graph).to(feat.device)
         if layout.extra_nodes:
@@ -179,7 +179,7 @@ class SeparableConvTransition(_Transition):
     plain_forward = forward  # for `is_hooked`
 
     def convolve(self, window: Tensor) -> Tensor:
-        """Return the output for each token, given its window, `(A, kernel_size, in_feats)`."""
+        """Return the output of `A` tokens, given `window`: the features that the filter covers."""
         return self.layers((window * self.depthwise).sum(1))
 
     def extra_repr(self) -> str:
@@ -211,7 +211,7 @@ class CopyGate(_Transition):
         nn.init.constant_(self._maps()[-1].bias, -3.0)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the gate of each feature of rows `(A, in_feats)`: 0 copies, 1 updates."""
+        """Return a gate in (0, 1) for each feature, `(A, in_feats)`: 0 copies, 1 updates."""
         return self.layers(rows).sigmoid()
 
 

@@ -25,7 +25,7 @@ from graphut.nn.transition import SeparableConvTransition
 
 
 class Start(NamedTuple):
-    """The states and nodes from which an event-driven run continues."""
+    """The states and nodes from which a run with the rule `EventDriven` continues."""
 
     shown: Tensor  # (M, d) shown states of the first nodes; later nodes are new
     frontier: Tensor  # (A,) sorted nodes of the first round
@@ -57,7 +57,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
 
 
 def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort edges by source; return the end of each source's edges, out-degrees, destinations."""
+    """Sort edges by source; return each source's end index and out-degree, and destinations."""
     rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     return starts[1:].clone(), starts.diff(), targets
@@ -70,7 +70,7 @@ def start_of_changes(
     changed: Tensor | None,
     edges_into: Tensor | None,
 ) -> Start:
-    """Return the states and nodes from which `AdaptiveRecurrence.resume` continues."""
+    """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
     num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
     if shown.dim() != 2 or shown.shape[1] != feat.shape[-1] or old > num_dst:
         raise ValueError(
@@ -120,7 +120,7 @@ def check_event_driven(
 
 
 class WakingFrontier:
-    """Frontier of an event-driven run: the shown states, and the nodes of the next round."""
+    """State of an event-driven run: the states that neighbours read, and the next active nodes."""
 
     def __init__(self, state: LoopState, rule: EventDriven, start: Start | None) -> None:
         context, self.shown = state.context, state.feat
@@ -165,14 +165,14 @@ class WakingFrontier:
         return self._read(self._active, nodes, t)
 
     def _read(self, rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
-        """Return states `rows` of `nodes` plus encodings and noise; None means the first nodes."""
+        """Return `rows`, the states of `nodes` (None: first nodes), plus encodings and noise."""
         own = self._encodings
         if own is not None:
             rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
         return with_noise(self.state.noise, "every_step", rows, nodes, t)
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Replace shown states by new states that differ enough, and find the next frontier."""
+        """Update states that neighbours read, if they change enough; find the next active nodes."""
         nodes, shown, state = self.nodes, self._active, self.state
         assert shown is not None
         change = squared_change(after, shown, relative=state.steps[0].norm == "pre")
@@ -192,7 +192,7 @@ class WakingFrontier:
             state.rows.append(FrontierRows(ids, states, weights, None, change))
 
     def _accept(self, new: Tensor, moved: Tensor, t: int) -> None:
-        """Replace the shown states of the frontier's rows `moved` by those in `new`, `(A, d)`."""
+        """Copy the `new` states of active nodes with indices `moved` to what neighbours read."""
         changed = self.nodes
         if len(moved) < len(new):
             new = new.index_select(0, moved)
@@ -212,7 +212,7 @@ class WakingFrontier:
             self.shown = table.index_copy_(0, nodes, new)
 
     def _wake(self) -> None:
-        """Find the frontier of the next round: changed nodes and their out-neighbours."""
+        """Find the active nodes of the next round: changed nodes and their out-neighbours."""
         changed, size = self._changed, self.context.num_dst
         if changed is None:
             return
@@ -224,7 +224,7 @@ class WakingFrontier:
             self.nodes = None
 
     def _count(self, t: int) -> None:
-        """Count a round, and an update of each node of the frontier."""
+        """Count a round of each graph with active nodes, and an update of each active node."""
         nodes = self.nodes
         self._sizes.append(self.num_active)
         self.context.work.fold()
@@ -257,7 +257,7 @@ class WakingFrontier:
             )
 
     def result(self) -> LoopOutput:
-        """Return shown states, updates of each node, and the event-driven fields of `Ponder`."""
+        """Return the output (states that neighbours read), update counts, and `Ponder` fields."""
         context, updates = self.context, self._updates
         context.work.computed = updates.sum()
         context.work.edges = (updates * context.layout.in_degrees).sum()

@@ -14,7 +14,7 @@ from graphut.nn.rules.base import HaltingRule
 
 
 def gpu_frontier(state: LoopState) -> HaltingFrontier:
-    """Return a frontier for a GPU, so that the host does not wait for the number of active nodes.
+    """Return a frontier (set of active nodes) on a GPU; the host does not wait for its size.
 
     `state.checks` must be `AsyncFiniteChecks`, and `takes_counts` true for all attention layers.
     """
@@ -32,5 +32,5 @@ def gpu_frontier(state: LoopState) -> HaltingFrontier:
 
 
 def is_fusable(rule: HaltingRule, noise: Noise) -> bool:
-    """Return whether `FusedRows` supports this halting rule and this noise."""
+    """Return whether the Triton kernels of ACT support this halting rule and this noise."""
     return type(rule) is ACT and rule.weighting == "sum" and "every_step" not in noise

@@ -1,4 +1,4 @@
-"""Triton kernels of Adaptive Computation Time: which nodes halt, and the next frontier.
+"""Triton kernels of Adaptive Computation Time: which nodes halt, and the next active nodes.
 
 A step needs two launches, since no program can wait for another: `act_decide` finds the rows
 that halt, and `act_compact` counts the active rows of all blocks before it moves the rows of its
@@ -13,8 +13,8 @@ meaning in all kernels:
 - `states`, `encodings`: `(rows, width)`, the new states, and the encodings that are added to them;
 - `out`, `remainder`, `steps`: for each node, the output so far, and R and N once it has halted;
 - `flags`: `(rows,)` int32, 1 for rows that stay active, plus 2 for rows that get the remainder;
-- `place`: `(rows,)`, the row in the next frontier; rows that stay active come first, in order;
-- `next_x`: `x` of the next frontier, which has `bound` rows; `to_x`: the gradient of `x`.
+- `place`: `(rows,)`, the row in the next step; rows that stay active come first, in order;
+- `next_x`: `x` of the next step, which has `bound` rows; `to_x`: the gradient of `x`.
 """
 
 import triton
@@ -27,7 +27,7 @@ from graphut.attention.triton.kernels.primitives import total
 def places(
     row: tl.tensor, start: tl.tensor, mask: tl.tensor, width: tl.constexpr, block_w: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor]:
-    """Return offsets of `block_w` columns from `start` on in each row, and a mask of valid ones."""
+    """Return offsets of `block_w` columns from `start` on in each row, and which of them exist."""
     column = start + tl.arange(0, block_w)
     inside = mask[:, None] & (column < width)[None, :]
     return row.to(tl.int64)[:, None] * width + column[None, :], inside
@@ -122,7 +122,7 @@ def act_compact(
     block_w: tl.constexpr,
     lanes: tl.constexpr,
 ) -> None:
-    """Copy rows that stay active to the front of the next frontier, and other rows behind them."""
+    """Copy rows that stay active to the front of the `next_` tensors, and other rows after them."""
     block = tl.program_id(0)
     ahead = tl.full([lanes], 0, tl.int32)
     everyone = tl.full([lanes], 0, tl.int32)
@@ -188,7 +188,7 @@ def act_backward(
     block_m: tl.constexpr,
     block_w: tl.constexpr,
 ) -> None:
-    """Compute the gradients of a step; None stands for a gradient that is zero or not needed."""
+    """Compute the gradients of `act_decide` and `act_compact`; None: zero or not needed."""
     wide = share.dtype.element_ty
     row = tl.program_id(0) * block_m + tl.arange(0, block_m)
     inside = row < rows

@@ -20,8 +20,8 @@ LAG = 1
 class AsyncFiniteChecks(FiniteChecks):
     """Checks whose results are copied to the host without blocking, and read later.
 
-    The number of active nodes never grows, so an old count bounds a new one. The checks use the
-    count of exactly `LAG` steps ago; the host waits only if it is further ahead of the device. An
+    The class also counts active nodes. Their number never grows, so the count of `LAG` steps ago is
+    an upper bound. The host waits only if it is more than `LAG` steps ahead of the device. An
     invalid value raises an error when it arrives at the host: at the end of the call, or in a later
     call of the layer. The first `num_dst` of `num_src` nodes take steps; id `num_src` is padding.
     """
@@ -36,16 +36,16 @@ class AsyncFiniteChecks(FiniteChecks):
         _raise_what_arrived(layer)
 
     def check_features(self, feat: Tensor) -> None:
-        """Record which of the first states `(N_src, d)` are not finite."""
+        """Record on the device which nodes have initial states `(N_src, d)` that are not finite."""
         low, high = feat.detach().aminmax(dim=1)
         self.note((~(low.isfinite() & high.isfinite())).int(), None)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
-        """Record which halting probabilities `(A,)` are NaN or outside [0, 1]."""
+        """Record on the device which halting probabilities `(A,)` are NaN or outside [0, 1]."""
         self.note(wrong_probabilities(probability), nodes)
 
     def bound(self, count: Tensor) -> int:
-        """Start to copy the count of a step to the host; return the count of `LAG` steps ago."""
+        """Start to copy the number of active nodes; return the number of `LAG` steps ago."""
         bound = self.next_bound()
         self.send(count)
         return bound
@@ -55,13 +55,13 @@ class AsyncFiniteChecks(FiniteChecks):
         self._counts.append(AsyncHostCopy(count))
 
     def next_bound(self) -> int:
-        """Return the count of `LAG` steps ago, an upper bound of the number of active nodes."""
+        """Return the number of active nodes `LAG` steps ago, an upper bound of their number now."""
         if len(self._counts) >= LAG:
             (self._bound,) = self._counts.pop(0).numbers()
         return self._bound
 
     def close(self) -> None:
-        """Start to copy the first recorded error to the host; raise an error that has arrived."""
+        """Start to copy the first invalid value to the host; raise an error if one has arrived."""
         nodes = torch.cat(self._nodes)
         wrong = torch.cat(self._wrong) * (nodes < self._num_src)
         first = (wrong > 0).int().argmax(0, keepdim=True)
@@ -71,7 +71,7 @@ class AsyncFiniteChecks(FiniteChecks):
         _raise_what_arrived(self._layer)
 
     def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
-        """Store the codes `wrong`, 0 for a valid value, of `nodes`; None means the first nodes."""
+        """Store an error code for each of `nodes` (None: the first nodes); 0 means no error."""
         ids = torch.arange(len(wrong), device=wrong.device) if nodes is None else nodes
         self._wrong.append(wrong)
         self._nodes.append(ids)
@@ -101,7 +101,7 @@ class AsyncHostCopy:
 
 @dataclass
 class _Report:
-    """The first invalid value of one call of a recurrence, copied to the host."""
+    """The first invalid value in one call of a recurrence, on its way to the host."""
 
     # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
     found: AsyncHostCopy

@@ -17,9 +17,9 @@ from graphut.nn.transition import PositionwiseTransition, Transition
 class DeviceRows(ActiveRows):
     """States of the active nodes, followed by padding rows.
 
-    Padding rows have the id `N_src`, which belongs to no node. They hold finite numbers,
-    and no result depends on them. The frontier only shrinks, so the count of an earlier step, which
-    `checks` has copied to the host meanwhile, is an upper bound of the number of active nodes.
+    Padding rows have the id `N_src`, which belongs to no node. They contain finite numbers, and no
+    result depends on them. The number of active nodes never grows. So their number in an earlier
+    step, which `checks` has copied to the host meanwhile, is an upper bound.
     """
 
     nodes: Tensor  # (A,) ids of active nodes, sorted, and then `N_src`
@@ -40,11 +40,11 @@ class DeviceRows(ActiveRows):
         super().__init__(_padded(feat), encodings, num_dst, noise)
 
     def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
-        """Return states plus encodings and noise of all nodes, and one padding row at the end."""
+        """Return the table of `ActiveRows.all_states` with one more row, for padding rows."""
         return super().all_states(num_src + 1, nodes, rows)
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
-        """Store the new states `(A, d)`; return which nodes halt and which stay active."""
+        """Store the new states, `(A, d)`, and split the nodes by the mask `halts`, `(A,)`."""
         active = self.nodes < self._missing
         halting_nodes = self.nodes.masked_fill(~(active & halts), self._missing)
         order, self.count = active_first(active & ~halts)
@@ -57,7 +57,7 @@ class DeviceRows(ActiveRows):
 
 
 def existing(nodes: Tensor, size: int) -> Tensor:
-    """Replace the ids of padding rows by valid ids below `size`, spread to avoid contention.
+    """Replace ids of `size` or more (padding) by valid ids, spread to avoid contention.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def existing(nodes: Tensor, size: int) -> Tensor:
 
 
 def active_first(active: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the indices of a mask, those of True entries first, and the number of True entries."""
+    """Return the indices of a mask with True entries first, and the number of True entries."""
     row = torch.arange(len(active), device=active.device)
     ahead = active.cumsum(0)
     count = ahead[-1]
@@ -81,7 +81,7 @@ def _padded(rows: Tensor) -> Tensor:
 
 
 class DeviceContext(GraphContext):
-    """A `GraphContext` for a frontier that may end with padding rows, see `DeviceRows`.
+    """A `GraphContext` for active nodes that may be followed by padding rows, see `DeviceRows`.
 
     Tables of keys and values have one more row at the end, for the padding rows.
 
@@ -93,7 +93,7 @@ class DeviceContext(GraphContext):
         return self.key_value[: self.num_src]
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
-        """Apply the transition to the rows of active nodes and padding, `(A, d)`."""
+        """Return the feed-forward output for the inputs `rows` of active nodes and padding rows."""
         if isinstance(transition, PositionwiseTransition):
             return transition(self.layout, rows)
         assert self.frontier is not None
@@ -105,7 +105,7 @@ class DeviceContext(GraphContext):
 
 
 class DeviceFrontier(HaltingFrontier):
-    """A halting frontier on a GPU, which may end with the padding rows of `DeviceRows`."""
+    """The set of active nodes on a GPU, which may end with the padding rows of `DeviceRows`."""
 
     rows: DeviceRows
     context: DeviceContext

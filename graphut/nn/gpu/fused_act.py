@@ -36,7 +36,7 @@ RETURNED = (
 class FusedRows(DeviceRows):
     """States of the active nodes, for `ACT` with `weighting="sum"` in Triton kernels.
 
-    It replaces plain `DeviceRows` and `RuleState`, which need about fifty launches in each step.
+    It does the work of `DeviceRows` and `RuleState`, which need about fifty launches in each step.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FusedRows(DeviceRows):
         return super().active() if self._active is None else self._active
 
     def end_step(self, before: Tensor, after: Tensor, step: int) -> None:
-        """Let nodes halt after a step, update the outputs, and keep only the rows still active."""
+        """Let nodes halt after a step, update the outputs, and drop the rows of halted nodes."""
         is_last = step == self._max_steps
         bound = 0 if is_last else self._checks.next_bound()
         seen: Tensor | None = (before if self._rule.halt_from == "input" else after).contiguous()
@@ -98,7 +98,7 @@ class FusedRows(DeviceRows):
             self.step += 1
 
     def result(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return output, steps, remainder and cost of each node."""
+        """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         cost = self._remainder
         if self._rule.cost == "steps+remainder":
             cost = cost + self._steps
@@ -106,16 +106,16 @@ class FusedRows(DeviceRows):
 
 
 class FusedFrontier(DeviceFrontier):
-    """A frontier whose `FusedRows` compute the end of a step in Triton kernels."""
+    """The set of active nodes, under ACT; Triton kernels compute the end of each step."""
 
     rows: FusedRows
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
-        """Let nodes halt after step `t`, and store their outputs."""
+        """Let nodes halt after step `t` (input: `before`, output: `after`); update the outputs."""
         self.rows.end_step(before, after, t)
 
     def result(self) -> LoopOutput:
-        """Return the output, steps, remainder and cost of all nodes."""
+        """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         return LoopOutput(*self.rows.result())
 
 
@@ -202,7 +202,7 @@ def _gradients(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
 
 
 def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | None:
-    """Return weight and bias of a halting unit, repeated for each block of rows.
+    """Return weight and bias of a `HaltingUnit` for each block of rows, `(blocks, width + 1)`.
 
     Return None for other modules: the kernels support only a linear map and a sigmoid.
     """
@@ -217,7 +217,7 @@ def _parameters(halting: nn.Module, dtype: torch.dtype, rows: int) -> Tensor | N
 def _compact(
     encodings: Tensor | None, bound: int, blocks: int, shared: dict[str, Any]
 ) -> list[Tensor | None]:
-    """Run `act_compact`; return its outputs: `place`, and the tensors of the next frontier."""
+    """Run `act_compact`; return its outputs: `place`, and the tensors of the next step."""
     nodes, spent, states = shared["nodes"], shared["spent"], shared["states"]
     next_shown = states.new_empty(bound, states.shape[1])
     shown = next_encodings = None

@@ -23,12 +23,12 @@ class ACT(HaltingRule):
     threshold : float
         Sum of probabilities at which a node halts, in `(0, 1]`.
     weighting : {"sum", "ema", "last"}
-        The output of a node: the weighted sum of its states, the running average of tensor2tensor,
-        or the state at halting.
+        The output of a node: the weighted sum of its states; an exponential moving average of them,
+        as in tensor2tensor; or its state at halting.
     forced_remainder : bool
         Give the last state the remainder also if the node halts only because of `max_steps`.
     cost : {"steps+remainder", "remainder"}
-        The ponder cost of a node: `N + R`, or `R`.
+        The ponder cost of a node: its number of steps plus :math:`R`, or :math:`R`.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class ACT(HaltingRule):
         self.check_one_of("cost", "steps+remainder", "remainder")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes whose sum reaches `threshold`, and the new memory."""
+        """Return a decision to halt nodes whose probabilities sum to `threshold`, and new sums."""
         (spent,) = memory
         reached = spent + measure >= self.threshold
         closing = torch.ones_like(reached) if rows.is_last and self.forced_remainder else reached
@@ -67,10 +67,10 @@ class ACT(HaltingRule):
 class Threshold(HaltingRule):
     """Halt at the first step whose halting probability reaches `threshold`, in `(0, 1]`.
 
-    The output is the state at halting, and the ponder cost is 0. Use it in evaluation, after
-    training with `ACT`, `PonderNet` or `FixedDepth`; or after training the halting module, by the
-    results of `get_steps=True`, to predict whether the model's output is correct (as in "Less is
-    More", arXiv 2510.04871).
+    The output is the state at halting, and the ponder cost is 0. Use the rule in evaluation, after
+    training with `ACT`, `PonderNet` or `FixedDepth`. With `get_steps=True` one can also train the
+    halting module to predict whether the model's output is correct, and then use the rule (as in
+    "Less is More", arXiv 2510.04871).
 
     Examples
     --------
@@ -88,5 +88,5 @@ class Threshold(HaltingRule):
         self.check_share("threshold")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes whose probability reaches `threshold`, and the memory."""
+        """Return a decision to halt nodes whose probability reaches `threshold`, and `memory`."""
         return Decision(measure >= self.threshold), memory

@@ -21,18 +21,18 @@ RULES: dict[str, type[HaltingRule]] = {}
 
 
 class BatchIndex(NamedTuple):
-    """The graph of each node of a batch, and its place, the index of the node in its graph."""
+    """The graph of each node of a batch, and the index of each node in its graph (`place`)."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
-    place: Tensor  #: (N,) int64, the place of each node in its graph, from 0
+    place: Tensor  #: (N,) int64, the index of each node in its graph, from 0
     num_graphs: int  #: every id in `graph` is below it
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
-        """Return a `BatchIndex` in which node `i` belongs to the graph with id `graph_ids[i]`.
+        """Return a `BatchIndex` with nodes grouped by `graph_ids`; None returns this `BatchIndex`.
 
-        The place of a node is the number of earlier nodes in the same graph of the batch that have
-        the same id in `graph_ids`. If `graph_ids` is None, return this `BatchIndex` unchanged.
+        Node `i` of the result belongs to graph `graph_ids[i]`. Its `place` is the number of earlier
+        nodes that have the same graph in this `BatchIndex` and the same id in `graph_ids`.
         """
         if graph_ids is None:
             return self
@@ -54,7 +54,7 @@ class BatchIndex(NamedTuple):
 
 
 def batch_index(layout: EdgeLayout) -> BatchIndex:
-    """Return the `BatchIndex` of the destinations of a batch of graphs."""
+    """Return the graph of each destination node, and its index there, as a `BatchIndex`."""
     graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
     if layout.halo is not None:
         place = layout.halo.ids[: layout.num_dst]
@@ -87,9 +87,9 @@ class HaltingRule(ABC):
     """Base class of halting rules, which are frozen dataclasses without learned parameters.
 
     A subclass defines `decide`. It also defines `num_sums` or `start` if it has a memory, a tuple
-    of values that `decide` updates in each step. A rule sees the active nodes only. In step
-    `max_steps` every node halts, whatever the rule decides. A rule with a `name` can be used in
-    `parse_rule` and in the configurations of models.
+    of values that `decide` updates in each step. A rule decides about the active nodes; what it
+    returns for halted nodes is ignored. In step `max_steps` every node halts, whatever the rule
+    decides. A rule with a `name` can be used in `parse_rule` and in the configurations of models.
 
     Most rules have a setting `halt_from`, "input" or "output": the halting module reads the state
     before or after the step.
@@ -131,7 +131,7 @@ class HaltingRule(ABC):
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the rule's memory, a tuple, for nodes with first states `rows`, `(A, d)`.
+        """Return the rule's memory, a tuple, for nodes with initial states `rows`, `(A, d)`.
 
         When nodes halt, their rows are removed from all tensors, `(A, ...)`, in the tuple; other
         values stay. `members` holds the graph of each node, for a rule with `needs_members`.
@@ -142,7 +142,7 @@ class HaltingRule(ABC):
         return (rows.new_zeros(len(rows), dtype=wide),) * self.num_sums
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the values, `(A,)`, that `decide` compares: by default halting probabilities."""
+        """Return the values, `(A,)`, that `decide` reads; by default the halting probabilities."""
         assert rows.probability is not None
         return rows.probability
 
@@ -195,7 +195,7 @@ class HaltingRule(ABC):
             raise ValueError(f"{name} must {wanted}, got {getattr(self, name)!r}")
 
     def check_one_of(self, name: str, *known: str) -> None:
-        """Raise a `ValueError` unless the setting `name` has a known value."""
+        """Raise a `ValueError` unless the setting `name` has one of the values `known`."""
         self.check(name, getattr(self, name) in known, f"be one of {', '.join(map(repr, known))}")
 
     def check_share(self, name: str) -> None:
@@ -207,8 +207,8 @@ class HaltingRule(ABC):
 class FixedDepth(HaltingRule):
     """Let every node take `max_steps` steps; the output is the last state.
 
-    With a halting module, `get_steps=True` returns its probabilities, so that it can be trained for
-    another rule.
+    With a halting module, `get_steps=True` returns halting probabilities too, so that the module
+    can be trained for another rule.
 
     Examples
     --------
@@ -225,21 +225,22 @@ class FixedDepth(HaltingRule):
         return rows.after.new_zeros(len(rows.after))
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts no row, and the memory."""
+        """Return a decision that halts no node before step `max_steps`, and `memory`."""
         return Decision(measure > 0), memory
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
-    """Return the different values of `halt_from` in the rules that use a halting module.
+    """Return the set of values of `halt_from` in the rules that use a halting module.
 
-    A module can read only one of "input" and "output". `FixedDepth` is included, because a module
-    may be trained with this rule.
+    `halt_from` says which state the module reads: "input" or "output" of the step. A module can
+    read only one. `FixedDepth` does not use the module but is included, because the module may be
+    trained with it.
     """
     return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
 
 def parse_rule(spec: str) -> HaltingRule:
-    """Return the rule for a string: its name, and settings that differ from the defaults.
+    """Return the rule that a string describes by name and by settings that are not defaults.
 
     Raise `ValueError` if the rule or a setting is unknown, or a value is wrong.
 
@@ -296,7 +297,7 @@ class RuleState:
         return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
-        """Keep memory and outputs only of rows with the indices `rows`; None keeps all rows."""
+        """Keep memory and outputs only of active nodes with the indices `rows`; None keeps all."""
         if rows is not None:
             self.memory = tuple(
                 x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory

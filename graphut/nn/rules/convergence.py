@@ -18,8 +18,8 @@ class Convergence(HaltingRule):
 
     The change in a step is :math:`|x_t - x_{t-1}| / |x_t|`; with a readout it is the divergence of
     two successive predictions, :math:`KL(softmax(r(x_{t-1})) \| softmax(r(x_t)))`. The output is
-    the state at halting. A node that waits for distant information may not change either, and halt
-    too early: then use a smaller `tol` or `Global(Convergence())`.
+    the state at halting. A node that waits for distant information may stop changing, too, and then
+    it halts too early: use a smaller `tol` or `Global(Convergence())`.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Convergence(HaltingRule):
 
     @torch.no_grad()
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the change of each node's state in this step, `(A,)`."""
+        """Return the change of each node's state, or prediction, in this step, `(A,)`."""
         wide = torch.promote_types(rows.after.dtype, torch.float32)
         if self.readout is not None:
             was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))

@@ -65,5 +65,5 @@ class EventDriven(HaltingRule):
         self.check("max_rounds", 0 <= self.max_rounds < 2**63, "be 0 or more and below 2**63")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Raise an error: the rule needs the graph, so only the recurrence can apply it."""
+        """Raise an error: this rule needs the graph, so `AdaptiveRecurrence` applies it itself."""
         raise ValueError("EventDriven depends on the graph; only AdaptiveRecurrence can run it")

@@ -21,16 +21,16 @@ class PonderNet(HaltingRule):
 
     A node halts at step `t` with probability :math:`w_t = p_t \prod_{s<t} (1 - p_s)`. The output
     is :math:`\sum_t w_t x_t`; the last weight is 1 minus the sum of the others. A node takes at
-    least two steps and stops when its weights sum to `threshold`. Its cost is `beta` times the KL
-    divergence of `w` from the geometric distribution with parameter `prior`, truncated at its last
-    step. In evaluation the default rule is `Quantile(0.5)`.
+    least two steps and stops when its weights sum to `threshold`. Its ponder cost is `beta` times
+    the KL divergence of `w` from the geometric distribution with parameter `prior`, truncated at
+    the node's last step. In evaluation the default rule is `Quantile(0.5)`.
 
     Parameters
     ----------
     threshold : float
         Sum of the weights at which a node stops, in `(0, 1]`.
     prior : float
-        Probability that a step is the last, in `(0, 1)`; the expected depth is `1 / prior`.
+        Probability that a step is the last, in `(0, 1)`; the mean number of steps is `1 / prior`.
     beta : float
         Weight of the divergence.
 
@@ -72,7 +72,7 @@ class PonderNet(HaltingRule):
         return Decision(reached, weight, remainder, cost), (spent + weight, divergence)
 
     def for_evaluation(self) -> HaltingRule:
-        """Return `Quantile(0.5)`."""
+        """Return `Quantile(0.5)` with the same `halt_from`."""
         return Quantile(halt_from=self.halt_from)
 
 
@@ -99,7 +99,7 @@ class Quantile(HaltingRule):
         self.check_share("q")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes whose cumulative probability reaches `q`, and memory."""
+        """Return a decision to halt nodes with cumulative probability `q` or more, and memory."""
         (spent,) = memory
         spent = spent + measure * (1.0 - spent)
         return Decision(spent >= self.q), (spent,)
@@ -109,8 +109,8 @@ class Quantile(HaltingRule):
 class Sampled(HaltingRule):
     """Halt in each step at random, with the halting probability.
 
-    The random number is a function of the seed, the sequence (or graph) in the batch, the position
-    in it and the step; torch's generator is not used. The output is the state at halting.
+    The random number is a function of the seed, the node's graph (or sequence) in the batch, its
+    index there, and the step; torch's generator is not used. The output is the state at halting.
 
     Examples
     --------
@@ -124,12 +124,12 @@ class Sampled(HaltingRule):
     halt_from: str = "input"
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory: 32 random bits for each row."""
+        """Return the memory: 32 random bits for each node."""
         assert members is not None
         ids = members.ids ^ (members.ids >> 32)
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt each node with its halting probability, and the memory."""
+        """Return a decision that halts nodes at random, by their probabilities, and `memory`."""
         bits = mix(memory[0] ^ mix(rows.step + _STEP))
         return Decision(bits.double() < measure.double() * 2.0**32), memory

@@ -15,12 +15,13 @@ from graphut.nn.rules.event_driven import EventDriven
 
 @dataclass(frozen=True)
 class Global(HaltingRule):
-    """Halt all nodes of a graph together, by the mean over the graph.
+    """Halt all nodes of a graph in the same step, by means over the graph.
 
-    The inner rule, `rule`, decides from means over the graph: of the halting probability, or of the
-    change in `Convergence`. This is `act_type="global"` of tensor2tensor; IterGNN (arXiv
-    2010.13547) halts whole graphs too. Graphs come from the DGL batch or from `graph_ids`. A causal
-    decoder cannot use the rule, because a token's number of steps would depend on later tokens.
+    The inner rule, `rule`, decides from the mean halting probability of the graph; `Convergence`
+    decides from the mean change of the states. This is `act_type="global"` of tensor2tensor;
+    IterGNN (arXiv 2010.13547) halts whole graphs too. Graphs come from the DGL batch or from
+    `graph_ids`. A causal decoder cannot use the rule, because a token's number of steps would
+    depend on later tokens.
 
     Examples
     --------
@@ -44,14 +45,14 @@ class Global(HaltingRule):
             object.__setattr__(self, name, getattr(self.rule, name))
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the graph of each row, the number of graphs, and the memory of the inner rule."""
+        """Return a tuple: graph of each node, number of graphs, and the inner rule's memory."""
         assert members is not None
         # `Sampled` must draw the same number for all nodes of a graph.
         alike = members._replace(place=torch.zeros_like(members.place))
         return members.graph, members.num_graphs, *self.rule.start(rows, alike)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the mean of the inner rule's measure over the graph of each row, `(A,)`."""
+        """Return for each node the mean of the inner rule's `measure` over its graph, `(A,)`."""
         graph, num_graphs, *inner = memory
         own = self.rule.measure(tuple(inner), rows)
         both = torch.stack([own, torch.ones_like(own)])
@@ -65,7 +66,7 @@ class Global(HaltingRule):
         return decision, (*memory[:2], *inner)
 
     def for_evaluation(self) -> HaltingRule:
-        """Return `Global` with the inner rule for evaluation."""
+        """Return `Global` with the inner rule's `for_evaluation()` as inner rule."""
         return replace(self, rule=self.rule.for_evaluation())
 
     def spec(self) -> str:
@@ -74,7 +75,7 @@ class Global(HaltingRule):
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Return `Global` around the inner rule `text`, such as `act:threshold=0.9`."""
+        """Return `Global` with the inner rule `text`, a string such as `act:threshold=0.9`."""
         if text.partition(":")[0] == cls.name:  # before the inner texts are parsed one by one
             raise ValueError("a rule 'global' cannot contain another 'global'")
         return cls(parse_rule(text)) if text else cls()
