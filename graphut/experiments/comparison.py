@@ -1,4 +1,4 @@
-"""Train the same model with several topologies, and tabulate the results."""
+"""Train the same model with several attention topologies, and tabulate the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from graphut.models.config import ModelConfig, UniversalTransformerConfig
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """The results of all models with the same topology: one model for each seed."""
+    """The results for one topology (which nodes attend to which): one model for each seed."""
 
     topology: str
     edges: float  # per sentence or graph, averaged over a batch
@@ -54,12 +54,12 @@ def compare_topologies(
 ) -> list[ComparisonRow]:
     """Train, evaluate and time a model for each topology and each seed.
 
-    `topologies` are specifications, such as "window:3|global:0". Each replaces the topology in
-    `config`: `encoder_topology` of a sequence-to-sequence model, and `topology` of other models.
-    Each seed replaces the one in `training`. The run of the first topology with seed 0 is saved in
-    `folder/1-seed-0`, and so on. The trainers call `report` with each line of their output. Return
-    a row for each topology. Raise `ValueError` if the model does not support a topology, or if a
-    topology or seed occurs twice, and `FileExistsError` if one of these folders has a run.
+    `topologies` specify which nodes attend to which, such as "window:3|global:0". Each replaces the
+    field `encoder_topology` of a sequence-to-sequence model's `config`, and `topology` of others.
+    Each seed replaces that of `training`. The run of the first topology with seed 0 is saved in
+    `folder/1-seed-0`, and so on. The function `report` gets each line of output. Return a row for
+    each topology. Raise `ValueError` if the model does not support a topology, or if a topology or
+    seed occurs twice, and `FileExistsError` if one of these folders already holds a run.
     """
     for name, values in (("topologies", topologies), ("seeds", seeds)):
         if not values or len({*values}) < len(values):
@@ -108,7 +108,7 @@ def compare_topologies(
 
 
 def comparison_text(rows: Sequence[ComparisonRow]) -> str:
-    """Return the rows as a text table; metrics are means and standard deviations over the seeds."""
+    """Return a text table of the rows, with each metric's mean and deviation over the seeds."""
     metrics = [*rows[0].evaluations[0].metrics]
     head = ["topology", "edges", "ms per batch", *(name.replace("_", " ") for name in metrics)]
     forms = [percent if is_share(name) else three_digits for name in metrics]

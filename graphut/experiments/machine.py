@@ -32,7 +32,7 @@ def describe_machine(device: torch.device) -> dict[str, object]:
 
 
 def benchmark_machine(device: torch.device) -> dict[str, object]:
-    """Return `describe_machine` with the CPU's vector instructions and more package versions."""
+    """Return `describe_machine`'s dictionary with vector instructions and more package versions."""
     return {
         "vectors": torch.backends.cpu.get_cpu_capability(),
         **describe_machine(device),
@@ -42,7 +42,7 @@ def benchmark_machine(device: torch.device) -> dict[str, object]:
 
 @cache
 def cpu_name() -> str:
-    """Return the model name of the processor, or the architecture if the system has no name."""
+    """Return the model name of the processor, or its architecture if the name is unknown."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -53,7 +53,7 @@ def cpu_name() -> str:
 
 @cache
 def _commit() -> str | None:
-    """Return graphut's git commit, with a final "+" if files differ from it; None without git."""
+    """Return graphut's git commit, or None without git; a final "+" marks uncommitted changes."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

@@ -16,9 +16,9 @@ from graphut._files import explain_write_errors, read_file, reraise_for_file, wr
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append rows to a CSV file; create the file with a header if it does not exist.
 
-    Floats have six significant digits, and `None` is an empty cell. New columns are added at the
-    end of the header. Several processes may append to the same file; they use the lock
-    `.NAME.lock`. Raise `ValueError` if the file is not a CSV table.
+    A row is a dictionary from columns to values. Floats have six significant digits, and `None` is
+    an empty cell. New columns are added at the end of the header. Several processes may append
+    to the same file; `.NAME.lock` is its lock. Raise `ValueError` if the file is not a CSV table.
     """
     path = Path(path).resolve()
     with explain_write_errors(path), FileLock(path.with_name(f".{path.name}.lock")):
@@ -43,7 +43,7 @@ def check_table(path: str | Path) -> None:
 
 
 def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the columns and the cells of each row."""
+    """Read a CSV file; return the names of its columns and the cells of each row."""
     with reraise_for_file(path, "is not a table of results"):
         text = read_file(path).decode()
         columns, *rows = csv.reader(io.StringIO(text), strict=True)

@@ -12,7 +12,7 @@ _SHARES = ("accuracy", "answerable", "known", "quiescent", "share")
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table for the terminal, with the first column aligned left and the others right.
 
-    If a row is shorter than the head, its last cell may have any length.
+    A row may be shorter than `head`. Only the first of its cells is then aligned.
     """
     lines = [head, *rows]
     full = [line for line in lines if len(line) == len(head)]
@@ -42,7 +42,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Return a number as text with three significant digits, but all digits before the point.
+    """Return a number as text with three significant digits; from 1000 on, round it to an integer.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def three_digits(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share as a percentage; only an exact 1 is written as 100.00%.
+    """Return a share (from 0 to 1) as a percentage; only an exact 1 is written as 100.00%.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def percent(value: float) -> str:
 
 
 def is_share(metric: str) -> bool:
-    """Return whether a metric is a share, such as an accuracy; the words of its name decide."""
+    """Return whether a metric's name is that of a share (from 0 to 1), such as an accuracy."""
     return any(word in metric for word in _SHARES)
 
 
 def share(value: float) -> str:
-    """Return a share with three decimals; only an exact 1 is written as 1.000.
+    """Return a share (from 0 to 1) with three decimals; only an exact 1 is written as 1.000.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def share(value: float) -> str:
 
 
 def with_prefix(value: float) -> str:
-    """Return a count with three digits and a metric prefix.
+    """Return a count as text with three digits and a unit prefix, such as "k" for thousands.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def with_prefix(value: float) -> str:
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Return the mean as text, with the sample standard deviation if there are several values.
+    """Return the mean and, of several values, the sample standard deviation, written by `form`.
 
     Examples
     --------

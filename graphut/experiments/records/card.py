@@ -1,4 +1,4 @@
-"""The model card of a run: its task, its metrics and the commands that repeat it."""
+"""The model card of a training run: its task, its metrics and the commands that repeat it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ on {machine}.
 
 
 def run_card(run: Run, name: str, license: str | None = None) -> str:
-    """Return the model card of a run, in Markdown.
+    """Return the model card of a training run, in Markdown.
 
-    The examples in the card load the model from `name`, a repository on the hub or a folder. Raise
-    `ValueError` if no epoch is complete, or the model was not evaluated on a test set.
+    The examples in the card load the model from `name`, a repository on the Hugging Face hub or a
+    folder. Raise `ValueError` if no epoch is complete, or if the model was not evaluated.
     """
     record, model = RunRecord.of(run), run.model()
     machines = record.machines

@@ -1,4 +1,4 @@
-"""The record of a run: the options that repeat it, its cost, and its evaluations."""
+"""The record of a training run: the options that repeat it, its cost, and its evaluations."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Setup:
 
     @classmethod
     def of(cls, task: str, values: Mapping[str, Any]) -> Setup:
-        """Return the setup of a run, with the preset from which the fewest options differ.
+        """Return the setup of a run, with the preset that needs the fewest further options.
 
-        `values` are the options of the run, by name. Options that are missing, because the run is
-        older than they are, get their default values and not the values of a preset.
+        `values` are the options of the run, by name. If the run is older than an option, this
+        option is missing: it then gets its default value, and not the value of a preset.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         defaults = usual_options(task, None)
@@ -58,7 +58,7 @@ class Setup:
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as words of a command line, such as "--epochs", "3"."""
+    """Return a list of command-line words for options, such as `["--epochs", "3"]`."""
     words = []
     for name, value in options.items():
         if isinstance(value, bool):
@@ -69,7 +69,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with each path replaced by `DATA/` and the name of the file."""
+    """Return the options with the folder of each path replaced by the placeholder `DATA/`."""
     return {
         name: f"{DATA}{Path(value).name}" if is_path(value) else value
         for name, value in options.items()
@@ -77,7 +77,7 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option_fields(task: str) -> dict[str, Field[Any]]:
-    """Return the dataclass field of each option, by name, in the order of `train --help`."""
+    """Return a dictionary from option names to dataclass fields, ordered as in `train --help`."""
     kind_of_task = TASKS[task]
     return {
         field.name: field
@@ -88,7 +88,7 @@ def option_fields(task: str) -> dict[str, Field[Any]]:
 
 
 def usual_options(task: str, preset: str | None) -> dict[str, Any]:
-    """Return the value of each option: from the preset if it sets the option, else the default."""
+    """Return a dictionary from option names to the values of the preset, or to the defaults."""
     defaults = {name: field.default for name, field in option_fields(task).items()}
     return {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
 
@@ -133,7 +133,7 @@ class RunRecord:
 
     @property
     def options(self) -> dict[str, Any]:
-        """All options of the run, by name; paths are shortened by `without_folders`."""
+        """A dictionary of all options of the run; in paths, `DATA/` replaces the folder."""
         return without_folders(self.run.options)
 
     @cached_property
@@ -145,7 +145,7 @@ class RunRecord:
     def evaluations(self) -> dict[str, dict[str, Any]]:
         """A dictionary from each test set to the contents of its file `evaluation-SET.json`.
 
-        Raise `ValueError` if the run has no such file, or a file is damaged or of another model.
+        Raise `ValueError` if there is no such file, or if one is damaged or about another model.
         """
         folder, found = self.run.folder, {}
         again = f"graphut eval {shlex.quote(str(folder))}"
@@ -163,7 +163,7 @@ class RunRecord:
 
     @property
     def results(self) -> list[list[Any]]:
-        """A list with a row for each evaluation: test set, number of examples, and metrics."""
+        """A row for each evaluation: test set with options, number of examples, and metrics."""
         metrics = self.run.learner.metric_meanings
         return [
             [
@@ -195,8 +195,8 @@ class RunRecord:
     ) -> dict[str, Any]:
         """Return a CSV row, as a dictionary from columns to values, for one evaluation.
 
-        `name` is the test set, `options` are the options that `graphut eval` was given, and
-        `evaluation` holds the metrics.
+        `name` is the test set and `evaluation` its value in `evaluations`. `options` are those
+        passed to `graphut eval`.
         """
         numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
         machines = {
@@ -220,7 +220,7 @@ class RunRecord:
     def curve_rows(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return CSV rows for subsets of the test set, such as examples of the same length."""
+        """Return CSV rows, as from `row`, one per group of examples, such as those of a length."""
         return [
             {**self._key(name, options), "by": key.removeprefix("by_"), **part}
             for key, parts in evaluation.items()
@@ -239,7 +239,7 @@ class RunRecord:
         }
 
     def _eval_commands(self) -> list[str]:
-        """Return the commands that repeat the evaluations; none if `graphut train` repeats them."""
+        """Return commands that repeat the evaluations; none if `graphut train` already does so."""
         by_set = {name: found["options"] for name, found in self.evaluations.items()}
         first = next(iter(by_set.values()))
         if by_set == {"test": {}}:
@@ -254,7 +254,7 @@ def _eval_command(options: Mapping[str, Any]) -> str:
 
 
 def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
-    """Check the types of the fields of an evaluation, and add `None` for missing metrics."""
+    """Return `evaluation` with `None` for missing metrics; check the types of its fields."""
     evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
     for name, kind in (("set", str), ("examples", int), ("options", dict)):
         value = evaluation.get(name)

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page with its options, metrics, examples and cost."""
+"""The report of a training run: one HTML page with its options, metrics, examples and cost."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _Content = dict[str, Any]
 def run_report(run: Run, device: torch.device) -> str:
     """Return the report of a run as one self-contained HTML page.
 
-    For the examples and the numbers of steps, run the model on the first 100 test examples; all
-    other numbers come from the files of the run. Raise `ValueError` if no epoch is complete, the
-    model was not evaluated, or a file is damaged.
+    The model runs on the first 100 test examples to get examples of results, and the numbers of
+    steps. All other numbers come from the files of the run. Raise `ValueError` if no epoch is
+    complete, the model was not evaluated, or a file is damaged.
     """
     new_figure(1, 1)  # raises ImportError without matplotlib, before the model answers
     record = RunRecord.of(run)
@@ -104,7 +104,7 @@ def run_report(run: Run, device: torch.device) -> str:
 
 
 def _curves(run: Run) -> _Content:
-    """Draw the curves of loss, accuracy and steps over the epochs."""
+    """Return a picture with the curves of loss, accuracy and steps over the epochs."""
     with reraise_for_file(run.folder / METRICS):
         figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
     ends = []
@@ -117,7 +117,7 @@ def _curves(run: Run) -> _Content:
 
 @torch.no_grad()
 def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Content]:
-    """Yield tables: the share of nodes with each number of steps, and mean steps by position."""
+    """Yield tables of steps in encoder and decoder: shares of nodes, and means by position."""
     by_steps = "where nodes halt"
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with model.evaluating():
@@ -139,7 +139,7 @@ def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
 def _examples(
     run: Run, task: Task, model: AdaptiveModel, count: int
 ) -> tuple[list[_Content], Counter[bool | None]]:
-    """Run the model on `count` test examples; return some, and count correct and wrong results."""
+    """Run the model on `count` examples; return up to nine, and count correct and wrong results."""
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
         answers = run.learner.answers(model, task, [task.test[index] for index in batch])
@@ -170,7 +170,7 @@ def _examples(
 
 
 def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
-    """Return titled pictures of the attention in each part of a model, averaged over heads."""
+    """Return a title and a picture for each short attention map, averaged over the heads."""
     pictures = []
     for title, weights, queries, keys in attention_tables(parts):
         if max(len(queries), len(keys)) <= _LONGEST:
@@ -181,7 +181,7 @@ def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
 
 
 def _draw_graph(part: PonderedPart) -> _Content | None:
-    """Draw a graph and its active nodes at each step, if the graph is small."""
+    """Draw a graph and its active nodes at each step; return None if the graph is large."""
     layout, size = part.ponder.layouts[0], len(part.names)
     if size > _LARGEST_GRAPH:
         return None
@@ -193,7 +193,7 @@ def _draw_graph(part: PonderedPart) -> _Content | None:
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Content:
-    """Return a table of values, with shares as percentages and other floats with four digits."""
+    """Return a table of text: shares become percentages, and other floats have four digits."""
     forms = [percent if is_share(name) else "{:.4g}".format for name in head]
     cells = [[_text(*each) for each in zip(row, forms, strict=True)] for row in rows]
     return {"caption": caption, "head": [name.replace("_", " ") for name in head], "rows": cells}

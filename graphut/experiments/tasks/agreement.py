@@ -1,4 +1,4 @@
-"""Subject-verb agreement: predict from the words before a verb if it is singular or plural."""
+"""Subject-verb agreement: predict from the words before a verb whether it is singular or plural."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ class Agreement(TextTask):
     are not comparable with published ones. Texts of a test set are removed from training and
     validation, and texts of the validation set from training.
 
-    `sentences` adds a test set of unselected sentences. Prefixes of six or more words that occur
-    in training or validation are removed from it. The checksums of `numpred.train` and
-    `numpred.test.0` are unknown.
+    The folder `sentences` adds a test set of unselected sentences. A sentence with six or more
+    words before the verb is left out if these words occur in training or validation. The checksums
+    of `numpred.train` and `numpred.test.0` are unknown.
     """
 
     name = "agreement"
@@ -113,7 +113,7 @@ class Agreement(TextTask):
 
     @cached_property
     def _parsed(self) -> cache.Arrays:
-        """Arrays with the vocabulary and the token ids of each set of texts, from the cache."""
+        """Arrays with the vocabulary and the token ids of training, validation and test texts."""
         settings = (self.name, _FORMAT, self.split, self.held_out)
         return cache.cached(self._parse, *settings, texts=self._files.values())
 
@@ -127,7 +127,7 @@ class Agreement(TextTask):
         return {"words": cache.pack_json(words.symbols), **tokens}
 
     def _prefixes(self) -> dict[str, list[Prefix]]:
-        """Return a dictionary of the prefixes in "train", "validation" and each test file."""
+        """Return a dictionary from "train", "validation" and each test set to sentence prefixes."""
         tests = {name: self._read(name) for name in self._groups}
         tested = {prefix.words for part in tests.values() for prefix in part}
         published = self._read(_VALIDATION)
@@ -149,7 +149,7 @@ class Agreement(TextTask):
 
     @property
     def _groups(self) -> dict[str, str]:
-        """A dictionary from each test file to the name of its group in the results."""
+        """A dictionary from test files to group names for results, such as "3 attractors"."""
         least = 0 if self.split == "published" else 1
         return {f"numpred.test.{n}": f"{n} attractors" for n in range(least, 6)}
 

@@ -67,7 +67,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
     @staticmethod
     @abstractmethod
     def answer(source: list[int], /) -> list[int]:
-        """Return the target sequence of a source sequence, both as digits and not as token ids."""
+        """Return the target of a source; both are lists of symbols (digits), not of token ids."""
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
@@ -76,7 +76,7 @@ class AlgorithmicTask(DrawnTask, PairTask):
         return {"test": self.test, **long}
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw `count` pairs of a part: "train", "validation", "test", "up-to" or "exactly"."""
+        """Draw `count` pairs of sequences; the parts "up-to" and "exactly" are long test sets."""
         random = np.random.default_rng([(*PARTS, *_LONG).index(part), *stream])
         longest = self.test_length if part in _LONG else self.train_length
         sources = [self._source(random, longest, part == "exactly") for _ in range(count)]
@@ -106,7 +106,8 @@ class AlgorithmicAddition(AlgorithmicTask):
     """Add two numbers, lowest digit first; tested on ten times the training length.
 
     As in tensor2tensor, the first number has at most half of the symbols, and the second has any
-    length that fits, or fills the rest in `exactly-400`. The highest of several digits is not 0.
+    length that fits, or fills the rest in `exactly-400`. There are no leading zeros. In a list of
+    digits, 10 is the plus sign.
 
     Examples
     --------
@@ -120,7 +121,7 @@ class AlgorithmicAddition(AlgorithmicTask):
 
     @staticmethod
     def answer(source: list[int], /) -> list[int]:
-        """Return the digits of the sum, lowest first."""
+        """Return the digits of the sum, lowest first, for the symbols of two numbers and a plus."""
         plus = source.index(_PLUS)
         total, carry = [], 0
         for a, b in zip_longest(source[:plus], source[plus + 1 :], fillvalue=0):
@@ -140,7 +141,7 @@ def _digits(random: np.random.Generator, count: int) -> list[int]:
 
 
 def _number(random: np.random.Generator, length: int) -> list[int]:
-    """Draw the digits of a number, lowest first; the highest of several digits is not 0."""
+    """Draw the digits of a number, lowest first, without leading zeros."""
     if length == 1:
         return _digits(random, 1)
     return [*_digits(random, length - 1), int(random.integers(1, 10))]

@@ -27,7 +27,7 @@ class StoryQuestion(NamedTuple):
     supporting: tuple[int, ...]  # indices of the facts that imply the answer
 
     def with_last_facts(self, count: int | None) -> StoryQuestion:
-        """Return the question with only the last `count` facts, or with all if `count` is None."""
+        """Return the question with only the last `count` facts (sentences); None keeps all."""
         skipped = 0 if count is None else max(len(self.facts) - count, 0)
         supporting = tuple(index - skipped for index in self.supporting if index >= skipped)
         return self._replace(facts=self.facts[skipped:], supporting=supporting)
@@ -35,7 +35,7 @@ class StoryQuestion(NamedTuple):
     def encode(
         self, encode: Callable[[str], list[int]], answers: Vocabulary, group: str = ""
     ) -> Question:
-        """Return facts and question as token ids, using `encode`, and the answer as a class."""
+        """Return the question with token ids from `encode`, and its answer's index in `answers`."""
         [answer] = answers.encode([self.answer])
         facts = [encode(fact) for fact in self.facts]
         return Question(facts, encode(self.question), answer - EOS - 1, self.supporting, group)
@@ -55,7 +55,7 @@ def parse_stories(text: str) -> Iterator[StoryQuestion]:
     r"""Yield each question in the text of a bAbI file (arXiv 1502.05698), with the facts before it.
 
     A line has a number and a sentence; the number 1 begins a new story. After a question, the line
-    also has the answer and the numbers of the supporting lines, separated by tabs.
+    also has the answer and the numbers of the lines that imply it, separated by tabs.
 
     Examples
     --------
@@ -132,8 +132,8 @@ class Babi(QuestionTask):
     results are reported for each task.
 
     Each task has about 900 training and 100 validation questions in the size "1k", and 9000 and
-    1000 in the size "10k". A story has up to 228 facts (in task 3), unless `longest_story` is set;
-    the code of the paper keeps 70 facts, and 130 in task 3.
+    1000 in the size "10k". A story has up to 228 sentences (in task 3), unless `longest_story` is
+    set; the code of the paper keeps the last 70 sentences, and 130 in task 3.
     """
 
     name = "babi"
@@ -185,18 +185,18 @@ class Babi(QuestionTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[Question]]:
-        """The test sets by name: `test`, and one for each task if there are several."""
+        """The test sets by name: `test` and, with several tasks, one for each, such as "qa3"."""
         sets = {group: [q for q in self.test if q.group == group] for group in self.groups}
         return {"test": self.test, **(sets if len(sets) > 1 else {})}
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The path of the only file without a known checksum, if used: `qa3_train.txt` of "10k"."""
+        """The files without a known checksum, by name: `qa3_train.txt` of "10k", if it is used."""
         return self._data_set.unchecked(self.data)
 
     @cached_property
     def _stories(self) -> dict[tuple[str, str], list[StoryQuestion]]:
-        """A dictionary from a task and a part, such as `("qa3", "test")`, to its questions."""
+        """A dictionary from pairs of a task and a part, such as `("qa3", "test")`, to questions."""
         texts = {key: self._data_set.read(self.data, name) for key, name in self._names.items()}
         longest = self.longest_story
         return {

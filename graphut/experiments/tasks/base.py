@@ -81,7 +81,7 @@ class LabelledGraph(NamedTuple):
 
     @property
     def has_label(self) -> NDArray[np.bool_]:
-        """A boolean mask with a row for each of `labels`: True if the label is known."""
+        """A 1-D boolean mask, as long as `labels`: True for each label that is known."""
         missing = self.labels < 0 if self.labels.ndim == 1 else np.isnan(self.labels).any(1)
         return ~missing
 
@@ -100,7 +100,7 @@ class Task(ABC):
     Raises
     ------
     ValueError
-        If an option is below its minimum, `least`, or is not a value of its `Literal` type.
+        If an option is below its minimum, or is not a value of its `Literal` type.
     ValueError, FileNotFoundError
         When examples are requested, if a file is missing or differs from the published one.
     """
@@ -158,12 +158,12 @@ class Task(ABC):
 
     @cached_property
     def validation(self) -> list[Any]:
-        """The validation set, which selects the best model of a run."""
+        """The validation examples, which are used to select the best model of a run."""
         return self.load("validation")
 
     @cached_property
     def test(self) -> list[Any]:
-        """The test set."""
+        """The test examples."""
         return self.load("test")
 
     @property
@@ -192,7 +192,7 @@ class Task(ABC):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """The paths of the files without a known checksum.
+        """A dictionary with the paths of the files without a known checksum.
 
         A key is the name of an option, such as `data`, or this name and a file, such as
         `data/train.txt`. A run stores the checksums of these files when it begins.
@@ -202,7 +202,7 @@ class Task(ABC):
 
 
 class DrawnTask(Task):
-    """A task that draws random examples: new ones in each epoch, and fixed held-out sets.
+    """A task with random examples: new ones in each epoch, and fixed validation and test sets.
 
     Subclasses have the options `epoch_size` and `held_out`, the numbers of examples in an epoch and
     in the validation and test sets.
@@ -215,7 +215,7 @@ class DrawnTask(Task):
     def draw(self, count: int, part: str, *stream: int) -> list[Any]:
         """Draw `count` examples of "train", "validation" or "test".
 
-        They depend only on options and arguments; `stream` holds more seeds, such as the epoch.
+        The examples depend only on options and arguments. `stream` holds more random seeds.
         """
 
     def train(self, seed: int, epoch: int) -> list[Any]:
@@ -229,7 +229,7 @@ class DrawnTask(Task):
 
 @dataclass(frozen=True)
 class PairTask(Task):
-    """A base class of sequence-to-sequence tasks, whose examples are `Pair`s."""
+    """A base class of sequence-to-sequence tasks; an example is a pair of source and target."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {
         "source": "source_vocabulary",
@@ -241,11 +241,11 @@ class PairTask(Task):
     @property
     @abstractmethod
     def source_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the sources."""
+        """The vocabulary of the source sequences."""
 
     @property
     def target_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the targets; by default the source vocabulary."""
+        """The vocabulary of the target sequences; by default the source vocabulary."""
         return self.source_vocabulary
 
 
@@ -268,20 +268,20 @@ class TextTask(VocabularyTask):
     config_kind = UniversalTransformerLMConfig
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Read the texts in a user's file, to evaluate a model on them."""
+        """Read texts from a user's file for an evaluation; by default, raise `ValueError`."""
         raise ValueError(f"{path}: texts of the task {self.name} cannot be read from a file")
 
 
 @dataclass(frozen=True)
 class PassageTask(VocabularyTask):
-    """A base class of tasks whose answer is a word of the passage; examples are `Passage`s."""
+    """A base class of tasks: find the word that follows a passage among the passage's words."""
 
     config_kind = UniversalTransformerPointerConfig
 
 
 @dataclass(frozen=True)
 class QuestionTask(VocabularyTask):
-    """A base class of tasks with questions about facts, whose examples are `Question`s."""
+    """A base class of tasks with questions about facts (sentences); examples are `Question`s."""
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
     config_kind = UniversalTransformerClassifierConfig
@@ -294,7 +294,7 @@ class QuestionTask(VocabularyTask):
 
     @property
     def longest_story(self) -> int | None:
-        """The number of last facts (sentences) that are kept of each story; None keeps all."""
+        """How many sentences of each story are used, counted from its end; None for all."""
         return None
 
 
@@ -311,7 +311,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node", "graph", or "edge" if nodes choose an incoming edge."""
+        """Where the labels are: "node", "graph", or "edge" if a node selects an incoming edge."""
         return "node"
 
     @property
@@ -340,13 +340,13 @@ class GraphTask(Task):
         """The vocabulary of the kinds (categories) of nodes; empty if nodes have features."""
 
     def read(self, name: str) -> list[LabelledGraph] | None:
-        """Read a file in a format of this task; return None if the task has no such format."""
+        """Return the graphs in a file, or None (the default) if this task does not read files."""
         return None
 
     @property
     @abstractmethod
     def answers(self) -> Vocabulary:
-        """The vocabulary of the classes; empty if edges are labelled instead."""
+        """The vocabulary of the classes; empty if nodes select edges instead of classes."""
 
 
 def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> list[int]:

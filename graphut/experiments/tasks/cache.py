@@ -44,7 +44,7 @@ def cached(make: Callable[[], Arrays], *settings: object, texts: Iterable[str] =
 
 
 def pack_lists(lists: Sequence[Sequence[int]]) -> NDArray[np.int32]:
-    """Return an array of the number of lists, the length of each list, and all their values."""
+    """Return one array: the number of lists, then the length of each list, then all values."""
     values = chain([len(lists)], map(len, lists), chain.from_iterable(lists))
     return np.fromiter(values, np.int32)
 

@@ -38,9 +38,9 @@ class CharLM(TextTask):
     """Language modelling of a text file, character by character.
 
     The first nine tenths of the file are the training set, the next twentieth is the validation
-    set, and the rest is the test set. An epoch consists of random windows. In validation and test,
-    each character is scored once, with at least half a window of context if there is as much text
-    before it.
+    set, and the rest is the test set. An epoch consists of random windows (pieces of `window`
+    characters). In validation and test, each character is predicted once, with at least half a
+    window of context if there is as much text before it.
     """
 
     name = "char-lm"
@@ -63,11 +63,11 @@ class CharLM(TextTask):
         return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        """Return overlapping windows of "validation" or "test"; each character is scored once."""
+        """Return overlapping windows of "validation" or "test"; each character counts once."""
         return strided_windows(self._tokens[part], self.window)
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Return overlapping windows of a user's file; each character is scored once."""
+        """Return overlapping windows of a user's file; each character counts once in metrics."""
         text = read_text(path)
         with reraise_for_file(path, ""):
             return strided_windows(np.array(vocabulary.read(text), dtype=np.int32), self.window)

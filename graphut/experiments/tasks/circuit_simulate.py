@@ -57,8 +57,8 @@ class CircuitSimulate(DrawnTask, GraphTask):
     """Predict the value of every gate of a logic circuit, given the bits at its inputs.
 
     Circuits for training are random and small; larger ones are for tests. Edges follow the wires,
-    and each node has a self-loop. The depth of a gate is its level, the number of gates on the
-    longest path to it. `graphut eval RUN --data adder.v` reads a circuit of your own.
+    and each node has a self-loop. The depth of a gate is the number of gates on the longest path
+    to it. `graphut eval RUN --data adder.v` reads a circuit of your own.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
         return {"test": self.test} | {Path(name).stem: self.read(name) for name in names}
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw `count` random circuits, each with random bits at its inputs."""
+        """Draw `count` random circuits with random bits at the inputs, as labelled graphs."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         least, most = min(self._sizes), max(self._sizes)
         graphs: list[LabelledGraph] = []
@@ -119,7 +119,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
         return graphs
 
     def read(self, name: str) -> list[LabelledGraph]:
-        """Find a circuit with `find_circuit`; return it once for each draw of random input bits."""
+        """Find a circuit with `find_circuit`; return it with each of `vectors` random inputs."""
         circuit, stem = find_circuit(name), Path(name).stem
         random = np.random.default_rng([PARTS.index("test"), crc32(stem.encode())])
         bits = random.integers(0, 2, (self.vectors, len(circuit.inputs)), np.int8)

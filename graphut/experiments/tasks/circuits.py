@@ -56,7 +56,7 @@ class Circuit:
         return np.array(level[:-1])
 
     def simulate(self, bits: Bits) -> Bits:
-        """Return the values of all nodes, `(V, N)`, for `V` choices of the input bits, `(V, I)`."""
+        """Return the values of all nodes, `(V, N)`, for `V` rows of input bits, `(V, I)`."""
         values = np.zeros((len(self.kinds), len(bits)), np.int8)
         values[self.kinds == 1] = 1
         values[self.inputs] = bits.T
@@ -68,7 +68,7 @@ class Circuit:
         return values.T
 
     def with_bits(self, bits: Bits) -> Numbers:
-        """Return the kinds of all nodes, `(N,)`; those of inputs are the given bits, `(I,)`."""
+        """Return all nodes' kinds (gate types), `(N,)`; an input's kind is its bit, from `(I,)`."""
         kinds = self.kinds.copy()
         kinds[self.inputs] = bits
         return kinds
@@ -81,7 +81,7 @@ class Circuit:
         return np.stack([np.append(self.sources[gate, place], node), np.append(gate, node)])
 
     def labelled(self, bits: Bits, group: str = "") -> list[LabelledGraph]:
-        """Return a graph for each row of input bits, `(V, I)`; its labels are simulated values."""
+        """Return a graph for each row of input bits, `(V, I)`, with its nodes' values as labels."""
         rows = zip(bits, self.simulate(bits).astype(np.int64), strict=True)
         return [
             LabelledGraph(self.edges, self.with_bits(row), values, self.levels, group=group)
@@ -91,7 +91,7 @@ class Circuit:
 
 @dataclass
 class Builder:
-    """A circuit under construction; nodes are given by their numbers."""
+    """A circuit under construction; its methods take and return the numbers of nodes."""
 
     kinds: list[int] = field(default_factory=list)
     sources: list[tuple[int, int]] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Builder:
     words: dict[str, Numbers] = field(default_factory=dict)
 
     def gate(self, kind: str, *sources: int) -> int:
-        """Add a gate that reads `sources`, or a constant, and return its number.
+        """Add a gate with inputs `sources` (a constant has none), and return its node number.
 
         A gate with more than two inputs becomes a balanced tree of gates with two inputs.
         """
@@ -114,7 +114,7 @@ class Builder:
         return len(self.kinds) - 1
 
     def word(self, name: str, bits: int) -> list[int]:
-        """Add an input for each bit of a number, lowest bit first, and return the inputs."""
+        """Add input nodes for a number with `bits` bits; return them, lowest bit first."""
         added = [self.gate("0") for _ in range(bits)]
         self.inputs += added
         self.words[name] = np.array(added)
@@ -127,7 +127,7 @@ class Builder:
         return self.gate("xor", half, carry), self.gate("or", *carries)
 
     def ripple(self, ones: list[int], others: list[int], carry: int) -> tuple[list[int], int]:
-        """Add gates for the sum of two numbers and `carry`; return its bits and its last carry."""
+        """Add gates for the sum of two numbers and a carry; return the sum's bits and the carry."""
         total = []
         for one, other in zip(ones, others, strict=True):
             bit, carry = self.full_adder(one, other, carry)
@@ -135,10 +135,11 @@ class Builder:
         return total, carry
 
     def subtract_if_possible(self, ones: list[int], negated: list[int], one: int) -> list[int]:
-        """Add gates that subtract a number from the number `ones`, unless this would be negative.
+        """Add gates that subtract a number from `ones`, unless the result would be negative.
 
-        `negated` has the inverted bits of the number to subtract; `one` is the constant 1. Return
-        the nodes of the difference, or of `ones` unchanged, and a last node: 1 if it subtracts.
+        `ones` has the bits of a number, `negated` the inverted bits of the number to subtract, and
+        `one` is the constant 1. Return the nodes of the difference (of `ones` if it would be
+        negative), and then a node whose value is 1 if the number was subtracted.
         """
         difference, is_possible = self.ripple(ones, negated, one)
         keep = self.gate("not", is_possible)
@@ -149,14 +150,14 @@ class Builder:
         return [*chosen, is_possible]
 
     def build(self, outputs: Mapping[str, list[int]] = MappingProxyType({})) -> Circuit:
-        """Return the finished circuit; `outputs` has the nodes of each output number, by name."""
+        """Return the finished circuit; `outputs` maps a result's name to its bits' nodes."""
         named = self.words | {name: np.array(bits) for name, bits in outputs.items()}
         sources = np.array(self.sources, np.int64).reshape(-1, 2)
         return Circuit(np.array(self.kinds), sources, np.array(self.inputs), named)
 
 
 def random_circuit(nodes: int, random: np.random.Generator) -> Circuit:
-    """Draw 2 to 7 inputs, then gates up to `nodes` nodes that read from the last 3 to 11 nodes."""
+    """Draw a circuit with 2 to 7 inputs; each gate reads from the last 3 to 11 nodes before it."""
     build = Builder()
     build.word("in", int(random.integers(2, 8)))
     for kind, reach, one, other in random.random((max(0, nodes - len(build.kinds)), 4)).tolist():
@@ -171,7 +172,7 @@ def random_circuit(nodes: int, random: np.random.Generator) -> Circuit:
 
 
 def adder(bits: int) -> Circuit:
-    """Return a ripple-carry adder of two numbers."""
+    """Return a ripple-carry adder of two numbers with `bits` bits."""
     build = Builder()
     one, other = build.word("a", bits), build.word("b", bits)
     total, carry = build.ripple(one, other, build.gate("0"))
@@ -179,7 +180,7 @@ def adder(bits: int) -> Circuit:
 
 
 def multiplier(bits: int) -> Circuit:
-    """Return an array multiplier of two numbers: a row of full adders for each bit."""
+    """Return an array multiplier: a row of full adders for each bit of the second number."""
     build = Builder()
     one, other = build.word("a", bits), build.word("b", bits)
     zero, product = build.gate("0"), []
@@ -206,7 +207,7 @@ def divider(bits: int) -> Circuit:
 
 
 def sqrt(bits: int) -> Circuit:
-    """Return an array circuit for the square root of a number, rounded down."""
+    """Return an array circuit for the square root, rounded down, of a number with `bits` bits."""
     build = Builder()
     radicand = build.word("a", bits)
     zero, one = build.gate("0"), build.gate("1")

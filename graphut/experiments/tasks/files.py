@@ -20,7 +20,7 @@ class DataSet:
     checksums: Mapping[str, str | None]  # SHA-256 by path inside the folder; None if unknown
 
     def unchecked(self, folder: str | Path) -> dict[str, Path]:
-        """Return the path of each file without a known checksum; the keys are `data/NAME`."""
+        """Return a dictionary from `data/NAME` to the path, for files without a known checksum."""
         names = (name for name, checksum in self.checksums.items() if checksum is None)
         return {f"data/{name}": Path(folder, name) for name in names}
 
@@ -41,7 +41,7 @@ class DataSet:
 
 
 def published_checksums(name: str) -> dict[str, str]:
-    """Return the SHA-256 of each file of a data set, as read from `NAME.sha256` in this package."""
+    """Return a dictionary from files to SHA-256 checksums, read from `NAME.sha256` here."""
     lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
 
@@ -73,7 +73,7 @@ def lines_of(text: str) -> list[str]:
 def read_text(path: str | Path, origin: str = "") -> str:
     """Return the text of a user's file, without a byte order mark.
 
-    Error messages name the file; `origin` is added to say where such a file can be found.
+    If the file is missing, `origin` in the error message says where to get such a file.
     """
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path} is a folder: name a text file in it")

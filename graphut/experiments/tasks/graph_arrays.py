@@ -23,7 +23,9 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
-    """Read the graphs in `.npy` files of a folder, without pickle; `target` is as in `Graphs`.
+    """Read graphs from the `.npy` files of a folder, without pickle.
+
+    `target` is the form of labels ("class", "labels" or "values"); None skips them. The files are:
 
     - `edges`: `(2, E)` integers, the numbers of sources and destinations.
     - `features`: `(N, F)` or `(N,)` numbers, or `(N,)` names.
@@ -33,7 +35,7 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
     - `graphs`: `(N,)`, the index of the graph of each node, in ascending order. Without this file,
       all nodes belong to one graph.
 
-    Raise `ValueError`, which names the folder, if an array is missing or does not fit.
+    Raise `ValueError`, which names the folder, if an array is missing or has a wrong shape.
     """
     place = str(files[0].parent)
     arrays: Arrays = {}
@@ -73,7 +75,7 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 
 
 def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
-    """Raise `ValueError` for a wrong number of rows, an unknown node, or an edge between graphs."""
+    """Raise `ValueError` for wrong shapes, unknown nodes, or edges between graphs (`of_node`)."""
     count = len(of_node)
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
         raise ValueError(f"edges.npy has node {unknown[0]}, but there are {count} nodes")
@@ -93,7 +95,7 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
 def make_graph(
     place: str, name: str, arrays: Arrays, target: str | None, by_node: bool, unused: frozenset[str]
 ) -> GraphFile:
-    """Return the graph in `arrays`; its labels are of nodes if `by_node`, else of the graph."""
+    """Return the graph in `arrays`, with labels of its nodes if `by_node`, or else one label."""
     nodes, edges = arrays["nodes"], arrays["edges"].T
     features = arrays.get("features", np.full(len(nodes), KIND))
     has_kinds = features.dtype.kind == "U"

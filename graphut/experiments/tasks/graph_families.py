@@ -17,7 +17,7 @@ Family = Callable[[int, np.random.Generator], Edges]
 
 
 def _tree(parents: Edges) -> Edges:
-    """Return the edges of a tree from the parents of the nodes 1, 2, ..."""
+    """Return the edges of a tree with root 0, given the parents of the nodes 1, 2, ..."""
     return np.stack([parents, np.arange(1, len(parents) + 1)], 1)
 
 
@@ -32,7 +32,7 @@ def _seed(random: np.random.Generator) -> int:
 def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edges:
     """Draw a connected Erdős–Rényi graph with a mean degree of log(n) to 3 log(n).
 
-    If `like` is given, compute the probability of an edge as for a graph with `like` nodes.
+    Here, n is `nodes`. With `like`, an edge is as probable as in a graph with `like` nodes.
     """
     like = like or nodes
     probability = min(1.0, random.uniform(1, 3) * log(like) / like)
@@ -43,7 +43,7 @@ def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edge
 
 
 def _watts_strogatz(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a connected ring with 4, 6 or 8 neighbours each and 5% to 20% of the edges rewired."""
+    """Draw a connected ring with 4, 6 or 8 neighbours per node and 5% to 20% rewired edges."""
     neighbours, share = min(int(random.choice([4, 6, 8])), nodes), random.uniform(0.05, 0.2)
     return _edges_of(
         networkx.connected_watts_strogatz_graph(nodes, neighbours, share, seed=_seed(random))
@@ -79,7 +79,7 @@ def _road(nodes: int, random: np.random.Generator) -> Edges:
     """Draw a sparse planar graph, like a road network.
 
     It has the edges of a minimum spanning tree of a Delaunay triangulation with random edge
-    weights, and `0.15 * nodes` further edges of the triangulation, if there are as many.
+    weights, and up to `0.15 * nodes` further edges of the triangulation.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import minimum_spanning_tree
@@ -120,10 +120,10 @@ def _maze(nodes: int, random: np.random.Generator) -> Edges:
 
 
 def cut_apart(edges: Edges, nodes: int, random: np.random.Generator) -> Edges:
-    """Return the edges except between the nodes near a random centre and the other nodes.
+    """Return the edges except those between the nodes near a random centre and the other nodes.
 
-    The near nodes are those up to some distance from the centre. They are a random share of all
-    nodes: about .3 to .7, or more where many nodes are equally far from the centre.
+    Nodes are near up to a random distance from the centre. The near nodes are about 30% to 70% of
+    all nodes, or more if many nodes have the same distance.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra

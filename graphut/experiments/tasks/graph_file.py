@@ -32,7 +32,7 @@ _FORMATS = (
 
 
 def graph_files(path: str | Path) -> list[Path]:
-    """Return the files in a folder that contain graphs, or a list of the given file."""
+    """Return the graph files in a folder; if `path` is a graph file, a list with this file."""
     path = Path(path)
     if path.is_dir():
         for suffixes in (NETWORKX_SUFFIXES, (".csv",), (".npy",)):
@@ -47,7 +47,7 @@ def graph_files(path: str | Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class GraphFile:
-    """A graph as read from a file; kinds and labels are still names, not indices."""
+    """A graph as read from a file; node kinds (categories) and classes are names, not indices."""
 
     place: str  # the file, for messages
     edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
@@ -77,7 +77,7 @@ class GraphFile:
 
     @property
     def num_feats(self) -> int:
-        """The number of features of the first node; 0 if nodes have kinds."""
+        """The number of features of the first node; 0 if nodes have kinds (categories)."""
         return 0 if self.kinds else len(self.features[0])
 
     def labelled(
@@ -88,11 +88,12 @@ class GraphFile:
         edge_types: Sequence[str] = (),
         edge_feats: int = 0,
     ) -> LabelledGraph:
-        """Return the graph with indices for kinds and labels, and one-hot features for edge types.
+        """Return the graph with indices for the names of node kinds, classes and edge types.
 
-        If `answers` is None, all labels are missing. `edge_feats` is the number of features of an
-        edge, including edge types. Raise `ValueError` for an unknown kind, edge type or label, or a
-        wrong number of features.
+        `kinds` and `answers` are the vocabularies of node kinds and of classes; if `answers` is
+        None, all labels are missing. Edge types become one-hot features; `edge_feats` is the number
+        of features of an edge, including these. Raise `ValueError` for an unknown kind, edge type
+        or label, or a wrong number of features.
         """
         with reraise_for_file(self.place, ""):
             if bool(self.kinds) != bool(kinds.symbols):
@@ -121,10 +122,10 @@ class GraphFile:
         return labels
 
     def asked_in(self, part: str) -> NDArray[np.bool_]:
-        """Return the mask of the labels that are in "train", "validation" or "test".
+        """Return a mask: True for labels that are in `part` ("train", "validation" or "test").
 
-        The mask has an element for each node, or one for the graph. Without masks in the file, all
-        elements are True.
+        The mask has an element for each node, or one for a labelled graph. Without masks in the
+        file, all elements are True.
         """
         count = 1 if self.labels is None else self.num_nodes
         return self.masks.get(part, np.full(count, not self.masks))
@@ -146,14 +147,14 @@ class GraphFile:
 
 
 def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Return the graph with only the labels in the mask `asked`; other labels are missing."""
+    """Return the graph with only the labels where `asked` is True; mark the others as missing."""
     if graph.labels.ndim == 1:
         return graph._replace(labels=np.where(asked, graph.labels, -1))
     return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
 
 
 def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Raise `ValueError` if a node is in two of the masks of training, validation and test."""
+    """Raise `ValueError` if two of the masks (training, validation, test) share a node or graph."""
     for (one, first), (other, second) in combinations(masks.items(), 2):
         if (both := first & second).any():
             node = int(both.argmax())

@@ -43,7 +43,7 @@ _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_
 def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFile]:
     """Read the graph in a file, or the graphs in all files of a folder.
 
-    A node has the attributes `feat` (numbers, or the name of its kind) and `label`: a class, or
+    A node has the attributes `feat` (numbers, or the name of its category) and `label`: a class, or
     numbers if `target` is "labels" or "values". If no node has a label, the graph has the attribute
     `label` instead. An empty label and the class -1 mean that there is no label. White space in
     names becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes
@@ -81,7 +81,7 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
 
 
 def _with_labels(graph: GraphFile, others: Iterable[GraphFile]) -> GraphFile:
-    """Return the graph; if it has no labels of nodes, add missing labels, shaped as in `others`."""
+    """Return the graph; if its nodes have no labels, add None or NaN for each, as in `others`."""
     if graph.labels is not None:
         return graph
     given = next(other.labels for other in others if other.labels is not None)
@@ -170,7 +170,7 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 
 
 def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
-    """Return the type of a CSV file (a key of `_KEYS`) and its rows."""
+    """Return the type of a CSV file ("edges", "nodes" or "graphs") and its rows."""
     reader = csv.DictReader(read_text(file).splitlines(), strict=True, skipinitialspace=True)
     with reraise_for_file(file, "is not a CSV file"):
         reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
@@ -192,7 +192,7 @@ def _make(
     of_graph: Attributes,
     target: str | None,
 ) -> GraphFile:
-    """Return a graph from attributes of nodes and graph, and ends and attributes of edges."""
+    """Return a graph, given the attributes of nodes, of edges with their ends, and of the graph."""
     if not nodes:
         raise ValueError(f"{place} holds a graph without nodes")
     with reraise_for_file(place, ""):
@@ -239,7 +239,7 @@ def _column(edges: Sequence[Attributes], names: Sequence[str]) -> list[Any]:
 
 
 def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any] | None:
-    """Return the values as numbers `(E, K)`, or None if all are missing; check that all fit."""
+    """Return `K` numbers for each edge, `(E, K)`; None if all are missing, an error if some are."""
     if all(value in (None, "") for value in values):
         return None
     rows = [None if value in (None, "") else row_of_numbers(value) for value in values]
@@ -253,7 +253,7 @@ def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any]
 
 
 def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
-    """Return the masks of nodes, or of a graph, by part, such as "train"; check for overlaps."""
+    """Return a dictionary from parts, such as "train", to masks; check that no masks overlap."""
     masks = {
         part: np.array([_truth(key, row.get(key)) for row in rows])
         for part, key in MASKS.items()
@@ -264,7 +264,7 @@ def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
 
 
 def _features(values: Sequence[Any]) -> list[Any]:
-    """Return a list of numbers for each node, or the name of the kind of each node."""
+    """Return a list of numbers for each node, or the name of each node's kind (category)."""
     if not has_some(values):
         return [KIND] * len(values)
     if None in values:
@@ -282,7 +282,7 @@ def _features(values: Sequence[Any]) -> list[Any]:
 
 
 def _truth(name: str, value: Any) -> bool:
-    """Return an element of a mask as a bool, given a value such as 1, "TRUE", "0.0" or None."""
+    """Convert an element of the mask `name`, such as 1, "TRUE", "0.0" or None, to a bool."""
     word = (name_of(value) or "0").lower()
     if word not in ("0", "1", "false", "true"):
         raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")

@@ -22,10 +22,11 @@ def write_graph_parts(
     method: str,
     **facts: Any,
 ) -> Path:
-    """Divide a graph with labels of nodes into parts, write them, and return the folder.
+    """Divide a graph with labelled nodes among processes, write the parts, and return the folder.
 
-    `masks` has a mask of nodes for each of "train", "validation" and "test". `facts` are lists that
-    all processes need: the names of all kinds of nodes, classes, and types of edges.
+    `parts` is their number, and `method` is that of `assign_parts`, such as "metis". `masks` has a
+    mask of nodes for each of "train", "validation" and "test". `facts` are lists of names that each
+    process needs: of all kinds of nodes, classes, and types of edges.
     """
     if file.labels is None:
         raise ValueError(f"{file.place} has no labels of nodes: parts are for answers at nodes")
@@ -48,7 +49,7 @@ def write_graph_parts(
 
 
 def read_part(folder: str | Path, target: str | None) -> GraphFile:
-    """Read the part that belongs to this process from the folder of `write_graph_parts`."""
+    """Read this process's part of a divided graph from a folder written by `write_graph_parts`."""
     part = load_part(folder)
     nodes = np.arange(len(part.nodes))
     arrays = {**part.arrays, "nodes": nodes, "edges": part.edges.numpy().T}

@@ -1,4 +1,4 @@
-"""Presets of the problems on random graphs."""
+"""Presets (named sets of options) for the tasks on random graphs."""
 
 from __future__ import annotations
 

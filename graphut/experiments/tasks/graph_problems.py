@@ -54,7 +54,7 @@ Solution = (
 
 @dataclass(frozen=True)
 class GraphUnion:
-    """The disjoint union of several graphs, in order."""
+    """Several graphs as one disjoint graph; the nodes of each graph have consecutive indices."""
 
     sizes: Numbers  # (graphs,), nodes of each graph
     edges: Numbers  # (2, E): the edges of all graphs, and then a self-loop for each node
@@ -63,9 +63,9 @@ class GraphUnion:
     def of(
         cls, sizes: Numbers, parts: Sequence[Edges], random: np.random.Generator, directed: bool
     ) -> GraphUnion:
-        """Return the union of graphs with the nodes of each graph in random order.
+        """Return the union of graphs, with the nodes of each graph in random order.
 
-        `parts` has the edges of each graph. Unless `directed`, add them in both directions.
+        `parts` has the edges of each graph; unless `directed`, add them in both directions.
         """
         first = sizes.cumsum() - sizes
         order = np.concatenate([random.permutation(size) for size in sizes])
@@ -78,12 +78,12 @@ class GraphUnion:
 
     @property
     def first(self) -> Numbers:
-        """The index of the first node of each graph."""
+        """The index of the first node of each graph, `(graphs,)`."""
         return self.sizes.cumsum() - self.sizes
 
     @property
     def graph(self) -> Numbers:
-        """The index of the graph that each node belongs to."""
+        """The index of the graph that each node belongs to, `(N,)`."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def draw(self, random: np.random.Generator) -> Numbers:
@@ -136,7 +136,7 @@ class GraphUnion:
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
     def shortest_paths(self, starts: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
-        """Return the union of the trees of shortest paths from `starts`, without self-loops."""
+        """Return each graph's tree of shortest paths from its node of `starts`, without loops."""
         from scipy.sparse.csgraph import dijkstra
 
         _, parent, _ = dijkstra(
@@ -146,13 +146,13 @@ class GraphUnion:
         return self._with_edges(np.stack([parent[child], child]))
 
     def spanning_tree(self, weights: NDArray[np.float64]) -> GraphUnion:
-        """Return the union of the minimum spanning trees of the graphs, without self-loops."""
+        """Return the union of the graphs' minimum spanning trees, without self-loops."""
         from scipy.sparse.csgraph import minimum_spanning_tree
 
         return self._with_edges(np.stack(minimum_spanning_tree(self._matrix(weights)).nonzero()))
 
     def _with_edges(self, edges: NDArray[Any]) -> GraphUnion:
-        """Return the union of graphs of the same nodes with these edges, in both directions."""
+        """Return a union with the same nodes, and with `edges` in both directions as its edges."""
         return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1).astype(np.int64))
 
     def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
@@ -178,7 +178,7 @@ class GraphProblem(DrawnTask, GraphTask):
     """A base class of problems on random graphs, drawn anew for each epoch.
 
     The nodes of each graph are in random order and have self-loops. Validation and test sets
-    depend on the options alone. Nodes of large graphs need more steps than in training:
+    depend on the options alone. Nodes of large graphs need more steps than in training; use
     `graphut eval RUN --max-steps 2000`. Models of the preset `waking` run until no state changes.
     """
 
@@ -217,12 +217,12 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def answers(self) -> Vocabulary:
-        """The vocabulary of the classes."""
+        """The vocabulary of the classes; by default "no" and "yes"."""
         return _YES_NO
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets by name: `test`, and sets of larger graphs, such as `near-100`."""
+        """The test sets by name: `test`, and larger graphs, such as `near-100` with 100 nodes."""
         families = self._listed("test_families") or self._listed("families")
         return {"test": self.test} | {
             f"{family}-{size}": self._draw_large(family, size)
@@ -231,7 +231,7 @@ class GraphProblem(DrawnTask, GraphTask):
         }
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
-        """Draw the training examples of an epoch: new graphs, or graphs from a pool (`pool`)."""
+        """Draw the training graphs of an epoch: new ones, or a choice from `pool` fixed ones."""
         if not self.pool:
             return super().train(seed, epoch)
         graphs = self.draw(self.pool, "train", seed)
@@ -275,9 +275,10 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw kinds for all nodes; return kinds, labels, depths and, if any, features of edges.
+        """Make the nodes' inputs and labels; return kinds, labels, depths and edge features.
 
-        The depth of a node says how many steps of message passing its label needs.
+        The kind of a node is its input, such as "marked". Its depth measures how many steps of
+        message passing its label needs. Some problems have no edge features.
         """
 
     def _listed(self, name: str) -> list[str]:
@@ -306,7 +307,7 @@ class GraphDistance(GraphProblem):
     presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE, GWAC: WAKING_GWAC}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph; return kinds, labels and distances (the depths)."""
+        """Mark a random node of each graph; return all nodes' kinds, labels and distances to it."""
         marked = union.draw(random)
         distance = union.distances(marked)
         return _marks(union, marked), distance % 2, distance
@@ -315,16 +316,20 @@ class GraphDistance(GraphProblem):
 class GraphReach(GraphProblem):
     """Predict for each node whether its component has a marked node.
 
-    Trees lose one or two random edges. Other graphs lose all edges between the nodes near a random
-    node and the rest. Only with information from its whole component can a node know that no node
-    of the component is marked.
+    A random graph becomes several components: a tree loses one or two random edges, and another
+    graph all edges between the nodes near a random node and the rest. A node needs information from
+    its whole component to know that the component has no marked node.
     """
 
     name: ClassVar[str] = "graph-reach"
     presets = GraphProblem.presets | {WAKING: WAKING_REACH}
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph; return kinds, labels and depths of all nodes."""
+        """Mark a random node of each graph; return kinds, labels and depths of all nodes.
+
+        The depth of a node is the number of steps after which its label can be known: the distance
+        to the marked node or, in another component, to the farthest node (-1 with a cycle).
+        """
         marked = union.draw(random)
         distance = union.distances(marked)
         reached = (distance >= 0).astype(np.int64)
@@ -343,9 +348,10 @@ class GraphPath(GraphProblem):
     """Predict for each node of a tree whether it is on the path between two marked nodes.
 
     The path includes the marked nodes, whose depth is 0. The depth of another node is the number of
-    steps after which information from both marked nodes, or from all nodes of enough branches, has
-    reached it. If all branches of a node but one have no marked node, it is not on the path. If one
-    branch has exactly one marked node, it is on the path.
+    steps after which its label can be known: once information has arrived from both marked nodes,
+    or from whole branches (a branch is the subtree behind one neighbour). A node is not on the path
+    if all its branches but one have no marked node. It is on the path if one branch has exactly one
+    marked node.
 
     Examples
     --------
@@ -359,7 +365,7 @@ class GraphPath(GraphProblem):
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark two random nodes of each graph; return kinds, labels and depths of all nodes."""
+        """Mark two nodes per graph; return kinds, labels, and the steps that each label needs."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
         from_one, to_one, below_one = union.heights(one)
@@ -403,7 +409,7 @@ class GraphBFS(GraphProblem):
         return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph; return kinds, labels and distances (the depths)."""
+        """Mark a node of each graph; return node kinds, edge labels, and distances to the mark."""
         marked = union.draw(random)
         distance = union.distances(marked)
         source, target = union.edges
@@ -416,9 +422,9 @@ class GraphBFS(GraphProblem):
 class GraphDijkstra(GraphBFS):
     """Predict for each node the last edge of its shortest path from the marked node.
 
-    The feature of an edge is its weight. The marked node answers with its self-loop. The depth of a
-    node is the number of edges of its path. SALSA-CLRS (arXiv 2309.12253) has the same families,
-    sizes and weights.
+    The feature of an edge is its weight. For the marked node, its self-loop is correct. The depth
+    of a node (a measure of the steps that its label needs) is the number of edges of its path.
+    SALSA-CLRS (arXiv 2309.12253) has the same families, sizes and weights.
     """
 
     name: ClassVar[str] = "graph-dijkstra"
@@ -428,7 +434,7 @@ class GraphDijkstra(GraphBFS):
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph, draw weights, and return kinds, labels, depths and weights."""
+        """Mark a node per graph, draw weights; return kinds, edge labels, path lengths, weights."""
         marked = union.draw(random)
         loops = union.sizes.sum()
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
@@ -441,15 +447,15 @@ class GraphDijkstra(GraphBFS):
         return _marks(union, marked), labels, depth, weights[None].astype(np.float32)
 
     def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
-        """Return the tree of each graph that leads from its marked node to all others."""
+        """Return, for each graph, the tree of shortest paths from its marked node to all others."""
         return union.shortest_paths(marked, weights)
 
 
 class GraphPrim(GraphDijkstra):
     """Predict for each node the edge that leads to the marked node in the minimum spanning tree.
 
-    Graphs, weights and answers are as in `GraphDijkstra`. SALSA-CLRS (arXiv 2309.12253) computes
-    the tree by Prim's algorithm, from the marked node.
+    The graphs and the edge weights are those of `GraphDijkstra`. SALSA-CLRS (arXiv 2309.12253)
+    computes the tree by Prim's algorithm, from the marked node.
     """
 
     name: ClassVar[str] = "graph-prim"
@@ -463,9 +469,9 @@ class GraphMIS(GraphProblem):
 
     Each node has a random number. In each phase of the algorithm, a node joins the set if no
     undecided neighbour has a smaller number, and its neighbours are excluded. The depth of a node
-    is the number of the phase that decides it. The feature of an edge is 1 if its source has the
-    smaller number. In SALSA-CLRS (arXiv 2309.12253), nodes read the numbers themselves, and get new
-    ones in each phase.
+    (a measure of the steps that its label needs) is the number of the phase that decides it. The
+    feature of an edge is 1 if its source has the smaller number. In SALSA-CLRS (arXiv 2309.12253),
+    nodes read the numbers themselves, and get new ones in each phase.
     """
 
     name: ClassVar[str] = "graph-mis"
@@ -474,7 +480,7 @@ class GraphMIS(GraphProblem):
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw the numbers of all nodes; return kinds, labels, depths and the feature of edges."""
+        """Draw a number for each node; return kinds, labels, deciding phases, edge features."""
         numbers = random.random(union.sizes.sum())
         source, target = union.edges
         is_smaller = numbers[source] < numbers[target]
@@ -509,7 +515,7 @@ class GraphEccentricity(GraphProblem):
         return Vocabulary(map(str, range(64)))
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph, and label it; return kinds, labels and distances."""
+        """Mark and label a node of each graph; return node kinds, labels, distances to the mark."""
         marked = union.draw(random)
         distance = union.distances(marked)
         labels = np.full_like(distance, -1)
@@ -521,7 +527,8 @@ class GraphEccentricity(GraphProblem):
 class PrefixParity(GraphProblem):
     """Predict for each node of a line whether the number of ones up to it is odd.
 
-    Edges lead from each node to the next. The kind of a node has its bit, and whether it is first.
+    Edges lead from each node to the next. The kind of a node says whether its bit is 0 or 1, and
+    whether it is the first. Its depth is its distance from the first node.
 
     Examples
     --------
@@ -541,7 +548,7 @@ class PrefixParity(GraphProblem):
     families: str = option("path", "path, and nothing else")
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw a bit for each node; return the kind, the label and the depth of each node."""
+        """Draw a bit for each node; return its kind, its label and its distance from the first."""
         first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # only the self-loop
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
         in_order = np.lexsort([place, union.graph])

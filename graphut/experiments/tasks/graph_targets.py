@@ -18,8 +18,8 @@ Labels = list[str | None] | NDArray[np.float32]
 def read_labels(values: Sequence[Any], target: str | None) -> Labels | None:
     """Return the labels of nodes or graphs, or None if there are none or `target` is None.
 
-    With the target "class" they are names; with "labels" or "values" they are numbers. Raise
-    `ValueError` if a label does not fit the target.
+    With the target "class" the labels are names; with "labels" (zeros and ones) or "values" they
+    are rows of numbers. Raise `ValueError` if a label has another form.
     """
     if target is None:
         return None
@@ -56,7 +56,7 @@ def _numbers(value: Any, target: str) -> list[float]:
 
 
 def _class(value: Any) -> str | None:
-    """Return the name of a class, or None; raise `ValueError` if the label is a real number."""
+    """Return the name of a class, or None if missing; raise `ValueError` for a real number."""
     name, numbers = name_of(value), row_of_numbers(value)
     if name and any(isfinite(x) and not x.is_integer() for x in numbers or ()):
         raise ValueError(

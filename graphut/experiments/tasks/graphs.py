@@ -28,9 +28,9 @@ _FEWEST = 10  # with fewer graphs, nodes are split instead
 class Graphs(GraphTask):
     """Predict classes, labels or values of the nodes or graphs in a user's files.
 
-    `read_graphs` describes the files. Without masks in the files, a random tenth of the graphs is
-    held out for validation and another tenth for the test. With fewer than ten graphs, the labelled
-    nodes are split in the same way.
+    `read_graphs` describes the files. If the files have no masks that define the split, a random
+    tenth of the graphs is held out for validation and another tenth for the test. With fewer than
+    ten graphs, the labelled nodes are split in the same way.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Graphs(GraphTask):
 
     @property
     def num_feats(self) -> int:
-        """The number of features of a node; 0 if nodes have kinds."""
+        """The number of features of a node; 0 if nodes have kinds (categories)."""
         return self._files[0].num_feats
 
     @cached_property
@@ -83,7 +83,7 @@ class Graphs(GraphTask):
 
     @cached_property
     def answers(self) -> Vocabulary:
-        """The vocabulary of the classes, or of the indices of the labels or values of a node."""
+        """The vocabulary of classes; for other targets, "0", "1", ... for numbers of a label."""
         if self._facts:
             return Vocabulary(self._facts["answers"])
         if self.target != "class":
@@ -107,7 +107,7 @@ class Graphs(GraphTask):
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
-        """The paths of the user's files; a key is `data/NAME`, or `data` for a divided graph."""
+        """A dictionary from `data/NAME`, or `data` for a divided graph, to the user's files."""
         if self._facts:
             return {"data": Path(self.data, "parts.json")}
         return {f"data/{file.name}": file for file in graph_files(self.data)}
@@ -118,7 +118,7 @@ class Graphs(GraphTask):
             graph_files(self.data)  # says what to name, without importing torch
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the graphs with labels in "train", "validation" or "test"; omit other labels."""
+        """Return the graphs that have labels in `part`, such as "train", without other labels."""
         found = [g for g in self._parts[part] if g.has_label.any() or g.part is not None]
         if not self.class_weights or part != "train":
             return found
@@ -165,7 +165,7 @@ class Graphs(GraphTask):
         return [file.label if file.labels is None else file.labels for file in self._files]
 
     def check_lengths(self, config: ModelConfig) -> None:
-        """Raise `ValueError` if the model's layer cannot use the edge weights of the graphs."""
+        """Check that the layer supports edge weights, and a divided graph has no class weights."""
         layer = getattr(config, "layer", "attention")
         if self._facts and self.class_weights:
             raise ValueError(f"class_weights must be '' for parts, got {self.class_weights!r}")
@@ -177,13 +177,13 @@ class Graphs(GraphTask):
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        """The kinds, classes and edge types if `graphut partition` divided the graph, else `{}`."""
+        """The names of kinds, classes and edge types in a divided graph; `{}` for other graphs."""
         from graphut.distributed.parts import is_divided, read_facts
 
         return read_facts(self.data) if is_divided(self.data) else {}
 
     def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
-        """Divide the graph into parts for `graphut train --data FOLDER`, and return the folder."""
+        """Divide the graph into `parts` parts, one for each training process; return the folder."""
         from graphut.experiments.tasks.graph_parts import write_graph_parts
 
         if len(self._files) > 1 or self._facts:
@@ -222,7 +222,7 @@ class Graphs(GraphTask):
 
 
 def _with_weights(graph: LabelledGraph, weights: NDArray[np.float32]) -> LabelledGraph:
-    """Return a graph with weights for the loss: `weights` has one row for each known label."""
+    """Return the graph with loss weights: `weights` for its known labels, and 0 for the others."""
     every = np.zeros(graph.labels.shape, np.float32)
     every[graph.has_label] = weights
     return graph._replace(label_weights=every)

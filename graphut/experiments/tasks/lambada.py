@@ -43,11 +43,11 @@ _READING = model_size(64, 256, 4) | {
 
 
 def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
-    """Return the passages of each part (of "train", ...) as words; the last word is the answer.
+    """Return a dictionary from "train", "validation" and "test" to passages, as lists of words.
 
-    There are 4869 development passages, and 5153 test passages from other novels. If `held_out` is
-    None, all development passages are for validation. Else `held_out` passages are, and the others
-    are for training.
+    The last word of a passage is the one to predict. There are 4869 development passages, and 5153
+    test passages from other novels. If `held_out` is None, all development passages are for
+    validation. Otherwise, `held_out` of them are for validation, and the others for training.
     """
     texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
     validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
@@ -119,7 +119,7 @@ class Lambada(TextTask):
 
     @cached_property
     def _novels(self) -> Arrays:
-        """Arrays with the vocabulary of the novels and with their token ids, from the cache."""
+        """Cached arrays: the vocabulary of the novels, and the token ids of all their words."""
         settings = (self.name, _FORMAT, self.words)
         return cached(self._parse_novels, *settings, texts=self._novel_texts())
 
@@ -171,7 +171,7 @@ class LambadaReading(PassageTask):
         return Words([*frequent.symbols, *sorted(others)])
 
     def load(self, part: str) -> list[Passage]:
-        """Return the passages of a part; "train" has only passages that contain their answer."""
+        """Return the passages of a part, such as "test"; omit training passages without answer."""
         tokens = map(self.vocabulary.encode, self._parts[part])
         passages = [Passage(context, answer) for *context, answer in tokens]
         return [p for p in passages if part != "train" or p.answer in p.context]

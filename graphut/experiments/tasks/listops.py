@@ -112,7 +112,7 @@ def draw_expression(random: Random, max_depth: int = _MAX_DEPTH) -> tuple[list[s
 def parse(line: str) -> Pair:
     r"""Return the expression and the value in a line of the official files, as token ids.
 
-    The parentheses of their binary trees are redundant, and are ignored.
+    The files also contain parentheses, which make the lists binary trees. They are ignored.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class ListExpressions(Task):
 
     @cached_property
     def official(self) -> dict[str, list[Pair]]:
-        """The official test sets by name, if `data` is given."""
+        """A dictionary from names to the official test sets; empty if `data` is not given."""
         return {
             name.replace("test_", "official-").removesuffix(".tsv"): [
                 *map(parse, text.splitlines())
@@ -215,9 +215,9 @@ class ListOpsTree(ListExpressions, GraphTask):
     """ListOps as a graph: the tree of the brackets, with edges from elements to their list.
 
     A node is a digit or an operator, and has a self-loop. In training, all nodes are labelled with
-    their values, so that they learn when to halt; in validation and test only the outermost list is
-    labelled. The depth of a list is its nesting depth; the depth of a digit is 0. `ListExpressions`
-    describes the options.
+    their values, so that the model learns when each node can halt; in validation and test only the
+    outermost list is labelled. The depth of a list (the number of steps that its value needs) is
+    its nesting depth; the depth of a digit is 0. `ListExpressions` describes the options.
 
     Examples
     --------
@@ -245,7 +245,7 @@ class ListOpsTree(ListExpressions, GraphTask):
 
 
 def tree_of(source: list[int], *, label_all: bool = False) -> LabelledGraph:
-    """Return the tree of an expression; label all nodes, or only the outermost list."""
+    """Return the tree of an expression; unless `label_all`, label only the outermost list."""
     kinds: list[int] = []
     parents: list[int] = []
     depth: list[int] = []

@@ -34,7 +34,7 @@ class PlacedDigits(Characters):
     """A vocabulary of characters; the symbol of a digit includes its place in the number.
 
     The symbol "41" is the digit 4 at place 1. Place 0 is for units, place 1 for tens, and so on. If
-    the vocabulary lacks a place of a number, the number is read as plain characters.
+    the vocabulary lacks the symbol of a number's first digit, the number is read as plain digits.
 
     Examples
     --------
@@ -63,10 +63,10 @@ _CHARACTERS = Characters([*digits, *_OTHERS])
 
 
 class Draft:
-    """A random program under construction: lines, and an expression for the next operation.
+    """A random program under construction: its lines, and the expression of its last operation.
 
-    Operands are drawn uniformly from 1 to `10**length`; factors and numbers of iterations are drawn
-    from 1 to `4 * length`.
+    The next operation uses this expression as an operand. Its other operands are random numbers
+    from 1 to `10**length`. Factors and numbers of iterations are from 1 to `4 * length`.
     """
 
     def __init__(self, random: Random, length: int) -> None:
@@ -77,7 +77,7 @@ class Draft:
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
     def operands(self, count: int) -> list[str]:
-        """Draw `count` operands; if there is an expression already, it replaces one of them."""
+        """Draw `count` random numbers; replace one by `self.expression`, unless this is None."""
         chosen = [str(self.random.randint(1, 10**self.length)) for _ in range(count)]
         if self.expression is not None:
             chosen[self.random.randrange(count)] = self.expression
@@ -92,7 +92,7 @@ class Draft:
         return self.random.choice(signs)
 
     def assign(self, value: str) -> str:
-        """Add a line that assigns a value to a new variable, and return the variable."""
+        """Add a line that assigns a value to a new variable, and return the variable's name."""
         name = self._unused.pop()
         self.lines.append(f"{name}={value}")
         return name
@@ -102,32 +102,32 @@ Operation = Callable[[Draft], str]
 
 
 def add(draft: Draft) -> str:
-    """Return the expression `(a+b)` with two random operands."""
+    """Return the expression `(a+b)` of two operands: random numbers or the draft's expression."""
     a, b = draft.operands(2)
     return f"({a}+{b})"
 
 
 def add_or_subtract(draft: Draft) -> str:
-    """Return the expression `(a+b)` or `(a-b)` with two random operands."""
+    """Return `(a+b)` or `(a-b)` of two operands: random numbers or the draft's expression."""
     a, b = draft.operands(2)
     return f"({a}{draft.sign()}{b})"
 
 
 def multiply(draft: Draft) -> str:
-    """Return the expression `(a*3)` or `(3*a)` with a random operand and a small number."""
+    """Return `(a*3)` or `(3*a)`: the draft's expression or a number, times a random factor."""
     [a] = draft.operands(1)
     return "({}*{})".format(*draft.random.sample([a, str(draft.small())], 2))
 
 
 def use_variable(draft: Draft) -> str:
-    """Add the line `v=a` to the program, and return the expression `(v+b)` or `(v-b)`."""
+    """Add the line `v=a`, with a new variable `v`; return `(v+b)` or `(v-b)` for two operands."""
     a, b = draft.operands(2)
     sign = draft.sign()
     return f"({draft.assign(a)}{sign}{b})"
 
 
 def loop(draft: Draft) -> str:
-    """Add the lines `v=a` and `for x in range(3):v+=b` (or `v-=b`), and return `v`."""
+    """Add `v=a` and `for x in range(3):v+=b` (or `v-=b`) to the draft's lines, and return `v`."""
     a, b = draft.operands(2)
     rounds, sign = draft.small(), draft.sign()
     name = draft.assign(a)
@@ -136,7 +136,7 @@ def loop(draft: Draft) -> str:
 
 
 def choose(draft: Draft) -> str:
-    """Return the expression `(a if c<d else b)` or `(a if c>d else b)` with random operands."""
+    """Return `(a if c<d else b)` or `(a if c>d else b)`, with four operands of the draft."""
     a, b, c, d = draft.operands(4)
     return f"({a} if {c}{draft.sign('<>')}{d} else {b})"
 
@@ -146,9 +146,9 @@ def write_program(
 ) -> str:
     """Draw a program that prints a number (arXiv 1410.4615, section 3).
 
-    Each of the `nesting` operations uses the previous one as an operand; `Draft` explains `length`.
-    The language and the distribution follow the paper and its code, without the semicolons there
-    and without the operation that does nothing.
+    Each of the `nesting` operations has the previous expression as an operand. Other operands are
+    numbers from 1 to `10**length`. The language and the distribution follow the paper and its code,
+    without the semicolons there and without the operation that does nothing.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class LearningToExecute(DrawnTask, PairTask):
 
     @abstractmethod
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw a source text; if `hardest`, it has the maximum length and nesting."""
+        """Draw a random source text; if `hardest`, it has the maximum length and nesting."""
 
     @staticmethod
     @abstractmethod
@@ -208,7 +208,7 @@ class LearningToExecute(DrawnTask, PairTask):
         return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
 
     def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
-        """Draw `count` pairs of a part, such as "test"; `stream` holds further random seeds."""
+        """Draw `count` pairs for a part, such as "test"; if `hardest`, all of maximum length."""
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.source(random, hardest=hardest) for _ in range(_TRIES * count))
@@ -243,7 +243,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def source_vocabulary(self) -> Characters:
-        """The vocabulary of programs: all characters, where digits may include their place."""
+        """The characters of programs; with `digit_places`, a digit has a symbol for each place."""
         if not self.digit_places:
             return _CHARACTERS
         places = range(self.length + 1)
@@ -252,7 +252,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def target_vocabulary(self) -> Characters:
-        """The vocabulary of outputs: the characters of programs, and digits without their place."""
+        """The vocabulary of outputs: the characters of programs, with one symbol for each digit."""
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def __post_init__(self) -> None:
@@ -265,7 +265,7 @@ class ProgramTask(LearningToExecute):
             )
 
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw a program."""
+        """Draw a random program; if `hardest`, with the maximum length and nesting."""
         length, nesting = self.length, self.nesting
         if not hardest:
             length, nesting = random.randint(1, length), random.randint(1, nesting)
@@ -315,13 +315,13 @@ class MemoryTask(LearningToExecute):
     length: int = option(55, "maximum length of a source, in digits", least=1)
 
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw random digits."""
+        """Draw random digits; if `hardest`, as many as the maximum length."""
         length = self.length if hardest else random.randint(1, self.length)
         return "".join(random.choices(digits, k=length))
 
 
 class LteCopy(MemoryTask):
-    """Copy digits."""
+    """Copy a sequence of digits."""
 
     name = "lte-copy"
     presets = _MEMORY_PRESETS
@@ -329,7 +329,7 @@ class LteCopy(MemoryTask):
 
 
 class LteDouble(MemoryTask):
-    """Write digits twice."""
+    """Write a sequence of digits twice."""
 
     name = "lte-double"
     presets = _MEMORY_PRESETS
@@ -337,7 +337,7 @@ class LteDouble(MemoryTask):
 
 
 class LteReverse(MemoryTask):
-    """Reverse digits."""
+    """Reverse a sequence of digits."""
 
     name = "lte-reverse"
     presets = _MEMORY_PRESETS

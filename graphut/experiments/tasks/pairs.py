@@ -65,9 +65,9 @@ class Pairs(PairTask):
     subwords that are learned from the training pairs; any text can then be encoded. Empty lines are
     skipped. A target may be empty.
 
-    The vocabularies contain the symbols of the training pairs. Without separate files, `held_out`
-    distinct sources are held out for validation and as many for the test, but at most a tenth of
-    all sources. A hash of the source selects them, so that equal sources stay in one part. Without
+    The vocabularies contain the symbols of the training pairs. Without files for validation or
+    test, `held_out` distinct sources are held out for each, but at most a tenth of all sources. A
+    hash of the source selects them, so that pairs with equal sources stay together. Without
     `subwords`, a pair with a symbol that occurs in no other training pair is not held out.
 
     Raise `ValueError`, with file and line, if a line is not a pair, or if a symbol in a separate
@@ -115,7 +115,7 @@ class Pairs(PairTask):
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
-        """The class of the task's vocabularies; it depends on the options."""
+        """The class of the vocabularies: `Subwords`, `Characters` or, by default, `Vocabulary`."""
         return Subwords if self.subwords else Characters if self.characters else Vocabulary
 
     @cached_property
@@ -175,7 +175,7 @@ class Pairs(PairTask):
 
 
 def _rows(path: str | Path) -> list[tuple[str, str, str]]:
-    """Return a list with the source, the target, and the file and line of each pair."""
+    """Read a file of pairs; return the source, the target, and "FILE:LINE" of each pair."""
     rows = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
@@ -195,7 +195,7 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
 
 
 def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_Line], list[_Line]]:
-    """Split lines into remaining pairs and held-out pairs, which have at most `limit` sources.
+    """Return the remaining pairs, and the held-out pairs of at most `limit` different sources.
 
     Unless `any_symbol`, each symbol of a held-out pair also occurs in a remaining pair.
     """
@@ -222,7 +222,7 @@ def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_L
 
 
 def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
-    """Count each symbol, separately in sources and in targets."""
+    """Count how often each symbol occurs, separately in sources and in targets."""
     return Counter(
         (side, symbol)
         for line in lines

@@ -195,8 +195,8 @@ def with_baselines(
 ) -> dict[str, Preset]:
     """Return the presets `small`, `fixed`, `transformer`, `untied` and, if given, `paper`, by name.
 
-    The preset `fixed` is `small` without halting. In `untied`, each step of `fixed` has separate
-    weights. The preset `transformer` is `untied` with the fields in the argument `transformer`,
+    The preset `fixed` is `small` without halting, and `untied` is `fixed` with separate weights for
+    each step. The preset `transformer` is `untied` with the fields in the argument `transformer`,
     which give a model as many weights as `small` has.
 
     Examples

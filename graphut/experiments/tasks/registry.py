@@ -61,7 +61,7 @@ def load_task_plugins() -> None:
 
 
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
-    """Return the options in the preset `name`, or by default in `small`; `{}` without presets.
+    """Return the options in a preset (default: `small`), or `{}` if the task has no presets.
 
     Raise `ValueError` if the task has no preset of that name.
     """

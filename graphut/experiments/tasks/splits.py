@@ -35,7 +35,7 @@ def hold_out(
 def random_windows(
     tokens: NDArray[Any], length: int, count: int, *, seed: int, epoch: int
 ) -> list[Text]:
-    """Draw `count` windows of `length` tokens at random places of a text, for training.
+    """Draw `count` windows of `length` tokens at random positions of a text, for training.
 
     If the text is shorter than `length`, each window is the whole text.
 

@@ -23,7 +23,7 @@ BYTES = 256
 
 
 def translation_package(name: str, need: str) -> ModuleType:
-    """Import a package; if it is missing, the error starts with `need` and says how to install."""
+    """Import a package; if it is missing, raise an error with `need` and an install command."""
     try:
         return import_module(name)
     except ImportError as error:

@@ -44,12 +44,12 @@ _FORMAT = 1  # of the cache
 
 
 def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
-    """Return at most `limit` solutions of a puzzle; cells are row by row, and 0 is an empty one."""
+    """Return up to `limit` solutions of a puzzle: the digits row by row, with 0 for empty cells."""
     return [found for found, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
 
 
 def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
-    """Return `places`, the possible cells of each digit, and the empty cells, as bit masks."""
+    """Return bit masks of cells: `places`, the possible cells of each digit, and empty cells."""
     places, empty = [_ALL] * 9, _ALL
     for cell, digit in enumerate(puzzle):
         if digit:
@@ -58,7 +58,10 @@ def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
-    """Put a digit (0 to 8) into `cell`, a bit; update `places`, and return the empty cells left."""
+    """Put a digit (0 to 8) into a cell, and return the cells that are still empty.
+
+    Cells are bit masks. Update `places`, the possible cells of each digit, in place.
+    """
     here = places[digit] & cell
     for other in range(9):
         places[other] &= ~cell
@@ -115,7 +118,7 @@ def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
 
 
 def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
-    """Draw a minimal puzzle with a unique solution; return the puzzle and its solution."""
+    """Draw a puzzle and its only solution; without any one given digit there would be more."""
     first = np.zeros(81, np.int64)
     first[:9] = random.permutation(9) + 1
     rest = random.permutation(np.arange(9, 81))[:_SEED_CELLS]
@@ -136,8 +139,8 @@ def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
 def rounds(puzzle: Cells) -> NDArray[np.int64]:
     """Return the number of the round of deduction that fills each cell, `(81,)`.
 
-    A round fills all cells that have a single candidate, or that are the only possible cell of a
-    digit in their row, column or box. The number is 0 for cells that the puzzle gives, and -1 for
+    A round fills all cells that have a single possible digit, or that are the only possible cell of
+    a digit in their row, column or box. The number is 0 for cells that the puzzle gives, and -1 for
     cells that no round fills.
 
     Examples
@@ -166,14 +169,14 @@ class Sudoku(GraphTask):
     Minimal puzzles, in which all given digits are needed, are drawn once (in about 1/30 s each) and
     cached. Each epoch varies them: more cells are given, up to a random number from 24 to 48, and
     digits, rows, columns, and the two axes are permuted. The test set `minimal` has the minimal
-    puzzles themselves. The depth of a cell is its round of deduction, see `rounds`.
+    puzzles themselves. The depth of a cell is the round of deduction that fills it.
 
     With `graph="cells"` each of the 81 cells has edges from the cells of its row, column and box.
     With `graph="candidates"` there is a node for each candidate, a digit that is possible in an
     empty cell, and a node for each constraint. There are four kinds of constraints: an empty cell
     has one digit, and a row, a column and a box have each digit once. Edges lead from candidates to
-    their four constraints and back, and each constraint chooses one of its candidates. In training
-    all constraints are labelled, and in validation and test only cells.
+    their four constraints and back, and the model chooses a candidate for each constraint. In
+    training all constraints are labelled, and in validation and test only those of cells.
     """
 
     name = "sudoku"
@@ -187,17 +190,17 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node" if the nodes are cells, "edge" if they are candidates."""
+        """Where the labels are: "node", or "edge" if constraints select one of their candidates."""
         return "node" if self.graph == "cells" else "edge"
 
     @property
     def node_kinds(self) -> Vocabulary:
-        """The kinds of nodes: digits and "." for cells, or kinds of constraints and "candidate"."""
+        """The kinds of nodes: the digits and "." of cells, or constraints and "candidate"."""
         return _CELL_KINDS if self.graph == "cells" else _CANDIDATE_KINDS
 
     @property
     def answers(self) -> Vocabulary:
-        """The vocabulary of the digits; empty for candidates, because edges are labelled."""
+        """The digits 1 to 9 (the labels of cells); empty with `graph="candidates"`."""
         return Vocabulary(digits[1:] if self.graph == "cells" else [])
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
@@ -270,9 +273,10 @@ def cell_graph(puzzle: Cells, solution: Cells) -> LabelledGraph:
 def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> LabelledGraph:
     """Return the graph of the candidate digits of empty cells, and of their constraints.
 
-    Nodes are the constraints (cells, rows, columns and boxes, in this order) and then the
-    candidates. Edges are labelled 1 from a correct candidate to its cell and, if `label_all`, to
-    its other constraints.
+    A candidate is a digit that is possible in a cell. A constraint says that a cell has one digit,
+    or that a row, column or box has a digit once. Nodes are the constraints (of cells, rows,
+    columns and boxes, in this order) and then the candidates. The label of an edge is 1 from a
+    correct candidate to its cell and, if `label_all`, to its other constraints.
     """
     given = puzzle[:, None] == np.arange(1, 10)
     cell, digit = np.nonzero((_SEES @ given == 0) & (puzzle[:, None] == 0))

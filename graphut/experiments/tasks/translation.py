@@ -135,13 +135,13 @@ class TranslationTask(PairTask):
         ]
 
     def _sides(self, part: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return joined token ids and offsets of all sentences, for the sources and the targets."""
+        """Return, for sources and targets, the token ids of all sentences joined, and offsets."""
         names = [f"{part}.{language}" for language in self.languages.split("-")]
         return [(self._arrays[name], self._arrays[f"{name}.offsets"]) for name in names]
 
     @cached_property
     def _arrays(self) -> Arrays:
-        """Arrays with the merges of `Subwords` and with the token ids of all sentences, cached."""
+        """Cached arrays: the merges of the byte-pair encoding, and all sentences' token ids."""
         texts = {name: self._read(*name.split(".")) for name in _NAMES}
         for part in PARTS:
             _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))

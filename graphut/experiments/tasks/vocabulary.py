@@ -21,7 +21,7 @@ _CHARACTER_OF = {symbol: character for character, symbol in _VISIBLE.items()}
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A mapping between symbols and token ids; the first symbol has the token id 2.
+    """A mapping between symbols and token ids; 0 is `<bos>`, 1 is `<eos>`, 2 the first symbol.
 
     Raise `ValueError` if a symbol is empty, contains white space, is reserved or occurs twice.
 
@@ -107,7 +107,7 @@ class Vocabulary:
         return " ".join(self.decode(tokens))
 
     def readable(self, tokens: Sequence[int]) -> list[str]:
-        """Return a label for each token id, for pictures and tables."""
+        """Return a text for each token id, to be shown in pictures and tables."""
         return self.decode(tokens)
 
     def save(self, path: str | Path) -> None:
