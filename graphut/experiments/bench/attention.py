@@ -45,12 +45,13 @@ def bench_attention(
 ) -> list[Row]:
     """Compare results, time and memory of different implementations of one attention call.
 
-    If an implementation cannot run, or its output or gradients differ from a float64 reference, its
-    row has a note instead of times. `backends` are names from `backend_names()`, and `others` are
-    names from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by
-    the backend "auto". `cold` clears the caches before each call. `phases` adds a row for each
-    phase of the native kernel for consecutive sources, with the sum of the times of all threads.
-    The last row is a product of 1024 x 1024 float32 matrices, to show the speed of the machine.
+    Return the rows of a table of results, one dictionary for each implementation. The row has a
+    note instead of times if the implementation cannot run, or if its output or gradients differ
+    from a float64 reference. `backends` are names from `backend_names()`, and `others` are names
+    from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by the
+    backend "auto". `cold` clears the caches before each call. `phases` adds a row for each phase of
+    the backend "native" (if nodes attend to consecutive nodes), with the sum of the times of all
+    threads. The last row is a product of 1024 x 1024 float32 matrices, to show the machine's speed.
     """
     prepare: dict[str, Prepare] = {
         name: partial(AttentionWorkload.prepare, backend=name)
@@ -105,7 +106,7 @@ def backend_names() -> list[str]:
 def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
-    """Return the function to time, or `None` if it fails; and its error, or a note, as a row."""
+    """Return the call to time (None if it fails or is wrong), and a row with error or a note."""
     try:
         run, unpad = prepare(workload)
         error = largest_error(unpad(run()), expected)

@@ -39,7 +39,7 @@ class AttentionWorkload:
             raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
 
     def __str__(self) -> str:
-        """Return topology, sizes, share of active nodes and data type for the table of results."""
+        """Return a title for the table: topology, sizes, share of active nodes, data type."""
         active = "" if self.fraction == 1 else f", {self.fraction:.0%} active"
         name = str(self.dtype).removeprefix("torch.")
         dtype = "" if self.dtype == torch.float32 else f", {name}"
@@ -52,7 +52,7 @@ class AttentionWorkload:
 
     @cached_property
     def frontier(self) -> Tensor | None:
-        """Ids of the active nodes, `(A,)`; `None` if all are active."""
+        """Ids of the active nodes (those with a query), `(A,)`; `None` if all nodes are active."""
         if self.fraction == 1.0:
             return None
         nodes = self.layout.num_dst
@@ -62,7 +62,7 @@ class AttentionWorkload:
 
     @cached_property
     def in_edges(self) -> tuple[Tensor, Tensor]:
-        """The edges into active nodes: index into the query, `(E,)`, and source node, `(E,)`."""
+        """The edges into active nodes: row of the query tensor, `(E,)`, and source node, `(E,)`."""
         return self.layout.in_edges(self.frontier)[:2]
 
     @cached_property
@@ -117,8 +117,8 @@ def gradient_run(
 ) -> Run:
     """Return a function that runs `call` forward and backward on copies of its inputs.
 
-    The function returns a list: the output, and the gradients of `inputs` and `weights` if the
-    output has the gradient `upstream`.
+    The function returns a list: the output, then the gradients of `inputs` and of `weights`.
+    `upstream` is the gradient of the output.
     """
     leaves = [x.clone().requires_grad_() for x in inputs]
 

@@ -1,4 +1,4 @@
-"""The driver of all benchmarks: measure and tabulate time and memory of contenders.
+"""The driver of all benchmarks: measure time and memory of contenders, and print tables.
 
 A contender is a function without arguments. A benchmark prepares contenders for the same workload,
 compares their results, and passes them to `measure`, which returns one row for each.
@@ -44,12 +44,13 @@ def measure(
     warm_up: float = WARM_UP,
     cold: bool = False,
 ) -> list[Row]:
-    """Measure time and peak memory of contenders, and return one row for each.
+    """Measure time and peak memory of functions, and return one row of the table for each.
 
-    The contenders take turns for `repeats` rounds, so that a slow phase of the machine affects all
-    of them. In each round, a contender whose call takes less than half a second first runs for
-    `warm_up` seconds without timing, to fill the caches with its data. With `cold`, 64 MB of other
-    data are written before each timed call instead.
+    `contenders` are these functions, by name, and `workload` is the title of the table. They take
+    turns for `repeats` rounds, so that a slow phase of the machine affects all of them. In each
+    round, a contender whose call takes less than half a second first runs for `warm_up` seconds
+    without timing, to fill the caches with its data. With `cold`, 64 MB of other data are written
+    before each timed call instead.
     """
     settle_allocator()
     say(f"timing {', '.join(contenders)}")
@@ -118,7 +119,7 @@ def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
 
 
 def sentence_lengths(shape: str) -> Tensor:
-    """Draw the lengths of a batch of sentences uniformly, with a fixed seed; see `parse_shape`."""
+    """Return random lengths, with a fixed seed; "64x10-60" is 64 sentences of 10 to 60 tokens."""
     sentences, shortest, longest = parse_shape(shape)
     generator = torch.Generator().manual_seed(0)
     return torch.randint(shortest, longest + 1, (sentences,), generator=generator)
@@ -131,7 +132,7 @@ def check_heads(dim: int, heads: int) -> None:
 
 
 def check_tokens_only(topology: Topology) -> None:
-    """Raise `ValueError` if a topology has nodes that are not tokens."""
+    """Raise `ValueError` if a topology adds extra nodes to the tokens of a sentence."""
     if topology.has_extra_nodes:
         raise ValueError(f"{topology} has nodes that are not tokens: choose another topology")
 
@@ -150,7 +151,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def rows_text(rows: Sequence[Row], baselines: Sequence[str] = ()) -> str:
-    """Return a text table for each workload, with a column of speed-ups over each baseline."""
+    """Format rows as one table for each workload, with a column of speed-ups over each baseline."""
     groups = groupby(rows, key=itemgetter("workload"))
     return "\n\n".join(f"{workload}\n{_table([*group], baselines)}" for workload, group in groups)
 

@@ -1,4 +1,4 @@
-"""The GPU benchmarks, in sections; each command measures sections that are still missing."""
+"""The GPU benchmarks, in sections; a repeated run measures only sections that are missing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ TINY = Plan(
 
 
 def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
-    """Return a dictionary from each section's first workload to the function that measures it."""
+    """Return a dictionary from the name of each section to the function that measures it."""
     found: dict[str, Callable[[], list[Row]]] = {"ceilings": partial(ceilings, plan)}
     for (shape, dim), halting in product(plan.recurrences, (True, False)):
         schedule = "schedule" if halting else "no halting"
@@ -118,7 +118,7 @@ def ceilings(plan: Plan) -> list[Row]:
 
 
 def launches(plan: Plan) -> list[Row]:
-    """Count the kernel launches per step of recurrences with the sizes in `plan.recurrences`."""
+    """Count the kernel launches in one step of recurrences with the sizes in `plan.recurrences`."""
     rows = []
     for shape, dim in plan.recurrences:
         torch.manual_seed(0)
@@ -143,10 +143,11 @@ def launches(plan: Plan) -> list[Row]:
 
 
 def waking(plan: Plan, name: str, side: int) -> list[Row]:
-    """Compare the rule `EventDriven` with a model that computes every node in every round.
+    """Compare event-driven updates with a model that computes every node in every round.
 
-    The graph is a square grid with `side` nodes along a side; `name` is the workload of the rows.
-    The weights are random. The states are quantized, so that both models have equal results.
+    With the rule `EventDriven`, a node computes only in the round after it or an in-neighbour has
+    changed. The graph is a square grid with `side` nodes along a side, and `name` is the title of
+    the table. The weights are random. The states are quantized, so that both results are equal.
     """
     torch.manual_seed(0)
     dim = plan.wake_dim
@@ -173,7 +174,7 @@ def waking(plan: Plan, name: str, side: int) -> list[Row]:
 
 
 def training(plan: Plan) -> list[Row]:
-    """Measure the speed of training a sequence-to-sequence model on the task copy."""
+    """Measure the training speed of a sequence-to-sequence model that learns to copy its input."""
     torch.manual_seed(0)
     task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
     sizes: dict[str, Any] = PairLearner().sizes(task)

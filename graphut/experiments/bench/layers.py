@@ -37,9 +37,9 @@ def bench_layers(
 ) -> list[Row]:
     """Measure time and memory of graph layers, forward and backward, on the CPU.
 
-    The graphs come from `random_blocks`. `DotGATConv` and `TransformerConv` have the same weights
-    as DGL's and PyG's layers, and the outputs are compared. If blocks are sampled, each run builds
-    their edge layouts, as in a training loop.
+    The first four arguments are those of `random_blocks`, which makes the graphs. `DotGATConv` and
+    `TransformerConv` have the same weights as DGL's and PyG's layers, and the outputs are compared.
+    With `seeds`, each timed call builds the edge layouts of the blocks, as in a training loop.
     """
     check_heads(dim, heads)
     blocks = random_blocks(nodes, edges, power_law=power_law, seeds=seeds)
@@ -54,10 +54,11 @@ def bench_layers(
 def random_blocks(
     nodes: int, edges: int, *, power_law: bool = False, seeds: int | None = None
 ) -> list[DGLGraph]:
-    """Return a fixed random graph with self-loops, or two blocks that are sampled from it.
+    """Return a list of one fixed random graph, or of two blocks that are sampled from it.
 
-    `edges` excludes self-loops. With `power_law`, a few nodes have most of the edges. With `seeds`
-    (the number of nodes in a mini-batch), sample two blocks of 10 in-neighbours per node.
+    The graph has self-loops, which `edges` does not count. With `power_law`, a few nodes have most
+    of the edges. With `seeds` (the number of nodes in a mini-batch), sample two blocks (DGL's
+    bipartite graphs, one for each layer) with 10 in-neighbours per node.
     """
     if edges < 0 or not 1 <= (1 if seeds is None else seeds) <= nodes:
         raise ValueError(f"no graph has {nodes} nodes, {edges} edges and {seeds} seeds")
@@ -75,7 +76,7 @@ def random_blocks(
 
 
 def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callable[[], Tensor]]:
-    """Return a dictionary from kinds of layers to functions that run them on the blocks."""
+    """Return a dictionary from layer names to functions that run one such layer on each block."""
     from graphut.nn.pyg_layers import TransformerConv  # PyG is an extra
 
     pyg_layer: type[nn.Module] = TransformerConv.__base__
@@ -115,7 +116,7 @@ def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callab
 
 
 def _run(layers: list[nn.Module], call: Callable[..., Tensor], feat: Tensor) -> Tensor:
-    """Run the layers forward and backward, and return the output."""
+    """Apply the layers in turn by `call(layer, index, feat)`, then backward; return the output."""
     leaf = feat.detach().requires_grad_()
     out = leaf
     for number, layer in enumerate(layers):
@@ -135,7 +136,7 @@ def bench_scaling(
 ) -> list[Row]:
     """Measure one attention layer on single sentences of increasing length.
 
-    `nodes` holds the numbers of tokens. A run makes the edge layout and the forward pass.
+    `nodes` holds the numbers of tokens. Each timed call builds the edges and runs the forward pass.
     """
     sizes = sorted(set(nodes))
     if len(sizes) < 2 or sizes[0] < 1:

@@ -39,7 +39,7 @@ _SHARE = 0.01  # halting probability of a node before its last step
 
 
 def scheduled_depths(nodes: int) -> Tensor:
-    """Return the random step at which each node halts, `(nodes,)`, to match `ACTIVE_FRACTIONS`.
+    """Draw the last step of each node, `(nodes,)`; `ACTIVE_FRACTIONS` are active at each step.
 
     Examples
     --------
@@ -66,11 +66,13 @@ def bench_model(
 ) -> list[Row]:
     """Compare results, time and memory of an adaptive and of a dense, padded model.
 
-    The forward pass is timed alone, and with the backward pass. Both models have the same weights,
-    in float32. With `bfloat16`, the adaptive model also runs under autocast to bfloat16. Nodes of
-    both halt at the steps of `scheduled_depths`, or take all steps if not `halting`. If outputs or
-    gradients differ, the rows have a note instead of times. The column `relative_flops` contains
-    the number of operations, divided by the operations of the dense model.
+    The adaptive model does not compute halted nodes. `spec` is a topology, and `shape` a batch such
+    as "64x10-60": 64 sentences of 10 to 60 tokens. The forward pass is timed alone, and with the
+    backward pass. Both models have the same weights, in float32. With `bfloat16`, the adaptive
+    model also runs under autocast to bfloat16. The nodes of both halt at the steps of
+    `scheduled_depths`, or take all steps if not `halting`. If outputs or gradients differ, the rows
+    have a note instead of times. The column `relative_flops` contains the number of operations,
+    divided by the operations of the dense model.
     """
     topology, lengths = parse(spec), sentence_lengths(shape)
     check_tokens_only(topology)

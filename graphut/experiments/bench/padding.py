@@ -13,21 +13,21 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 def present_positions(counts: Tensor) -> Tensor:
     """Return a mask of the positions that are not padding, `(batch, longest)` bool.
 
-    `counts` is the length of each sentence. `padded[mask]` converts a padded batch to packed rows:
-    the tokens of all sentences, one after the other, without padding.
+    `counts` is the length of each sentence. `padded[mask]` removes the padding from a batch: it
+    returns the tokens of all sentences, one after the other ("packed").
     """
     return torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
 
 
 def pad(rows: Tensor, present: Tensor) -> Tensor:
-    """Pad packed rows `(N, ...)` to `(batch, longest, ...)`, with zeros where not `present`."""
+    """Pad the tokens of all sentences, `(N, ...)`, to `(batch, longest, ...)` with zeros."""
     table = rows.new_zeros(*present.shape, *rows.shape[1:])
     table[present] = rows
     return table
 
 
 def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
-    """Return the number of active nodes of each sentence, `(batch,)`; all if `frontier` is None."""
+    """Count the active nodes (ids in `frontier`; None for all) of each sentence, `(batch,)`."""
     lengths = layout.dst_lengths.to(layout.device)
     if frontier is None:
         return lengths
@@ -38,10 +38,10 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 def padded_mask(rows: Tensor, sources: Tensor, in_edges: tuple[Tensor, Tensor]) -> Tensor:
     """Return the attention mask of a padded batch, `(batch, 1, queries, sources)` bool.
 
-    `rows` (for the queries) and `sources` come from `present_positions`. `in_edges` are the packed
-    query and source of each edge. If all queries of each sentence attend to the same sources, the
-    mask has the shape `(batch, 1, 1, sources)`. Padded queries attend to all real sources, because
-    a softmax over no source is undefined.
+    `rows` and `sources` are masks of the queries and sources that are not padding. `in_edges` are
+    the query and the source of each edge, as indices without padding. If all queries of a sentence
+    attend to the same sources, in all sentences, the shape is `(batch, 1, 1, sources)`. Padded
+    queries attend to all real sources, because a softmax over no source is undefined.
     """
     row, source = in_edges
     (sentence, line), column = rows.nonzero()[row].T, sources.nonzero()[source, 1]
@@ -57,7 +57,7 @@ class PaddedModel(nn.Module):
 
     Active nodes attend to the last state of a halted node (`halted="copied"`). `step` must be
     post-norm with a position-wise feed-forward layer; `mask` comes from `padded_mask`; `share` is
-    the halting probability of a node before its last step.
+    the halting probability of a node in each step before its last one.
     """
 
     def __init__(

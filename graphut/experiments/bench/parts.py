@@ -54,9 +54,10 @@ def bench_parts(
 ) -> list[Row]:
     """Compare the processes of `torchrun`, each with a part of a graph, with a single process.
 
-    The single process has as many threads. A timed call is the forward and the backward pass of a
-    recurrence of 8 steps, whose nodes halt at random steps. The time ends when all processes are
-    done. Peak memory is measured in process 0. Further rows have the MiB that are sent in a step.
+    The single process uses as many threads as there are processes. A timed call is the forward and
+    the backward pass of a recurrence of 8 steps, whose nodes halt at random steps. The time ends
+    when all processes are done. Peak memory is measured in process 0. Further rows contain the MiB
+    that all processes send in each step.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def _bench(
     )
 
     def run(part: Part, layout: EdgeLayout) -> Tensor:
-        """Run forward and backward, and return the loss."""
+        """Run a recurrence on a part of the graph, forward and backward; return the loss."""
         depth = torch.from_numpy(part.arrays["steps"])
         layer = AdaptiveRecurrence(
             step, ScheduledHalting(depth), max_steps=_MAX_STEPS, step_signal=None
@@ -133,8 +134,9 @@ def _bench(
 def _sent(part: Part, dim: int, run: Callable[[], object]) -> NDArray[np.int64]:
     """Count and check the bytes that all processes send in each step of `run`, `(steps,)`.
 
-    A node is sent to each process that has one of its out-neighbours, up to the step after the node
-    halts: forward its state and 4 bytes, and backward the gradient of the state.
+    In each step, up to the one after it halts, a node is sent to every other process that has one
+    of its out-neighbours. The forward pass sends its state (`dim` float32 numbers) and 4 bytes, and
+    the backward pass the gradient of the state. Other sizes raise `RuntimeError`.
     """
     assert part.halo is not None
     sizes, send = [], dist.all_to_all_single

@@ -22,7 +22,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 
 
 def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
-    """Return the peak memory of a run, including its results, or `None` if it is unknown.
+    """Return the peak memory of a call of `run` in bytes, with its results, or `None` if unknown.
 
     `run` is called twice. Memory that the first call allocates and keeps is not counted.
     """
@@ -50,7 +50,7 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
 def settle_allocator() -> None:
     """Set glibc's allocator to the state that it reaches after a large tensor was freed.
 
-    glibc no longer adapts its settings after `peak_bytes` has changed them.
+    `peak_bytes` changes these settings, and glibc then no longer adapts them.
     """
     if _is_supported():
         _set_allocator(32 * _MIB, 64 * _MIB)

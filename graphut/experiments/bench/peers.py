@@ -76,7 +76,7 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
 
 
 def prepare_sentences(workload: AttentionWorkload) -> Prepared:
-    """Prepare a loop of scaled-dot-product attention over the sentences, without padding."""
+    """Prepare one call of scaled-dot-product attention for each sentence, without padding."""
     layout = workload.layout
     sizes = layout.src_lengths.tolist()
     active = rows_by_sentence(layout, workload.frontier)
@@ -104,7 +104,7 @@ def prepare_sentences(workload: AttentionWorkload) -> Prepared:
 
 
 def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
-    """Return the arguments `attn_mask` (`None` if not needed) and `is_causal` for a mask."""
+    """Return PyTorch's arguments `attn_mask` (`None` if not needed) and `is_causal` for a mask."""
     if bool(mask.all()):
         return None, False
     if mask.shape[0] == mask.shape[1] and torch.equal(mask, torch.ones_like(mask).tril()):
@@ -113,7 +113,7 @@ def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
 
 
 def prepare_flex(workload: AttentionWorkload) -> Prepared:
-    """Prepare `flex_attention` on one sequence of all sentences, with a mask of their edges."""
+    """Prepare `flex_attention` for timing: all sentences in one sequence, masked by their edges."""
     if workload.device.type != "cuda":
         raise NotImplementedError("flex_attention has no backward on the CPU")
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -132,7 +132,7 @@ def prepare_flex(workload: AttentionWorkload) -> Prepared:
 
 
 def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """Return the `mask_mod` for `flex_attention`: whether a query attends to a source.
+    """Return a `mask_mod` for `flex_attention`: a function that tells if a query reads a source.
 
     If each node attends to an interval of sources, the function compares a source with the ends of
     the interval. For other layouts, it reads a table of all pairs.

@@ -19,10 +19,11 @@ from graphut.nn import coordinate_signal as signal
 
 
 class PlainRecurrence(nn.Module):
-    """A repeated `TransformerEncoderLayer` or `TransformerDecoderLayer` with ACT by masks.
+    """A repeated `TransformerEncoderLayer` or `TransformerDecoderLayer` with adaptive halting.
 
-    The layer has the weights of a recurrence of graphut. It computes every token in each step,
-    until all tokens have halted.
+    The layer has a copy of the weights of `ours`, a recurrence of graphut. It computes every token
+    in each step of adaptive computation time (ACT); masks discard the new states of halted tokens.
+    The loop ends when all tokens have halted.
     """
 
     def __init__(self, ours: AdaptiveRecurrence) -> None:
@@ -60,7 +61,8 @@ class PlainRecurrence(nn.Module):
         """Return output states, `(batch, longest, d)`, and ponder costs, `(batch, longest)`.
 
         `x` is the input, `(batch, longest, d)`, and `present` a mask of the tokens that are not
-        padding. A decoder also receives the output of the encoder and its mask, as `others`.
+        padding. A decoder also receives the output of the encoder and its mask, as `others`. The
+        cost of a token is its number of steps plus the remainder (arXiv 1603.08983, section 2.1).
         """
         longest, d = x.shape[1:]
         position = signal(torch.arange(1, longest + 1), d, x.dtype)
@@ -92,7 +94,7 @@ class PlainRecurrence(nn.Module):
 
 
 class PlainModel(nn.Module):
-    """A sequence-to-sequence or language model with the weights of a model of graphut."""
+    """A sequence-to-sequence or language model in plain torch, with the weights of `ours`."""
 
     source: Any
     target: Any
@@ -119,10 +121,10 @@ class PlainModel(nn.Module):
     def forward(
         self, labels: Sequence[list[int]], sources: Sequence[list[int]], label_smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy of the labels, and the ponder cost.
+        """Return the mean cross-entropy of the labels, and the ponder cost (mean over the tokens).
 
-        The token that predicts a label is the label before it, or `<bos>`. A language model does
-        not read `sources`.
+        The decoder reads `<bos>` and all labels but the last. A language model does not read
+        `sources`. The ponder costs of encoder and decoder are added.
         """
         cost, memory = torch.zeros(()), list[Tensor]()
         if self.encoder is not None:

@@ -27,7 +27,7 @@ Model = tuple[Any, Callable[[Batch], Tensor]]
 
 
 class Workload(NamedTuple):
-    """The task of a preset, the size of its vocabulary, and the lengths of its sentences."""
+    """A workload: a task with the size of its vocabulary, and the lengths of random sentences."""
 
     task: str
     vocabulary: int
@@ -97,7 +97,7 @@ def _own(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _batches(workload: Workload, size: int) -> list[Batch]:
-    """Draw sentences of random tokens; each target is as long as its source."""
+    """Return batches of `size` pairs of random token lists; a target is as long as its source."""
     random, batches = np.random.default_rng(0), list[Batch]()
     for _ in range(_BATCHES):
         drawn = random.normal(workload.mean_length, workload.deviation, size)
@@ -149,7 +149,7 @@ def _parts(model: Any) -> list[Any]:
 
 
 def _mean_steps(model: Any, batch: Batch) -> str:
-    """Return the mean steps of the tokens in encoder and decoder of graphut's model, as text."""
+    """Return the mean steps of a token in encoder and decoder as text, such as "3.1/2.5"."""
     with torch.no_grad():
         if len(_parts(model)) == 2:
             output = model(*batch)

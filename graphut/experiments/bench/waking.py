@@ -1,4 +1,4 @@
-"""The benchmark of `EventDriven`: halted nodes wake up when an in-neighbour changes."""
+"""The benchmark of `EventDriven`: a halted node computes again when an in-neighbour changes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def bench_waking(
 ) -> list[Row]:
     """Measure a trained model with the rule `EventDriven` on graphs with one marked node.
 
-    The graphs are a `near` tree, a grid and a Delaunay graph with this number of nodes. The
-    baseline has the same weights, but computes every node in each round. The error is the share of
-    nodes for which model and baseline predict different classes. For each number of nodes in
-    `scaling`, the model also runs once on a path and once on a grid; the time of this run is
-    divided by the number of node updates, and by the number of rounds.
+    The graphs are a long tree with short branches (family "near"), a grid and a Delaunay graph,
+    each with `nodes` nodes. The baseline has the same weights, but computes every node in each
+    round. The error is the share of nodes for which model and baseline predict different classes.
+    For each number of nodes in `scaling`, the model also runs once on a path and once on a grid;
+    further rows contain the time of these runs per 1000 node updates, and per round.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def _compare(
 def _scale(
     model: UniversalGraphTransformer, baseline: Any, batch: GraphBatch, name: str
 ) -> tuple[Row, Row]:
-    """Run a model once; return a row with the time of 1000 node updates, and one of a round."""
+    """Run `model` once; return one row with the time per 1000 node updates, and one per round."""
     say(f"timing {name}")
     baseline.max_steps = 2
     batch.run(baseline)  # fills the caches of the layout
@@ -98,7 +98,7 @@ def _scale(
 
 
 def _graph(family: str, nodes: int) -> GraphBatch:
-    """Return a graph of a family with one marked node; each call returns the same graph."""
+    """Return a fixed graph of a family, such as "grid", with `nodes` nodes, one of them marked."""
     sizes = f"{nodes}-{nodes}"
     return GraphBatch.of(GraphDistance(families=family, sizes=sizes, held_out=1).test, "node")
 

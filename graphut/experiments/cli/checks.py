@@ -22,7 +22,7 @@ TOPOLOGIES = (
 
 
 def check_device(name: str | None) -> None:
-    """Raise `ValueError` unless a name is "cpu", "cuda" or such as "cuda:1"; None is allowed."""
+    """Raise `ValueError` for a device that is not None, "cpu", "cuda", or one such as "cuda:1"."""
     if name is not None and name.partition(":")[0] not in ("cpu", "cuda"):
         raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
 
@@ -30,7 +30,8 @@ def check_device(name: str | None) -> None:
 def check_names(options: Mapping[str, Any]) -> None:
     """Raise `ValueError` for an unknown halting rule or topology.
 
-    Options whose names end with "rule" contain rules, and those with "topology" or "spec" specs.
+    Options whose names end with "rule" name a halting rule. Options whose names end with "topology"
+    or "spec" contain specs of topologies, such as "window:3|global:0".
     """
     for option, value in options.items():
         for spec in value if isinstance(value, list) else [value]:

@@ -12,7 +12,7 @@ from graphut.experiments.training import Run
 
 
 def main(arguments: Namespace) -> int:
-    """Print the answers of a model to texts, with the number of steps of each token."""
+    """Print the outputs of a model for texts, with the number of steps of each token."""
     options = vars(arguments)
     folder, given, path, skip, device, plain = (
         options.pop(key) for key in ("folder", "texts", "input", "skip_unknown", "device", "plain")
@@ -35,7 +35,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _lines(run: Run, path: str, skip: bool) -> list[str | None]:
-    """Return the lines of a file; `None` for empty lines and, with `skip`, for unreadable lines."""
+    """Return the lines of a file; `None` if empty or, with `skip`, if the model cannot read it."""
     content, name = (sys.stdin.read(), "<stdin>") if path == "-" else (read_text(path), path)
     lines = enumerate(lines_of(content), start=1)
     return [_readable(run, line, f"{name}:{number}", skip) for number, line in lines]

@@ -14,9 +14,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interruption:
     """Context manager that records Ctrl-C or SIGTERM in `signal`, instead of ending the process.
 
-    A second signal acts as usual. In a process group, later signals are also only recorded, because
-    `torchrun` forwards signals that the terminal has already sent; `torchrun` kills a process that
-    does not end in time.
+    A second signal has its usual effect. In a process group, later signals are only recorded, too,
+    because `torchrun` forwards signals that the terminal has already sent; `torchrun` kills a
+    process that does not end in time.
     """
 
     def __init__(self) -> None:

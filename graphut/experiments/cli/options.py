@@ -90,8 +90,8 @@ def add_options(
 
     Fields in `skip`, and fields that already have an option, are left out. The metadata of a field
     contains its help text. Options that the user does not give are absent from the parsed
-    namespace, because the dataclass has their defaults. The help shows the values of `presets`,
-    with the first preset as default.
+    namespace, because the dataclass has their defaults. `presets` are named sets of values for the
+    options. The help shows these values; those of the first preset are the defaults.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
@@ -114,7 +114,7 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
 
 
 def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise `ValueError` if an option is not in `known`; the message names the `owner`."""
+    """Raise `ValueError` for an option that is not in `known`, the option names of `owner`."""
     for name in options:
         if name not in known:
             raise ValueError(f"{flag(name)} is no option of {owner}")

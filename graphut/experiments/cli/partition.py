@@ -9,7 +9,7 @@ from graphut.experiments.wording import pluralize
 
 
 def main(arguments: Namespace) -> int:
-    """Divide a graph into parts, and write them to a folder that `--data` can name."""
+    """Divide a graph into one part per process, in a folder for `graphut train graphs --data`."""
     task, parts = Graphs(arguments.data, target=arguments.target), arguments.parts
     folder = task.divide(arguments.out, parts, arguments.method)
     print(

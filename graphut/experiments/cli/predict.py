@@ -52,7 +52,7 @@ def _predict(arguments: Namespace) -> int:
 
 
 def _encoder(path: str) -> Callable[[Rows], bytes]:
-    """Return a function that encodes rows in the file format that the suffix of a path names."""
+    """Return an encoder of table rows, for a file name that ends with .csv, .json or .parquet."""
     encoders = {
         ".csv": _as_csv,
         ".json": lambda rows: encode_json([*rows]),

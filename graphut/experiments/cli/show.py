@@ -76,7 +76,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated: bool) -> int:
-    """Draw the active nodes of each step for test graph `number`, counted from 1; return 0."""
+    """Draw test graph `number`, counted from 1, with the active nodes of each step; return 0."""
     task = run.task()
     if not (number.isdecimal() and 1 <= int(number) <= len(task.test)):
         raise ValueError(
@@ -126,7 +126,7 @@ def _attention_picture(table: AttentionTable) -> _Picture:
 
 
 def _few_panels(weights: Tensor) -> tuple[Tensor, str]:
-    """Average weights over heads if a picture has no room for all; also return a note on this."""
+    """Fit attention to a picture (first steps, mean over heads), and also return a note."""
     steps, heads = weights.shape[:2]
     if steps <= _MOST_STEPS and steps * heads <= MAX_PANELS:
         return weights, ""

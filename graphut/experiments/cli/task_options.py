@@ -141,7 +141,7 @@ def _add_compare(parser: Parser, task: str | None) -> None:
 def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
     """Add the options of a task, of training and of the task's model.
 
-    Options in `skip` are left out, and those whose values the task takes from its data.
+    Leave out the options in `skip`, and options whose values the task computes from its data.
     """
     task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}

@@ -85,7 +85,7 @@ def _train(options: dict[str, Any]) -> int:
 
 
 def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Read the data of a new run; return the task `name`, and a function that writes the run."""
+    """Read the data of a new run; return its task, and a function that writes and returns it."""
     check_is_new(folder)
     task = build(TASKS[name], options)
     training = build(TrainingConfig, options)
@@ -105,7 +105,7 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
 
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Check options and data of a run; return the task, and a function that updates the run."""
+    """Check options and data of a run; return its task, and a function that updates it."""
     run = Run.open(folder)
     if options.get("epochs", 0) > run.training.epochs:  # train longer
         run = replace(run, training=replace(run.training, epochs=options["epochs"]))
@@ -123,7 +123,7 @@ def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tupl
 
 
 def _follow(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Wait until process 0 has written the run; return the task, and a function that returns it."""
+    """Wait until process 0 has written the run; return its task, and a function that returns it."""
     barrier()
     run = Run.open(folder)
     return run.task(), lambda lock: run
@@ -140,7 +140,7 @@ def _fit(
     *,
     resume: bool,
 ) -> bool:
-    """Train, and return whether the run has ended; after an early error, remove a new run."""
+    """Train, and return whether training is complete; after an early error, remove a new run."""
     trainer = None
     try:
         model = run.model().to(device)

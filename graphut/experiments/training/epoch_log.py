@@ -56,7 +56,7 @@ class EpochLog:
 
 
 def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numeric metrics as `group/name`, such as "validation/accuracy"."""
+    """Flatten nested metrics to a dictionary of numbers with keys such as "validation/accuracy"."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, Mapping):

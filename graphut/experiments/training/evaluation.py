@@ -28,7 +28,7 @@ class Evaluation:
     summary: str  # one line of text
 
     def rank_by(self, choice: str) -> tuple[float, ...]:
-        """Return a tuple, greater for a better evaluation; `choice` is a value of `choose_by`."""
+        """Return a sort key, greater if better: a metric, or `rank` for "task" and "last"."""
         if choice in ("task", "last"):
             return self.rank
         if (value := self.metrics.get(choice)) is None:
@@ -78,7 +78,7 @@ def answer_in_batches(
     batch_size: int,
     length: Callable[[T], int],
 ) -> list[tuple[T, S]]:
-    """Predict in batches of similar length; return pairs `(example, prediction)` in order.
+    """Predict in batches of similar length; return pairs `(example, prediction)` in given order.
 
     `answer` is a function that returns the predictions for a batch. Processes share the batches as
     in `score_batches`.

@@ -24,7 +24,7 @@ _LABEL_WIDTH = 8  # columns
 
 @dataclass(frozen=True)
 class PonderedPart:
-    """The names, steps and attention of the nodes of an encoder or a decoder, for one text."""
+    """The nodes of an encoder or decoder for one text: names, numbers of steps and attention."""
 
     name: str  # "encoder" or "decoder"
     label: str  # heading of the names in a table; empty for sentences, one per line
@@ -35,13 +35,13 @@ class PonderedPart:
 
     @property
     def ponder(self) -> Ponder:
-        """The record of steps and attention of all nodes; raise `ValueError` if there is none."""
+        """The steps and attention of all nodes; raise `ValueError` if they were not recorded."""
         if self.recorded is None:
             raise ValueError("the answer was generated without get_attention=True")
         return self.recorded
 
     def table(self) -> str:
-        """Return a table of the names and their steps, for the terminal."""
+        """Return a text table of tokens (or sentences) and their numbers of steps."""
         if self.label:
             return steps_table(self.label, self.names, self.steps)
         lines = [f"{n:6}  {text}" for text, n in zip(self.names, self.steps, strict=True)]
@@ -59,7 +59,7 @@ class Answer:
     note: str = ""  # last lines of the description
 
     def __str__(self) -> str:
-        """Return the table of steps of encoder and decoder, and the note."""
+        """Return the table of steps of encoder and decoder, and below it the text `note`."""
         return "\n".join([*(part.table() for part in self.parts), *filter(None, [self.note])])
 
 
@@ -75,7 +75,7 @@ def decoder_part(
     steps: Sequence[int],
     ponder: Ponder | None,
 ) -> PonderedPart:
-    """Return the `PonderedPart` of a decoder that has generated these tokens in these steps."""
+    """Return the `PonderedPart` of a decoder: its generated tokens, and the steps of each token."""
     written, fed = (vocabulary.readable(each) for each in (tokens, [BOS, *tokens[:-1]]))
     return PonderedPart("decoder", label, written, fed, list(steps), ponder)
 
@@ -90,7 +90,7 @@ class AttentionTable(NamedTuple):
 
 
 def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
-    """Yield the self-attention of each part, and its cross-attention to the first part."""
+    """Yield the self-attention of encoder and decoder, and the attention of decoder to encoder."""
     for part in parts:
         for title, record, keys in (
             (part.name, part.ponder.attention, part.reads),
@@ -114,7 +114,7 @@ def generate(
     *,
     get_attention: bool = False,
 ) -> Iterator[tuple[list[int], Generation]]:
-    """Yield each prompt with the generated output, batch by batch."""
+    """Yield pairs of a prompt and the generated output; the model runs batch by batch."""
     arguments = asdict(options)
     generator = torch.Generator().manual_seed(arguments.pop("seed"))
     arguments |= {"generator": generator, "get_attention": get_attention}
@@ -123,7 +123,7 @@ def generate(
 
 
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
-    """Return a text with tokens and, below them, their steps; lines fit into the terminal."""
+    """Return lines of tokens, with their numbers of steps below, that fit into the terminal."""
     columns = list(zip(tokens, map(str, steps), strict=True))
     available = get_terminal_size().columns - _LABEL_WIDTH
     rows, used = [[label, "steps"]], 0

@@ -20,11 +20,10 @@ from graphut.models.base import AdaptiveModel
 class BatchGradient:
     """Computes the gradient of a batch that is divided among processes, and into parts.
 
-    The result does not depend on the division.
-
-    Losses and ponder costs are means over the labels and nodes of the whole batch. All processes
-    have the same model and the whole batch; `DistributedDataParallel` exchanges gradients. Each
-    process computes `accumulate` parts one after the other, to save memory.
+    The result does not depend on the division: losses and ponder costs are means over the labels
+    and nodes of the whole batch. All processes have the same model and the whole batch;
+    `DistributedDataParallel` exchanges gradients. Each process divides its share of the batch into
+    `accumulate` parts and computes them one after the other, to save memory.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class BatchGradient:
         """Add the gradient of a batch to the weights' `.grad`.
 
         `late_share` is the factor of the losses in `Outcome.late`. Return the names of the model's
-        parts, such as "encoder", and the sum of `update_numbers` over the whole batch.
+        recurrences ("encoder", "decoder"), and the sum of `update_numbers` over the batch.
         """
         counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
         parts = shard([batch[start :: self._parts] for start in range(self._parts)])

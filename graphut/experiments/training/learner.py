@@ -1,4 +1,4 @@
-"""Base classes of learners, which train and evaluate one kind of model on one kind of task."""
+"""Base classes of learners; a learner trains and evaluates one kind of model."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Outcome:
     def of(
         cls, logits: Tensor, labels: Tensor, label_smoothing: float, **ponders: Ponder
     ) -> Outcome:
-        """Return the outcome of a classifier with logits `(N, classes)` for labels `(N,)`."""
+        """Return the loss and counts of a classifier: logits `(N, classes)`, labels `(N,)`."""
         return cls(
             loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
             right=(logits.argmax(-1) == labels).sum(),
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of terms averaged in each loss, and of nodes in each model part."""
+        """Return the number of terms averaged in each loss, and of nodes in encoder and decoder."""
         learned = self.labels if self.learned is None else self.learned
         added = {name: number for name, (_, number) in {**self.added, **self.late}.items()}
         nodes = {name: ponder.steps.numel() for name, ponder in self.ponders.items()}
@@ -68,9 +68,9 @@ class Outcome:
     ) -> Tensor:
         """Return the sum of the losses and the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-        `late_share` is the factor of the losses in `late`. The ponder cost of each part is the mean
-        over its nodes. With the `counts` of a larger batch, return the contribution of this batch
-        to the means over the larger batch.
+        `late_share` is the factor of the losses in `late`. The ponder costs of encoder and decoder
+        are means over their nodes. With the `counts` of a larger batch that contains this batch,
+        return the contribution of this batch to the loss of the larger batch.
         """
         own = self.counts
         share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
@@ -95,7 +95,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     summary: ClassVar[str]  # format string of one line, with names of metrics
 
     def sizes(self, task: TaskT) -> dict[str, Any]:
-        """Return the configuration fields that follow from the data; by default `vocab_size`."""
+        """Return the configuration fields that depend on the data; by default only `vocab_size`."""
         return {"vocab_size": len(task.vocabularies["text"])}
 
     def prepare(self, model: ModelT, task: TaskT) -> None:
@@ -107,10 +107,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
-        """Return `Outcome.counts`, the numbers of terms and nodes, without running the model."""
+        """Return `Outcome.counts` (terms of each loss, and nodes) without running the model."""
 
     def metrics_for(self, model: ModelT) -> Sequence[str]:
-        """Return the names of the metrics that `TrainingConfig.choose_by` may name for a model."""
+        """Return the names of the metrics by which training can choose the best model."""
         return [*self.metric_meanings]
 
     @classmethod
@@ -130,7 +130,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return further values for `rank_by`, `target_metric` and `summary`, from the metrics."""
+        """Compute further values, which rank models, end training, or appear in the summary."""
         return {}
 
     @abstractmethod
@@ -157,14 +157,14 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         *,
         get_attention: bool = False,
     ) -> Iterator[Answer]:
-        """Yield the answer to each text; `options` is an instance of `generation_kind`, or None.
+        """Yield the output for each text; `options` is an instance of `generation_kind`, or None.
 
-        With `get_attention`, the parts of an answer contain attention weights. Raise `ValueError`
-        if the examples of the task are not texts.
+        With `get_attention`, the `parts` of an `Answer` (encoder, decoder) contain attention
+        weights. Raise `ValueError` if the examples of the task are not texts.
         """
 
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Run the model on examples; return its answers, with the correct answers and attention.
+        """Run the model on examples; return its outputs, with the correct answers and attention.
 
         A subclass overrides this method, for a whole batch, or `answer`, for a single example.
         """
@@ -214,7 +214,7 @@ class Reading(NamedTuple):
 
 
 class ReadingLearner(Learner[Example, TaskT, ModelT]):
-    """A base class for models that read a text and give one answer to it."""
+    """A base class for training and evaluation of models that give one answer to a text."""
 
     label: ClassVar[str]  # heading of the table of steps: see `PonderedPart`
 
@@ -229,7 +229,7 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
 
     @abstractmethod
     def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:
-        """Return the text of an example, and the correct answer."""
+        """Return the words or sentences of an example with their token ids, and the answer."""
 
     @abstractmethod
     def likeliest(
@@ -250,7 +250,7 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Predict the answers to examples; return the evaluation and the `details`."""
+        """Predict answers to examples; return the metrics, and the `details` for a JSON file."""
         predict = cast(Any, model).predict
         answered = answer_in_batches(
             lambda batch: predict([*map(self.inputs, batch)]),

@@ -24,7 +24,7 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -
 
 
 def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:
-    """Return a scheduler that applies `learning_rate_factor`; `updates` counts all updates."""
+    """Return a scheduler with `learning_rate_factor`; `updates` is the length of the training."""
     return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
 
 
@@ -42,7 +42,7 @@ def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
 
 
 def late_share(done: float) -> float:
-    """Return the factor of the losses in `Outcome.late`; `done` is the fraction of updates done.
+    """Return the factor of the losses in `Outcome.late` after the fraction `done` of the training.
 
     The factor is 0 in the first 20% of the updates, and rises linearly to 1 at 50%.
 

@@ -118,7 +118,7 @@ def shard(items: list[T]) -> list[T]:
 
 
 def all_gather(own: list[T]) -> list[T]:
-    """Merge the results of all processes, in the order of the list that `shard` divided."""
+    """Merge the results `own` of all processes, in the order of the list that `shard` divided."""
     if num_processes() == 1:
         return own
     parts: list[Any] = [None] * num_processes()
@@ -130,7 +130,7 @@ def all_gather(own: list[T]) -> list[T]:
 
 @contextmanager
 def reraise_lost_process() -> Iterator[None]:
-    """Context manager: if another process ends, turn torch's error into `ConnectionError`."""
+    """Context manager that turns torch's error about a lost process into `ConnectionError`."""
     try:
         yield
     except RuntimeError as error:

@@ -17,7 +17,7 @@ from graphut.experiments.training.learner import Outcome
 
 @dataclass
 class PartTotals:
-    """Nodes, steps and operations of one part of the model, such as the encoder."""
+    """The sums of nodes, steps and operations over an epoch, for the encoder or for the decoder."""
 
     nodes: int = 0  # tokens, and extra nodes of the topology
     steps: int = 0
@@ -37,7 +37,7 @@ class Totals:
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
-        """Add the result of `update_numbers`; `parts` are the names of the model's parts."""
+        """Add the loss and counts of one update (`numbers`); `parts` names encoder and decoder."""
         right, labels, *sums = map(int, numbers[1:])
         self.updates += 1
         self.loss += numbers[0]
@@ -59,14 +59,14 @@ class Totals:
         return self.right / self.labels
 
     def steps(self) -> dict[str, float]:
-        """Return a dictionary from each part of the model to the mean steps of its nodes."""
+        """Return a dictionary from "encoder" and "decoder" to the mean steps of their nodes."""
         return {name: part.steps / part.nodes for name, part in self.parts.items()}
 
     def means(self) -> dict[str, Any]:
-        """Return the means of the epoch, for `metrics.jsonl`.
+        """Return a dictionary of means over the epoch, for the file `metrics.jsonl`.
 
         `flops_share` is the ratio of the operations to the operations without halting. `active`
-        contains, for each part, the shares of nodes that took step 1, 2, ...
+        contains, for encoder and decoder, the shares of nodes that took step 1, 2, ...
         """
         parts = self.parts.values()
         share = sum(part.flops for part in parts) / sum(part.all_flops for part in parts)
@@ -144,7 +144,7 @@ class Progress:
         return True
 
     def ponder_factor(self, config: TrainingConfig) -> float:
-        """Return the factor of the ponder weight in the next update; it rises linearly to 1."""
+        """Return the factor of the ponder cost's weight for the next update; it rises to 1."""
         start = self.ponder_start if config.ponder_wait else 0
         if start is None or not config.ponder_warmup:
             return float(start is not None)
@@ -157,7 +157,7 @@ class Progress:
         config: TrainingConfig,
         evaluation: Callable[..., Evaluation],
     ) -> Progress:
-        """Rebuild the progress from `metrics.jsonl`, with `Learner.evaluation` as `evaluation`."""
+        """Rebuild the progress from `metrics.jsonl`; `evaluation` is `Learner.evaluation`."""
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
@@ -183,7 +183,7 @@ class Progress:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Rebuild the progress from `to_dict()`, with `Learner.evaluation` as `evaluation`."""
+        """Rebuild the progress from `to_dict()`; `evaluation` is `Learner.evaluation`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = Totals(**{**state["totals"], "parts": parts})
         best = state["best"] and evaluation(**state["best"])

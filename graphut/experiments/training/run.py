@@ -152,7 +152,7 @@ class Run:
 
     @property
     def learner(self) -> AnyLearner:
-        """Return the learner of the task."""
+        """The learner of the task, which trains and evaluates its models."""
         return learner_of(TASKS[self.task_name])
 
     @property
@@ -224,7 +224,7 @@ class Run:
 
 
 def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options that no longer exist, if they have the value that is still supported."""
+    """Drop options of older versions if they have the only value that this version supports."""
     return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
 
 

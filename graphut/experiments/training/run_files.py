@@ -32,7 +32,7 @@ LOCK = "lock"
 
 
 class FolderLock:
-    """Context manager that locks the folder of a run; it may be entered again in its block.
+    """Context manager that locks the folder of a run; its `with` blocks may be nested.
 
     A missing folder is created. In a process group only the first process locks the folder.
 
@@ -71,7 +71,7 @@ class FolderLock:
         self._lock.release()
 
     def check(self) -> None:
-        """Raise `BlockingIOError` if the lock file is gone: others could lock the folder."""
+        """Raise `BlockingIOError` if the lock file was removed: others could lock the folder."""
         try:
             held = os.path.samestat(self._path.stat(), self._locked)
         except FileNotFoundError:

@@ -237,7 +237,7 @@ class Trainer:
 
     @contextmanager
     def _reraise_divergence(self) -> Iterator[None]:
-        """Context manager: turn `ValueError` into `FloatingPointError` if weights have diverged."""
+        """Context manager that raises `FloatingPointError` for `ValueError` if weights diverged."""
         try:
             yield
         except ValueError as error:
@@ -295,7 +295,7 @@ class Trainer:
         return self.config.ponder_weight * self.progress.ponder_factor(self.config)
 
     def _step(self, numbers: Tensor) -> list[float]:
-        """Clip the gradient, update the weights; return `numbers` as floats (waits for a GPU)."""
+        """Clip gradients, update weights; copy `numbers` (loss, counts) from the GPU to a list."""
         norms = clip_grad_norm_(self.model.parameters(), self.config.clip_norm).to(numbers)
         norm, *read = torch.cat([norms[None], numbers]).tolist()
         if not np.isfinite(norm):
@@ -348,7 +348,7 @@ class Trainer:
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
-    """Return a warning if the mean steps of a part are about 1 or `max_steps`, else `None`."""
+    """Return a warning if `part` ("encoder", ...) takes about 1 or `max_steps` steps, else None."""
     advice = None
     if steps <= _COLLAPSED and accuracy < _LEARNED:
         advice = (

@@ -1,4 +1,4 @@
-"""Learners, one for each kind of task: training and evaluation of its models."""
+"""Learners: one class for each kind of task, which trains and evaluates the models."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -31,7 +31,7 @@ class GraphBatch(JoinedGraphs):
 
     @classmethod
     def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
-        """Return the union of graphs; labels are at each `answer_at`: "node", "edge" or "graph"."""
+        """Return the union of graphs; `answer_at` is what has labels: "node", "edge" or "graph"."""
         labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
         depths = [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
         batch = cls.join(
@@ -50,7 +50,7 @@ class GraphBatch(JoinedGraphs):
 
     @property
     def num_known(self) -> int:
-        """The number of nodes with a known `depth`, the number of steps that a node needs."""
+        """The number of nodes whose `depth` (number of steps that a node needs) is known."""
         return int((self.depth >= 0).sum())
 
     def num_answers(self, answer_at: str) -> int:
@@ -62,7 +62,7 @@ class GraphBatch(JoinedGraphs):
         return model(self.layout, self.nodes, **self.options, **options)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
-        """Return the index of each node, or of its graph, in `asked`, `(N,)`; -1 if unlabelled."""
+        """Return the index of each node, or its graph, in `asked` (labelled ids), `(N,)`, or -1."""
         graph = torch.repeat_interleave(self.layout.dst_lengths)
         answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
         answers[self.asked] = torch.arange(len(self.asked))
@@ -71,12 +71,13 @@ class GraphBatch(JoinedGraphs):
     def judge(
         self, model: UniversalGraphTransformer, logits: Tensor, label_smoothing: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss of each node or graph in `asked`, `(A,)`, and whether it is correct.
+        """Return the loss of labelled nodes or graphs, `(A,)`, and a mask of correct predictions.
 
-        The loss is the cross-entropy in nats; with several labels, their mean. With the target
-        "values" it is the mean squared error, in standard deviations of the training labels, and a
-        prediction is correct if its errors are below half a standard deviation. With labels of
-        edges, a node in `asked` chooses one of its in-edges, and may have several correct ones.
+        The loss is the cross-entropy in nats; with several labels per node, their mean. If the
+        labels are numbers ("values"), the loss is the mean squared error, in standard deviations of
+        the training labels, and a prediction is correct if its errors are below half a standard
+        deviation. If edges have labels, each labelled node chooses one of its in-edges, and several
+        may be correct.
         """
         labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
         if model.config.answer_at != "edge":
@@ -101,7 +102,11 @@ class GraphBatch(JoinedGraphs):
     def judge_depth(
         self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
     ) -> Tensor | float:
-        """Return the sum of cross-entropies of depths modulo `depth_modulus`, given the states."""
+        """Return the loss of predicting the depth of `nodes` from `states`, summed over the nodes.
+
+        The depth, if known, is the number of steps that a node needs. Its classes are the depths
+        modulo `depth_modulus`. Without an auxiliary classifier, return 0.
+        """
         if model.auxiliary is None:
             return 0.0
         depth = self.depth.to(states.device)[nodes]
@@ -113,7 +118,7 @@ class GraphBatch(JoinedGraphs):
 def _judge_answers(
     model: UniversalGraphTransformer, logits: Tensor, labels: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the losses, `(A,)` or for K labels or values `(A, K)`, and a mask of correct ones."""
+    """Return losses, `(A,)` or (K labels or values) `(A, K)`, and a mask of correct rows."""
     target = model.config.answer_kind
     if target == "class":
         loss = cross_entropy(logits, labels, label_smoothing=smoothing, reduction="none")
@@ -135,8 +140,8 @@ def _check_smoothing(smoothing: float, where: str) -> None:
 def consistency_loss(one: Tensor, other: Tensor) -> Tensor:
     """Return the mean square distance of two predictions from their sharpened mean.
 
-    `one` and `other` are logits `(N, classes)` of the same nodes (arXiv 2005.11079, Eq. 3 and 4,
-    with a temperature of 1/2). No gradient flows through the mean.
+    `one` and `other` are logits `(N, classes)` of the same nodes with different dropout (arXiv
+    2005.11079, Eq. 3 and 4, temperature 1/2). No gradient flows through the mean.
     """
     one, other = one.softmax(1), other.softmax(1)
     target = ((one + other) / 2).square().detach()
@@ -165,12 +170,12 @@ def step_losses(
     with a label). A halted node adds 0 to later steps: the sum over steps is divided by
     `max_steps`. With `step_loss="second_half"`, only the second half of the steps counts. With
     `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the losses are not averaged over steps, but
-    summed with the weights that the states have in the output. The loss of the auxiliary target,
-    the depth, is computed from the same steps.
+    summed with the weights that the states have in the output. The loss of the auxiliary target
+    (the depth, which is the number of steps that a node needs) is computed from the same steps.
 
-    The halting probability learns to predict whether the answer of the step is correct; with
-    `halting_target="stays_right"`, whether the answers of all later steps are correct too. No
-    gradient flows through this target.
+    The halting probability learns to predict whether the node's prediction after the step is
+    correct; with `halting_target="stays_right"`, whether it is correct after all later steps, too.
+    No gradient flows through this target.
     """
     config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
     answer_of_node = answer_of_node.to(model.device)

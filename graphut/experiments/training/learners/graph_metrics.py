@@ -15,9 +15,10 @@ Column = NDArray[Any]
 def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, float | None]:
     """Return a dictionary of metrics for the target "class", "labels" or "values".
 
-    `given` are predictions: logits of classes or labels, or values, `(A, K)`. `wanted` are the
-    correct classes, `(A,)`, or labels or values, `(A, K)`. Metrics of other targets are None, and
-    so are undefined metrics, such as the AUC of a single class.
+    The target is one class, K labels (yes or no) or K numbers. `given` are predictions: logits or
+    values, `(A, K)`, with a column for each class, label or number. `wanted` are the correct
+    classes, `(A,)`, or labels or values, `(A, K)`. A metric is None if it is not defined for the
+    target, or for these data, such as the AUC if all examples have the same class.
     """
     found: dict[str, float | None] = dict.fromkeys(
         ("macro_f1", "auc", "label_accuracy", "mae", "r2")
@@ -41,13 +42,13 @@ def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, floa
 
 
 def macro_f1(given: Column, wanted: Column) -> float:
-    """Return the F1 score of bool predictions, averaged over the columns (classes or labels)."""
+    """Return the F1 score of bool predictions `given`, averaged over columns (classes, labels)."""
     both, either = (given & wanted).sum(0), given.sum(0) + wanted.sum(0)
     return float((2 * both / np.maximum(either, 1)).mean())
 
 
 def auc(scores: Column, wanted: Column) -> float | None:
-    """Return the ROC AUC, averaged over the columns of `wanted` that contain True and False."""
+    """Return the mean ROC AUC of the columns of `wanted` with both True and False; None if none."""
     ones = wanted.sum(0)
     both = (ones > 0) & (ones < len(wanted))
     if not both.any():
@@ -58,7 +59,7 @@ def auc(scores: Column, wanted: Column) -> float | None:
 
 
 def r2(given: Column, wanted: Column) -> float | None:
-    """Return R2, averaged over the columns; `None` if a column of `wanted` is constant."""
+    """Return R2 of `given`, averaged over columns; `None` if a column of `wanted` is constant."""
     total = np.square(wanted - wanted.mean(0)).sum(0)
     if not total.all():
         return None

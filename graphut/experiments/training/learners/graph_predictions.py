@@ -15,11 +15,11 @@ from graphut.nn import EventDriven
 def prediction_rows(
     model: UniversalGraphTransformer, files: Sequence[GraphFile], vocabularies: Vocabularies
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each node, graph or edge of the files, in their order.
+    """Yield a table row (a dictionary) for each node, graph or edge of the files, in their order.
 
     A row contains the name of the graph, the id of the node or the ids of the ends of the edge, the
     prediction, the probabilities, and the steps of the node (or of the edge's target, or the mean
-    over the nodes of the graph). With the rule `EventDriven`, `steps` is named `updates`.
+    over the nodes of the graph). With `EventDriven`, the column `steps` is named `updates`.
     """
     encoding = edge_options(model.config)
     graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
@@ -44,12 +44,12 @@ def prediction_rows(
 
 
 def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str], int]:
-    """Return the last three arguments of `GraphFile.labelled`, for a model with this config."""
+    """Return the number of node features, the edge types, and the number of edge features."""
     return config.num_feats, config.edge_types.split(), config.edge_feats
 
 
 def _answers(found: GraphPrediction, names: Sequence[str], target: str) -> list[dict[str, Any]]:
-    """Return the table columns for each prediction: classes, labels, probabilities or values."""
+    """Return a dictionary for each prediction: class or labels with probabilities, or values."""
     if found.values is not None:
         columns = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
         return [dict(zip(columns, row, strict=True)) for row in found.values.tolist()]

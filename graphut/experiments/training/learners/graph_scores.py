@@ -66,7 +66,7 @@ class GraphScores:
         return cls(**{name: joins.get(type(x[0]), sum)(x) for name, x in columns.items()})
 
     def of_one_graph(self) -> GraphScores:
-        """Return scores of a single graph, if these graphs are the parts of a divided graph."""
+        """Merge scores of the parts of a divided graph: all nodes then belong to a single graph."""
         first: dict[str, Any] = {"groups": self.groups[:1], "graph": np.zeros_like(self.graph)}
         if self.rounds is not None and self.quiescent is not None:
             first |= {"rounds": self.rounds[:1], "quiescent": self.quiescent[:1]}
@@ -95,7 +95,7 @@ class GraphScores:
         return self.right[~np.isnan(self.right)]
 
     def by_depth(self) -> list[dict[str, Any]]:
-        """Return mean depth, accuracy and mean steps of the nodes, for each range of depths."""
+        """Return rows with accuracy and mean steps by ranges of depth (steps that a node needs)."""
         deepest = np.nanmax(self.depth, initial=-1)
         return [
             {
@@ -109,7 +109,7 @@ class GraphScores:
         ]
 
     def by_group(self) -> list[dict[str, Any]]:
-        """Return accuracy and mean steps of the nodes, for each group (`LabelledGraph.group`)."""
+        """Return rows with accuracy and mean steps by groups of graphs (`LabelledGraph.group`)."""
         groups = np.array(self.groups)
         return [
             {
@@ -121,10 +121,11 @@ class GraphScores:
         ]
 
     def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
-        """Return the largest number of rounds, and the share of graphs that became quiescent.
+        """Return a dictionary: the largest number of rounds, and the share of quiescent graphs.
 
-        A graph is quiescent if its nodes stop changing before the last round. `graphs` is a mask of
-        the graphs to include. With rules other than `EventDriven`, the dictionary is empty.
+        A graph is quiescent if its nodes stop changing before the last round (step of all its
+        nodes). `graphs` is a mask of the graphs to include. The dictionary is empty unless the
+        halting rule is `EventDriven`.
         """
         if self.rounds is None or self.quiescent is None:
             return {}

@@ -1,4 +1,4 @@
-"""The learner of tasks on graphs, which classify nodes, edges or whole graphs."""
+"""Training and evaluation of models that classify the nodes or edges of graphs, or whole graphs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from graphut.models.graph_inputs import num_nodes, until_quiescent
 
 
 class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
-    """The learner of graph tasks, with a model whose nodes attend along the edges of the graph."""
+    """Trains and evaluates models on graph tasks; nodes attend along the edges of a graph."""
 
     task_kind = GraphTask
     model_kind = UniversalGraphTransformer
@@ -54,14 +54,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the geometric mean of the correct answers' probabilities, and text on depths."""
+        """Return the geometric mean of correct answers' probabilities, and a summary of steps."""
         correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
         rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
         work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
         return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
     def sizes(self, task: GraphTask) -> dict[str, Any]:
-        """Return the configuration fields that follow from the data, such as `num_kinds`."""
+        """Return the configuration fields that depend on the data, such as `num_kinds`."""
         return {
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
@@ -108,7 +108,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def counts(
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph]
     ) -> dict[str, int]:
-        """Return the number of terms of each loss, without running the model."""
+        """Return the number of terms of each loss, and of nodes, without running the model."""
         union = GraphBatch.of(batch, model.config.answer_at)
         learned, nodes = self._learned(model, union)
         return {
@@ -134,7 +134,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         examples: Sequence[LabelledGraph],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the evaluation, and a dictionary: metrics by node depth and group, and FLOPs."""
+        """Return metrics, and details: accuracy by needed steps and by group, and FLOPs."""
         scores = score_graphs(model, examples)
         details = {
             "flops_per_example": scores.flops / len(examples),
@@ -196,7 +196,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
-        """Read the graphs in a file or folder; drop labels outside of a `test_mask` in the file."""
+        """Read graphs from a file or folder; drop labels outside of its `test_mask`, if any."""
         if (own := task.read(path)) is not None:
             return own
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))

@@ -1,4 +1,4 @@
-"""The learners of language models that are evaluated on the last word of a text."""
+"""Training of language models, and their evaluation on the last word of a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphut.models.outputs import LMOutput
 
 
 class AgreementLearner(TextLearner):
-    """The learner of subject-verb agreement: which of two forms of the last verb is likelier."""
+    """Trains language models; tests if they prefer the verb form that agrees with the subject."""
 
     task_kind = Agreement
     most_shown = None
@@ -66,7 +66,7 @@ class AgreementLearner(TextLearner):
 
 
 class LambadaLearner(TextLearner):
-    """The learner of LAMBADA, which predicts the last word of each passage."""
+    """Trains language models on LAMBADA, and tests them on the last word of each text."""
 
     task_kind = Lambada
     most_shown = None
@@ -89,7 +89,7 @@ class LambadaLearner(TextLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Convert the surprisals of last words and of all words, for example to perplexities."""
+        """Return log-probabilities and perplexities of the last words and of all words."""
         nats = metrics["word_nats"]
         last = {"word_log_probability": -nats, "word_perplexity": exp(nats)}
         return {**TextLearner.derived(metrics), **last}

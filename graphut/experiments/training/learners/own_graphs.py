@@ -1,4 +1,4 @@
-"""The learner of the users' own graphs, with classes, several labels at once or values."""
+"""Training and evaluation on a user's own graphs, with classes, several labels, or numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphut.models import UniversalGraphTransformer
 
 
 class OwnGraphLearner(GraphLearner):
-    """The learner of `graphut train graphs`, whose targets are classes, labels or values."""
+    """Trains models for `graphut train graphs`, to predict a class, several labels, or numbers."""
 
     task_kind = Graphs
     metric_meanings: ClassVar[Mapping[str, str]] = {
@@ -49,7 +49,7 @@ class OwnGraphLearner(GraphLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that rank evaluations and stop training, and texts for the summary."""
+        """Return values that rank models and may end training, and texts for the summary."""
         likely = metrics["log_probability"]
         found = GraphLearner.derived(metrics)
         names = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC"}
@@ -68,20 +68,20 @@ class OwnGraphLearner(GraphLearner):
 
     @staticmethod
     def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
-        """Return the metrics that `metric_meanings` lists; those of other targets are None."""
+        """Return the metrics in `metric_meanings`; None if inapplicable, such as MAE of classes."""
         assert scores.given is not None and scores.wanted is not None
         return scores.metrics() | answer_metrics(
             model.config.answer_kind, scores.given, scores.wanted
         )
 
     def metrics_for(self, model: UniversalGraphTransformer) -> list[str]:
-        """Return the names of the metrics that can choose a model with this target."""
+        """Return the names of the metrics by which training can choose the best model."""
         if model.config.answer_kind == "values":
             return ["mae", "r2"]
         return ["accuracy", "macro_f1", "auc", "log_probability"]
 
     def prepare(self, model: UniversalGraphTransformer, task: GraphTask) -> None:
-        """Store the mean and the standard deviation of the training labels of a regression."""
+        """Store mean and standard deviation of the training labels in a model for regression."""
         if model.config.answer_kind != "values":
             return
         labels = [graph.labels[graph.has_label] for graph in task.train(0, 0)]

@@ -1,4 +1,4 @@
-"""The learner of sequence-to-sequence tasks."""
+"""Training and evaluation of sequence-to-sequence models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Answered = tuple[Pair, Generation]
 
 
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
-    """The learner of sequence pairs, whose model has an encoder and a decoder."""
+    """Trains and evaluates models with an encoder and a decoder on pairs of sequences."""
 
     task_kind = PairTask
     model_kind = UniversalTransformer
@@ -59,7 +59,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     )
 
     def sizes(self, task: PairTask) -> dict[str, int]:
-        """Return the sizes of the two vocabularies."""
+        """Return the sizes of the source vocabulary and of the target vocabulary."""
         return {
             "source_vocab": len(task.source_vocabulary),
             "target_vocab": len(task.target_vocabulary),
@@ -68,7 +68,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def outcome(
         self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
     ) -> Outcome:
-        """Run the model on a batch with teacher forcing; return the loss of the target tokens."""
+        """Run the model with teacher forcing; return the mean loss of the target tokens."""
         sources, targets = zip(*batch, strict=True)
         output = model(sources, targets)
         [labels] = upload([target_labels(targets)], output.logits.device)
@@ -116,7 +116,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return self.evaluation(**pair_metrics(answered)), details
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
-        """Return the token ids of a source."""
+        """Encode a text as the token ids of a source sequence."""
         return vocabularies["source"].read(text)
 
     def generate(
@@ -137,7 +137,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def answers(
         self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
     ) -> list[Answer]:
-        """Return the outputs for the sources of pairs, and compare them with the targets."""
+        """Generate an output for each source; return the outputs together with the targets."""
         sources, targets = zip(*examples, strict=True)
         longest = min(max(map(len, targets)) + _LONGER, model.config.max_length)
         results = model.generate(sources, max_length=longest, get_attention=True)
@@ -171,7 +171,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: PairTask
     ) -> list[Pair]:
-        """Read the pairs in a file: see `graphut.experiments.tasks.Pairs`."""
+        """Read pairs of sequences from a file in the format of the task `Pairs`."""
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
 
 

@@ -1,4 +1,4 @@
-"""The learner of passages whose answer is one of their words."""
+"""Training and evaluation of models that point to the word of a text that comes next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST = 1e-12  # lower bound of a probability under a logarithm
 
 
 class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPointer]):
-    """The learner of passages with a model that points to one of their words."""
+    """Trains models that predict the word after a text, by pointing to one of the text's words."""
 
     task_kind = PassageTask
     model_kind = UniversalTransformerPointer
@@ -43,7 +43,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 
     @staticmethod
     def inputs(example: Passage, /) -> list[int]:
-        """Return the token ids of the passage."""
+        """Return the token ids of the text whose next word is to be predicted."""
         return example.context
 
     def outcome(
@@ -51,7 +51,8 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     ) -> Outcome:
         """Run the model; return the mean loss of the passages that contain their answer.
 
-        Label smoothing spreads probability over the words of the passage.
+        A passage is a text, and its answer is the next word. Label smoothing spreads probability
+        evenly over the words of the passage.
         """
         output = model([*map(self.inputs, batch)])
         answers = torch.tensor([passage.answer for passage in batch], device=model.device)
@@ -70,7 +71,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         )
 
     def counts(self, model: UniversalTransformerPointer, batch: list[Passage]) -> dict[str, int]:
-        """Count the passages that contain their answer, and the nodes, which are words."""
+        """Count the passages in which the next word already occurs, and the nodes (all words)."""
         lengths = [len(passage.context) for passage in batch]
         answerable = sum(passage.answer in passage.context for passage in batch)
         return {"loss": answerable, "encoder": count_nodes(model.topology, lengths)}

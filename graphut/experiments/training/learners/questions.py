@@ -1,4 +1,4 @@
-"""The learner of questions about facts, whose model classifies the answer."""
+"""Training and evaluation of classifiers that answer a question about a list of facts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Answered = tuple[Question, ClassifierPrediction]
 
 
 class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
-    """The learner of questions with a classifier, which reads the facts and then the question."""
+    """Trains classifiers that read facts (sentences), and then a question about them."""
 
     task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
@@ -53,7 +53,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the error, the geometric mean of probabilities, and a text on failed groups."""
+        """Return error, geometric mean of probabilities, and a text on groups that failed."""
         groups, failed = metrics["groups"], metrics["failed"]
         return {
             "error": 1 - metrics["accuracy"],
@@ -78,10 +78,11 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Run the model; return the loss of the answers, plus the weighted loss of all steps.
+        """Run the model; return the loss of final predictions, plus a weighted loss of all steps.
 
-        The loss of all steps is the mean over questions of the summed losses of a question's steps,
-        divided by `max_steps`. Its weight is `step_loss_weight`.
+        The second loss is the cross-entropy of the predictions after each step of a question,
+        summed over steps, divided by `max_steps`, and averaged over questions. Its weight is
+        `step_loss_weight`.
         """
         weight = model.config.step_loss_weight
         output = model([*map(self.inputs, batch)], get_steps=weight > 0)
@@ -99,7 +100,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def counts(
         self, model: UniversalTransformerClassifier, batch: list[Question]
     ) -> dict[str, int]:
-        """Count the questions, and the nodes, which are sentences."""
+        """Count the questions, and the nodes (sentences, including the questions)."""
         lengths = [len(self.inputs(question)) for question in batch]
         return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
 
@@ -172,7 +173,7 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 def rows_by(
     answered: Sequence[Answered], name: str, key: Callable[[Question], K]
 ) -> list[dict[str, Any]]:
-    """Return a row of error and steps for each value of `key(question)`; `name` is its column."""
+    """Return a row with error and steps for each value of `key(question)`, the column `name`."""
     groups = grouped(answered, (key(question) for question, _ in answered))
     return [
         {name: value, "questions": len(own), "error": _error(own), **_steps(own)}

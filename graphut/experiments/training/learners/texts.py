@@ -1,4 +1,4 @@
-"""The learner of language models."""
+"""Training and evaluation of language models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
 
 class TextScore(NamedTuple):
-    """The scores of a model for the N tokens of a text that follow its context."""
+    """The scores of a model for the N tokens of a text after its first `text.context` tokens."""
 
     text: Text
     nats: Tensor  # (N,) float64: surprisal of each token
@@ -44,7 +44,7 @@ TextScores = Sequence[TextScore]
 
 
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
-    """The learner of texts with a language model; subclasses have other metrics."""
+    """Trains and evaluates language models on texts; subclasses compute other metrics."""
 
     task_kind = TextTask
     model_kind = UniversalTransformerLM
@@ -65,7 +65,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the surprisal as log-probability, as perplexity and in bits."""
+        """Convert the mean surprisal `nats` to a log-probability, a perplexity, and bits."""
         nats = metrics["nats"]
         return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
 
@@ -77,12 +77,12 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
     def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
-        """Count the tokens and the nodes."""
+        """Count the tokens, and the nodes (tokens, and extra nodes of the topology)."""
         lengths = [len(text.tokens) for text in batch]
         return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return the token ids that `metrics` compares as possible last tokens of a text."""
+        """Return token ids that `metrics` compares as the last token of a text; by default none."""
         return ()
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
@@ -96,7 +96,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         examples: Sequence[Text],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the evaluation, and a dictionary with steps by surprisal and metrics by group."""
+        """Return metrics, and details: mean steps by surprisal of tokens, and metrics by group."""
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
         forms = TextLearner.derived(token_metrics(scores))
@@ -148,7 +148,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return Answer(answer, [part], correct, is_correct, note)
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the answer for one text, the correct answer or "", and whether they are equal."""
+        """Return the predicted answer, the correct answer or "", and whether they are equal."""
         right = int((output.logits.argmax(-1) == output.labels).sum())
         return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
 
@@ -162,7 +162,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 def score_texts(
     model: UniversalTransformerLM, texts: Sequence[Text], candidates: Sequence[int] = ()
 ) -> list[TextScore]:
-    """Compute the score of each text with teacher forcing, from the shortest to the longest."""
+    """Return the scores of texts, shortest first; `candidates` are ids of possible last tokens."""
     most = min(_MOST_LOGITS // model.config.vocab_size, _MOST_TOKENS)
     size = max(most // max((len(text.tokens) for text in texts), default=1), 1)
 

@@ -1,4 +1,4 @@
-"""The learner of translation, evaluated by BLEU."""
+"""Training and evaluation of translation models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _sacrebleu = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 class TranslationLearner(PairLearner):
-    """The learner of translation, which evaluates the texts of decoded outputs by BLEU.
+    """Trains translation models, and evaluates the generated texts by BLEU.
 
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
