@@ -141,7 +141,7 @@ class GraphContext:
         return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
     def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
-        """Return the output in `found`, `out` or `(out, weights)`; append weights to `record`."""
+        """Return `out` from `found`, `out` or `(out, weights)`; append any weights to `record`."""
         out, weights = found if isinstance(found, tuple) else (found, None)
         if weights is not None:
             record.append(weights)

@@ -152,9 +152,9 @@ class MessageAggregation(nn.Module):
     plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
-        """Return keys, values and messages of all sources, concatenated to `(N_src, W)`.
+        """Return keys, values and messages of all sources as one tensor, `(N_src, total width)`.
 
-        Messages are the ReLU terms of the class's formula. Without attention there is nothing else.
+        Messages are the ReLU terms of the class's formula. Without attention, return only these.
         """
         messages = self.message(feat_src).relu()
         if self.attention is None:

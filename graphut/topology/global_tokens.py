@@ -113,9 +113,9 @@ class Star(Topology):
     tokens and to itself, and its first state is the mean of the tokens. There are `5n + 1` edges
     for at least 3 tokens.
 
-    In `causal()` only the last token attends to the relay: in training the end of the sentence, but
-    in generation each new token. A decoder should therefore use spans (`binary_partition:1&causal`)
-    or a global token (`window:1&causal|global:0&causal`).
+    In `causal()` only the last token attends to the relay. In training it is the end of the
+    sentence, but in generation each new token is the last, so the two differ. A decoder should
+    instead use `binary_partition:1&causal` or a global token (`window:1&causal|global:0&causal`).
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Star(Topology):
     name = "star"
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges to tokens from themselves, neighbours and relay, and to the relay."""
+        """Return the edges of ring and relay into the nodes `dst`, as in `Topology.in_edges`."""
         relay = dst == n_dst
         row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]

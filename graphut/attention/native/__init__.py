@@ -1,1 +1,1 @@
-"""Edge attention in C++: an optional backend, the fastest on a CPU."""
+"""Edge attention by compiled C++ kernels: the optional backend "native", the fastest on CPUs."""

@@ -31,7 +31,7 @@ from graphut.attention.transforms import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
-    """Compute attention by blocks of rows where the sources are consecutive, else row by row."""
+    """Compute attention by the fastest kernel: for blocks of destinations, or for one at a time."""
     tables, scalars = _arguments(call)
     if is_intercepted():
         edges = call.layout.cached(edge_tensors)
@@ -41,7 +41,7 @@ def native_attention(call: AttentionCall) -> AttentionResult:
 
 
 def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Run the forward kernel without autograd; return the output and the softmax statistics."""
+    """Return output `(A, H, Dv)`, softmax maxima and inverse sums `(A, H, 2)`, without autograd."""
     tables, scalars = _arguments(call)
     return forward(tables, call.layout.cached(parts_of), scalars)
 
@@ -54,7 +54,7 @@ def backward_in_place(
     key_grad: Tensor,
     value_grad: Tensor,
 ) -> Tensor:
-    """Return the gradient of the query; add the other gradients to `key_grad` and `value_grad`."""
+    """Return the query's gradient; add the gradients of key and value to the given buffers."""
     check_one_gradient(out_grad)
     sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
     (tables, scalars), parts = _arguments(call), call.layout.cached(parts_of)
@@ -70,12 +70,12 @@ def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
 
 
 def parts_of(layout: EdgeLayout) -> list[Part]:
-    """Divide the edges of a layout into parts, each for one call of a kernel."""
+    """Divide the edges of a layout into parts, each for one call of a kernel; often only one."""
     return divide(layout) or [Part(layout.cached(edge_tensors))]
 
 
 def edge_tensors(layout: EdgeLayout) -> Edges:
-    """Return the index tensors of a layout, as the compiled kernels need them."""
+    """Return the index tensors of a layout, in the form that the compiled kernels read."""
     none, starts = layout.row_starts.new_empty(0), layout.row_starts
     ids = none if layout.edge_ids is None else layout.edge_ids
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
@@ -90,8 +90,9 @@ def edge_tensors(layout: EdgeLayout) -> Edges:
 class EdgeAttention(torch.autograd.Function):
     """The autograd function of attention, faster to call than `edge_attention_op`.
 
-    Torch cannot trace it. If second derivatives may follow, the backward pass calls the operator
-    `edge_attention_backward_op`, which raises an error for them.
+    Torch cannot trace it, so `native_attention` calls the operator while torch traces (as in
+    `torch.compile`) or a dispatch mode is active. If second derivatives may follow, the backward
+    pass calls the operator `edge_attention_backward_op`, which raises an error for them.
     """
 
     @staticmethod
@@ -114,7 +115,7 @@ class EdgeAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the tensors, and None for all other arguments."""
+        """Return the gradients of query, key, value and bias, and None for all other arguments."""
         check_one_gradient(out_grad)
         *saved, out, softmax = ctx.saved_tensors
         tables = Tables(*saved)

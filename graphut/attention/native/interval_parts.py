@@ -1,8 +1,10 @@
-"""Division of edges into parts, so that the sources of a destination in a part are consecutive.
+"""Division of the edges of a graph into parts: subsets, each computed by one call of a kernel.
 
-In a strided, dilated, axial or BigBird topology, the sources of each destination form a few
-intervals, in their own order or when they are sorted by the remainder modulo a stride. The kernel
-for intervals computes such a part several times as fast as the kernel for lists of sources.
+In a strided, dilated, axial or BigBird topology, the sources of each destination form a few runs:
+sources that are consecutive, or a fixed stride apart. If a part has at most one run for each
+destination, the kernel for intervals is several times as fast as the kernel for lists of sources.
+With a stride above 1 it reads the sources sorted by their remainder modulo the stride, which makes
+each run an interval. The other edges form one more part, with a list of sources per destination.
 """
 
 from __future__ import annotations
@@ -19,35 +21,43 @@ from graphut.attention.sorting import sort_edges
 
 Ints = NDArray[np.int64]
 _FEWEST_EDGES = 50_000  # of a layout; with fewer, the division takes longer than it saves
-_SAMPLE = 64  # rows whose differences between successive sources are counted
+_SAMPLE = 64  # destinations whose differences between successive sources are counted
 _STRIDES, _SHARE = 3, 0.1  # the largest number of differences that are tried; their least share
-_SHORTEST = 4  # sources in a run
+_SHORTEST = 4  # fewest sources in a run
 _MOST_PARTS, _LEAST_SAVING = 4, 0.05  # the saving of a part, as a share of the cost of all edges
-# Measured costs, in units of a pair of a row and a source in a block of the kernel for intervals.
+# Measured times; the unit is one score (of a row and a source) in the kernel for intervals.
 _BLOCK, _BLOCK_COST, _ROW_COST, _EDGE_COST = 32, 150, 48, 5
-_REORDERED_ROW_COST = 40  # of rows and sources in another order
+_REORDERED_ROW_COST = 40  # added if sources are sorted by a remainder
 
 
 class _Rest(NamedTuple):
-    """The edges that no part contains yet, sorted by destination and source."""
+    """The edges that `divide` has not put into a part yet, sorted by destination, then source."""
 
-    rows: Ints  # (e,) destinations
-    sources: Ints
-    ids: Ints  # edge ids
+    rows: Ints  # (e,) the destination of each edge
+    sources: Ints  # (e,)
+    ids: Ints  # (e,) edge ids
 
 
 class _Runs(NamedTuple):
-    """At most one interval of sources for each destination, sorted by first and last source."""
+    """Runs of sources that are `stride` apart, at most one run for each destination.
 
-    rows: Ints
-    low: Ints  # (R,) ranks of the first sources
-    high: Ints
-    first: Ints  # (R,) index of the first edge in `edges`
-    edges: Ints  # indices of the edges that the stride connects
+    The rank of a source is its index when all sources are sorted by their remainder modulo
+    `stride`, so a run is an interval of ranks. From run to run, neither `low` nor `high` decreases.
+    """
+
+    rows: Ints  # (R,) the destination of each run
+    low: Ints  # (R,) the rank of its first source
+    high: Ints  # (R,) the rank after its last source
+    first: Ints  # (R,) the index of its first edge in `edges`
+    edges: Ints  # indices, in `_Rest`, of all edges whose ends have the same remainder
     stride: int
 
     def saving(self) -> float:
-        """Return how much cheaper these edges are in blocks of rows than in lists of sources."""
+        """Return an estimate of the time that the kernel for intervals saves on these runs.
+
+        It is the cost in the kernel for lists of sources minus the cost in the kernel for
+        intervals, in the unit of the costs above (one score); negative if lists are faster.
+        """
         begins = np.arange(0, len(self.rows), _BLOCK)
         ends = np.minimum(begins + _BLOCK, len(self.rows)) - 1
         pairs = _BLOCK * (self.high[ends] - self.low[begins]).sum()
@@ -78,12 +88,12 @@ def divide(layout: EdgeLayout) -> list[Part]:
         kept[taken] = False
         rest = _Rest(*(x[kept] for x in rest))
     if parts and len(rest.rows):
-        parts.insert(0, _listed_part(layout, rest))  # before intervals, which add to other results
+        parts.insert(0, _listed_part(layout, rest))  # before intervals, which add to its results
     return parts
 
 
 def _strides(layout: EdgeLayout) -> list[int]:
-    """Return the most frequent differences between successive sources, from a sample of rows."""
+    """Return the most frequent differences between successive sources of sampled destinations."""
     some = torch.linspace(0, layout.num_dst - 1, _SAMPLE, dtype=torch.float64).long().unique()
     rows, sources = (x.numpy() for x in layout.in_edges(some)[:2])
     steps = np.diff(sources)[np.diff(rows) == 0]
@@ -96,11 +106,11 @@ def _strides(layout: EdgeLayout) -> list[int]:
 
 
 def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
-    """Return for each row its longest run of sources that are `stride` apart; None without runs.
+    """Return the longest run of each destination in `rest`, or None if there are no runs.
 
-    Short runs are left out. With a stride above 1, a run has only sources with the same remainder
-    modulo `stride` as the row. The runs are sorted so that neither their beginnings nor their ends
-    decrease; runs for which this is impossible are shortened or left out.
+    A run is at least `_SHORTEST` sources that are `stride` apart. With a stride above 1 they have
+    the same remainder modulo `stride` as the destination. The runs are sorted so that neither `low`
+    nor `high` decreases; runs for which this is impossible are shortened or left out.
     """
     edges = np.arange(len(rest.rows))
     if stride > 1:
@@ -122,7 +132,7 @@ def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
     order = np.lexsort((low + length, low))
     first, low, high = first[order], low[order], (low + length)[order]
     cut = np.minimum.accumulate(high[::-1])[::-1]
-    inside = high < np.maximum.accumulate(high)  # another interval
+    inside = high < np.maximum.accumulate(high)  # of another run
     if (high - cut).sum() <= (high - low)[inside].sum():
         high, kept = cut, cut > low
     else:
@@ -142,7 +152,7 @@ def _order(size: int, stride: int) -> Ints:
 
 
 def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, Ints]:
-    """Return a part with the edges of `runs`, and the indices of these edges in `rest`."""
+    """Return a `Part` with the edges of `runs`, as intervals, and their indices in `rest`."""
     length = runs.high - runs.low
     ends = length.cumsum()
     places = np.arange(ends[-1]) + np.repeat(runs.first - (ends - length), length)
@@ -159,7 +169,7 @@ def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, 
 
 
 def _listed_part(layout: EdgeLayout, rest: _Rest) -> Part:
-    """Return a part with all edges in `rest`, as a list of sources for each destination."""
+    """Return a `Part` (edges for one kernel call) with all of `rest`, as lists of sources."""
     rows, sources, ids = map(torch.from_numpy, rest)
     starts = torch.zeros(layout.num_dst + 1, dtype=torch.int64)
     starts[1:] = torch.bincount(rows, minlength=layout.num_dst).cumsum(0)

@@ -19,8 +19,8 @@ KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "packed": 3, "pairs": 4}
 class Edges(NamedTuple):
     """The index tensors of a layout; tensors that this kind of layout does not need are empty."""
 
-    start: Tensor  # (num_dst,) first entry of each destination's sources
-    stop: Tensor  # (num_dst,) the entry after the last
+    start: Tensor  # (num_dst,) index, in `indices`, of each destination's first source
+    stop: Tensor  # (num_dst,) index after its last source
     indices: Tensor  # (E,) sources; empty if `start` and `stop` are sources themselves
     first_edge: Tensor  # (num_dst + 1,) canonical index of each destination's first edge
     edge_ids: Tensor  # (E,) edge id of each canonical edge
@@ -32,18 +32,20 @@ class Edges(NamedTuple):
 class Part(NamedTuple):
     """Some of the edges of a layout, or all of them, for one call of a kernel.
 
-    Only the kernel for intervals supports the fields `rows` and `order`.
+    Only the kernel for intervals supports the fields `rows` and `order`. It computes only the
+    destinations `rows`. If there is an `order`, `edges.start` and `edges.stop` are indices into it.
     """
 
     edges: Edges
     kernel: str = ""  # one of `KERNELS`; "": as in the call
-    rows: Tensor | None = None  # (R,) destinations with edges, in the order of the part; None: all
-    order: Tensor | None = None  # (N_src,) sources in the order of the part; None: in their order
+    rows: Tensor | None = None  # (R,) destinations to compute, in this order; None: all
+    order: Tensor | None = None  # (N_src,) a permutation of the sources; None: 0, 1, 2, ...
 
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return the destinations that are in the frontier and in `rows`, and their query rows.
+        """Return the destinations that are in `rows` and active, and the rows of their queries.
 
-        A frontier of None means all destinations. A result of None means all, in their order.
+        `frontier` has the ids of active destinations, and each has a row in the tensor of queries.
+        As `frontier` or first result, None means all destinations; as second, all rows in order.
         """
         if self.rows is None:
             return frontier, None
@@ -56,17 +58,17 @@ class Part(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The features, the frontier and the bias of a call."""
+    """The tensors of an attention call: features, ids of active destinations, and edge bias."""
 
     query: Tensor  # (A, H, D)
     key: Tensor  # (N_src, H, D)
     value: Tensor  # (N_src, H, Dv)
-    frontier: Tensor | None  # (A,)
+    frontier: Tensor | None  # (A,) the destination of each query; None: 0, 1, 2, ...
     bias: Tensor | None  # (E, H) or (E, 1)
 
 
 class ScalarArgs(NamedTuple):
-    """The scalar arguments of a call."""
+    """The scalar arguments of an attention call."""
 
     scale: float
     dropout: float
@@ -75,11 +77,11 @@ class ScalarArgs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Buffers for gradients; `gradient_buffer` allocates them for key and value."""
+    """Buffers that the kernels write gradients to; `gradient_buffers` allocates all three."""
 
-    key: Tensor
+    key: Tensor  # as from `gradient_buffer`, as is `value`
     value: Tensor
-    bias: Tensor  # (E, H), or empty
+    bias: Tensor  # (E, H), or empty if no gradient is needed
 
 
 _TYPES = {Tensor: "Tensor", Tensor | None: "Tensor?", float: "float", int: "SymInt", str: "str"}
@@ -104,7 +106,7 @@ def _one_part(arguments: Sequence[Any]) -> tuple[Tables, list[Part], ScalarArgs]
 
 
 def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
-    """Run the forward kernel for each part of the edges.
+    """Run the forward kernel for each part (subset) of the edges.
 
     Returns the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`.
     """
@@ -152,14 +154,14 @@ def backward(
 
 
 def gradient_buffers(tables: Tables, softmax: Tensor) -> Gradients:
-    """Allocate buffers for the gradients of key, value and bias."""
+    """Allocate buffers for the gradients of key and value (see `gradient_buffer`) and of bias."""
     key, value, bias = tables.key, tables.value, tables.bias
     bias_shape = (0,) if bias is None else (bias.shape[0], key.shape[1])
     return Gradients(gradient_buffer(key), gradient_buffer(value), softmax.new_zeros(bias_shape))
 
 
 def trim_gradients(sums: Gradients, tables: Tables) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of key, value and bias, cut to the shapes of these tensors."""
+    """Return the gradients in the three buffers `sums`, with the shapes of key, value and bias."""
     one_for_all_heads = tables.bias is not None and tables.bias.shape[1] == 1
     return (
         trim_gradient(sums.key, tables.key),
@@ -231,7 +233,7 @@ def _op_backward(ctx: Any, out_grad: Tensor, _: Tensor) -> tuple[Tensor | None, 
 
 
 def by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]:
-    """Return the gradients `grads` in the order of the fields of `Tables`, with None if missing."""
+    """Return `grads` with None inserted for `frontier`; without a bias, the last is None, too."""
     query, key, value, bias = grads
     return query, key, value, None, None if tables.bias is None else bias
 
@@ -264,7 +266,7 @@ def _part_call(
     nodes: Tensor | None,
     rows: Tensor | None,
 ) -> Call:
-    """Return the arguments of a kernel for part `number`; `nodes`, `rows`: see `Part.select`."""
+    """Return kernel arguments for `part`, at index `number`; `nodes, rows = part.select(...)`."""
     scalars = scalars._replace(kernel=part.kernel or scalars.kernel)
     call = make_call(tables._replace(frontier=nodes), part.edges, scalars)
     call.later = number > 0 or rows is not None
@@ -306,7 +308,7 @@ def _readable(tables: Tables) -> Tables:
 
 
 def _unit_stride(table: Tensor) -> Tensor:
-    """Return the table with features adjacent in memory and without a pending negation."""
+    """Return the table with features adjacent in memory, and without torch's lazy negative bit."""
     return table.resolve_neg() if table.stride(2) == 1 else table.contiguous()
 
 
@@ -315,21 +317,21 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 
 
 def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
-    """Allocate the output and the softmax statistics, `(A, H, Dv)` and `(A, H, 2)`."""
+    """Allocate the output, `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     rows, heads = tables.query.shape[:2]
     softmax = tables.query.new_empty(rows, heads, 2, dtype=_wide(tables.query.dtype))
     return tables.value.new_empty(rows, heads, tables.value.shape[2]), softmax
 
 
 def gradient_buffer(table: Tensor) -> Tensor:
-    """Allocate the gradient of a table: float32 or wider, with rows of whole vector registers."""
+    """Allocate a buffer for one gradient: float32 or wider, padded to whole vector registers."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
     return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))
 
 
 def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
-    """Return the gradient in a padded `buffer`, with the shape and dtype of `like`."""
+    """Return the gradient in one padded `buffer`, with the shape and dtype of the table `like`."""
     if buffer.shape != like.shape:
         buffer = buffer[..., : like.shape[-1]].contiguous()
     return buffer.to(like.dtype)

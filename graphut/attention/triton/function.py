@@ -93,7 +93,7 @@ def _gradients(
     results: Sequence[Tensor | None],
     to_out: Tensor,
 ) -> list[Tensor | None]:
-    """Return the gradients of query, key, value and bias."""
+    """Return the gradients of query, key, value and bias (`given`), from the saved `results`."""
     query, key, value, bias = given
     out, rest, softmax = results
     assert softmax is not None

@@ -25,7 +25,7 @@ class ActiveRows:
 
     @cached_property
     def slot(self) -> Tensor | None:
-        """Query row of each destination, int32, -1 if it has none; `None` without a frontier."""
+        """Query row of each destination, int32, -1 if it is inactive; `None` if all are active."""
         if self.nodes is None:
             return None
         row = torch.arange(self.rows, dtype=torch.int32, device=self.nodes.device)

@@ -1,4 +1,4 @@
-"""The shape of a batch of sentences, as on the command line; read before torch is imported."""
+"""Parse the option `--shape` of `graphut bench`, a size of a batch, without importing torch."""
 
 from __future__ import annotations
 

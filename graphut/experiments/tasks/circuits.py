@@ -81,7 +81,7 @@ class Circuit:
         return np.stack([np.append(self.sources[gate, place], node), np.append(gate, node)])
 
     def labelled(self, bits: Bits, group: str = "") -> list[LabelledGraph]:
-        """Return a graph for each row of input bits, `(V, I)`, with its nodes' values as labels."""
+        """Return a graph for each row of I input bits, in group `group`; labels are node values."""
         rows = zip(bits, self.simulate(bits).astype(np.int64), strict=True)
         return [
             LabelledGraph(self.edges, self.with_bits(row), values, self.levels, group=group)

@@ -192,7 +192,11 @@ def _make(
     of_graph: Attributes,
     target: str | None,
 ) -> GraphFile:
-    """Return a graph, given the attributes of nodes, of edges with their ends, and of the graph."""
+    """Return a graph, given the attributes of nodes, edges and graph.
+
+    An edge is `(source, target, attributes)`. Error messages begin with `place`, the file or folder
+    of the graph. The argument `target` is the kind of labels, as in `read_graphs`.
+    """
     if not nodes:
         raise ValueError(f"{place} holds a graph without nodes")
     with reraise_for_file(place, ""):

@@ -327,8 +327,10 @@ class GraphReach(GraphProblem):
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a random node of each graph; return kinds, labels and depths of all nodes.
 
-        The depth of a node is the number of steps after which its label can be known: the distance
-        to the marked node or, in another component, to the farthest node (-1 with a cycle).
+        The kind of a node is 1 if it is marked, and its label is 1 if a path leads to the marked
+        node; else they are 0. Its depth is the number of steps after which the label can be known:
+        the distance to the marked node or, without a path, to the farthest node of the component.
+        A component with a cycle, but without the marked node, has the depth -1 (unknown).
         """
         marked = union.draw(random)
         distance = union.distances(marked)

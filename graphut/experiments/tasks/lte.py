@@ -102,13 +102,13 @@ Operation = Callable[[Draft], str]
 
 
 def add(draft: Draft) -> str:
-    """Return the expression `(a+b)` of two operands: random numbers or the draft's expression."""
+    """Return `(a+b)`: two random numbers, or the draft's expression so far and a random number."""
     a, b = draft.operands(2)
     return f"({a}+{b})"
 
 
 def add_or_subtract(draft: Draft) -> str:
-    """Return `(a+b)` or `(a-b)` of two operands: random numbers or the draft's expression."""
+    """Return `(a+b)` or `(a-b)`: two random numbers, or the draft's expression and one number."""
     a, b = draft.operands(2)
     return f"({a}{draft.sign()}{b})"
 
@@ -127,7 +127,7 @@ def use_variable(draft: Draft) -> str:
 
 
 def loop(draft: Draft) -> str:
-    """Add `v=a` and `for x in range(3):v+=b` (or `v-=b`) to the draft's lines, and return `v`."""
+    """Add `v=a` and a loop of random length, `v+=b` or `v-=b`, for two operands; return `v`."""
     a, b = draft.operands(2)
     rounds, sign = draft.small(), draft.sign()
     name = draft.assign(a)

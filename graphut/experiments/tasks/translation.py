@@ -223,7 +223,7 @@ class Wmt14(TranslationTask):
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
-        """A dictionary from `data/NAME` to the path of each file of the full corpora."""
+        """A dictionary from `data/NAME` to each file without a known checksum: all of "full"."""
         return _WMT14_DATA[self.corpus].unchecked(self.data)
 
     def _read(self, part: str, language: str) -> list[str]:

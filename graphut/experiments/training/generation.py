@@ -35,7 +35,7 @@ class PonderedPart:
 
     @property
     def ponder(self) -> Ponder:
-        """The steps and attention of all nodes; raise `ValueError` if they were not recorded."""
+        """All nodes' numbers of steps and attention weights; raise `ValueError` if not recorded."""
         if self.recorded is None:
             raise ValueError("the answer was generated without get_attention=True")
         return self.recorded

@@ -134,7 +134,7 @@ class Run:
         return run
 
     def write(self) -> Run:
-        """Write `run.json`; return the run with the checksums of its vocabularies."""
+        """Write `run.json`; return a copy of this run that has the vocabularies' checksums."""
         digests: dict[str, str | None] = {
             name: digest or digest_of(_vocabulary_file(self.folder, name))
             for name, digest in self.vocabulary_digests.items()

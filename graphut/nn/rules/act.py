@@ -88,5 +88,5 @@ class Threshold(HaltingRule):
         self.check_share("threshold")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes whose probability reaches `threshold`, and `memory`."""
+        """Halt if `measure`, the step's probability, reaches `threshold`; return `memory` as is."""
         return Decision(measure >= self.threshold), memory

@@ -105,14 +105,14 @@ def interval_forward(
     out: tl.tensor,  # (rows, heads, value_width) out
     rest: tl.tensor,  # as `out`: what rounding took from it
     softmax: tl.tensor,  # (rows, heads, 2) out, see `store_softmax`
-    low: tl.tensor,
-    high: tl.tensor,
-    shift: tl.tensor,
-    ids: tl.tensor,
-    bias: tl.tensor,
-    first: tl.tensor,
-    last: tl.tensor,
-    blocks: tl.tensor,
+    low: tl.tensor,  # (rows,) the first source of each row
+    high: tl.tensor,  # (rows,) the source after its last one
+    shift: tl.tensor,  # (rows,) added to a source, gives the index of the edge
+    ids: tl.tensor,  # (edges,) the edge id of each index, or `None` if they are the same
+    bias: tl.tensor,  # (edges, bias_heads) by edge id, or `None`
+    first: tl.tensor,  # (blocks,) the first row of each block
+    last: tl.tensor,  # (blocks,) the row after its last one
+    blocks: tl.tensor,  # how many blocks there are
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -132,8 +132,8 @@ def interval_forward(
 ) -> None:
     """Compute attention for a block of rows in one pass over the union of their intervals.
 
-    The softmax is computed online, as in "Online normalizer calculation for softmax" (arXiv
-    1805.02867) and FlashAttention (arXiv 2205.14135).
+    The kernel `cut_rows` writes the blocks (`first`, `last`) and intervals (`low`, `high`). The
+    softmax is computed online, as in arXiv 1805.02867 and FlashAttention (arXiv 2205.14135).
     """
     block = tl.program_id(0)
     head = tl.program_id(1)
@@ -215,8 +215,8 @@ def interval_query(
 ) -> None:
     """Recompute the attention weights of rows, and write the gradients of query and bias.
 
-    If `g` is the gradient of a weight, the gradient of its score is `weight * (g - delta)`, where
-    `delta` is the mean of `g` over the row, weighted by attention.
+    Inputs are as in `interval_forward`. If `g` is a weight's gradient, its score has the gradient
+    `weight * (g - delta)`, where `delta` is the mean of `g` over the row, weighted by attention.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)
@@ -299,7 +299,8 @@ def interval_source(
 ) -> None:
     """Write the gradients of keys and values, summed over the rows in order (without atomics).
 
-    Weights are `(sources, rows)`, so that the next matrix product needs no transpose.
+    The inputs are as in `interval_forward`, but `first` and `last` cut blocks of sources. Weights
+    are `(sources, rows)`, so that the next matrix product needs no transpose.
     """
     block = tl.program_id(0)
     head = tl.program_id(1)

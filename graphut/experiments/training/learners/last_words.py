@@ -36,7 +36,7 @@ class AgreementLearner(TextLearner):
     )
 
     def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return the token ids of a verb in the singular and in the plural."""
+        """Return two token ids: of "VBZ" (a verb in the singular) and of "VBP" (in the plural)."""
         return vocabulary.encode([SINGULAR, PLURAL])
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:

@@ -49,7 +49,11 @@ class OwnGraphLearner(GraphLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values that rank models and may end training, and texts for the summary."""
+        """Return a dictionary of values computed from the metrics, for an `Evaluation`.
+
+        `rank` is greater for a better model. Training ends when `score` reaches the option
+        `target_accuracy`. `said` and `depth` are texts for the summary line.
+        """
         likely = metrics["log_probability"]
         found = GraphLearner.derived(metrics)
         names = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC"}
