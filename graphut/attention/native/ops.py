@@ -309,7 +309,7 @@ def _readable(tables: Tables) -> Tables:
 
 def _unit_stride(table: Tensor) -> Tensor:
     """Return the table with features adjacent in memory, and without torch's lazy negative bit."""
-    return table.resolve_neg() if table.stride(2) == 1 else table.contiguous()
+    return (table if table.stride(2) == 1 else table.contiguous()).resolve_neg()
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

@@ -435,10 +435,11 @@ def test_native_attention_gives_the_same_bits_twice_and_on_any_threads(kernel: s
         assert all(map(torch.equal, first, second))
 
 
-def test_native_attention_of_a_view_with_the_sign_turned() -> None:
-    layout = Causal().layout([3])
-    query, key, value = (torch.randn(3, 2, dtype=torch.complex128) for _ in range(3))
-    turned = [x.conj().imag[..., None] for x in (query, key, value)]
+@pytest.mark.parametrize(("nodes", "heads"), [(3, 2), (1, 1)])
+def test_native_attention_of_a_view_with_the_sign_turned(nodes: int, heads: int) -> None:
+    layout = Causal().layout([nodes])
+    query, key, value = (torch.randn(nodes, heads, 1, dtype=torch.complex128) for _ in range(3))
+    turned = [x.conj().imag for x in (query, key, value)]
     assert all(x.is_neg() for x in turned)
     found, expected = (edge_attention(layout, *turned, backend=b) for b in ("native", "dense"))
     assert_same([found], [expected])
