@@ -77,15 +77,17 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
     """Raise `ValueError` for wrong shapes, unknown nodes, or edges between graphs (`of_node`)."""
     count = len(of_node)
+    place = next((name for name in ("graphs", "features") if name in arrays), "edges")
+    nodes = f"there are {count} nodes in {place}.npy"
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
-        raise ValueError(f"edges.npy has node {unknown[0]}, but there are {count} nodes")
+        raise ValueError(f"edges.npy has node {unknown[0]}, but {nodes}")
     if of_node.dtype.kind not in "iu" or not set(np.diff(of_node, prepend=0)) <= {0, 1}:
         raise ValueError("graphs.npy must hold the number of the graph of each node, in order")
     if (wrong := np.flatnonzero(of_node[edges[0]] != of_node[edges[1]])).size:
         raise ValueError(f"edge number {wrong[0]} joins two graphs")
     answers = len(arrays.get("labels", of_node))
     if answers not in (count, int(of_node.max(initial=-1)) + 1):
-        raise ValueError(f"labels.npy has {answers} rows, but there are {count} nodes")
+        raise ValueError(f"labels.npy has {answers} rows, but {nodes}")
     sizes = dict.fromkeys(_OF_NODES, count) | dict.fromkeys(_OF_EDGES, edges.shape[1])
     for name, rows in (sizes | dict.fromkeys(_OF_ANSWERS, answers)).items():
         if name in arrays and len(arrays[name]) != rows:

@@ -67,9 +67,11 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
     [
         ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
         ({"edges": [[0.5], [1.0]]}, r"it needs edges\.npy, \(2, E\) integers"),
-        ({"edges": [[0], [9]]}, "edges.npy has node 9, but there are 5 nodes"),
+        ({"edges": [[0], [9]]}, "edges.npy has node 9, but there are 5 nodes in graphs.npy"),
+        ({"edges": [[0], [9]], "graphs": None}, "there are 5 nodes in features.npy"),
         ({"edges": [[0], [-1]]}, "edges.npy has node -1, but there are 5 nodes"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
+        ({"features": [[1] * 20 + [np.nan]] * 5}, r"0 has \[nan\] in `feat`; expected finite"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
         ({"labels": [1, 2, 3]}, "labels.npy has 3 rows, but there are 5 nodes"),
         ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
