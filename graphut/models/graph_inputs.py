@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -238,6 +239,17 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     of_edges = EdgeAttributes.of(weights, feats, types, loops)
     encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges.shape[1])
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
+
+
+def warn_untyped(graphs: Sequence[GraphInput], types: Sequence[str]) -> None:
+    """Warn if a model knows types of edges, but no edge of the graphs has one."""
+    feats = [graph.edge_feats for graph in graphs if graph.edge_feats is not None]
+    if types and feats and not any(rows[:, -len(types) :].any() for rows in feats):
+        warnings.warn(
+            f"no edge has a type, but the model was trained with the types {', '.join(types)}: "
+            "name them in `type` of the edges, or in edge_type of PyG",
+            stacklevel=4,
+        )
 
 
 def num_nodes(graph: Any) -> int:

@@ -116,6 +116,9 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
         torch.testing.assert_close(prediction.probabilities, output.logits.softmax(1).detach())
     without = model(torch.from_numpy(found.edges), graph.ndata["feat"], edge_feats=0 * feats)
     assert (without.logits - output.logits).abs().max() > 1e-4
+    del graph.edata["type"]
+    with pytest.warns(UserWarning, match=r"no edge has a type, but .* the types a, 7: name them"):
+        model.predict(graph)
 
 
 def test_predict_labels_and_values() -> None:
