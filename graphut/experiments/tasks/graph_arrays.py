@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +132,8 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     Parameters
     ----------
     graphs
-        A graph of DGL, a `Data` of PyG, a list of them or of pairs of a graph and its label, or a
-        data set of either library.
+        A graph of DGL, a `Data` of PyG, an iterable of them or of pairs of a graph and its label,
+        or a data set of either library. Batches are split into their graphs.
     folder : str or Path
         An empty or new folder.
 
@@ -150,27 +152,36 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     ['edges.npy', 'graphs.npy', 'labels.npy']
     """
     folder, start = Path(folder), 0
-    joined: dict[str, list[NDArray[Any]]] = {}
-    items = graph_list(graphs)
-    for number, item in enumerate(items):
-        graph, *label = item if isinstance(item, tuple) else (item,)
-        arrays = raw_arrays(graph)
-        count = len(arrays["graphs"])
-        if label:
-            arrays["labels"] = np.asarray(label[0]).reshape(1, -1)
-        elif "labels" in arrays and (arrays["labels"].ndim == 0 or len(arrays["labels"]) != count):
+    every = [raw_arrays(graph) for graph in graph_list(graphs)]
+    if not every:
+        raise ValueError(f"expected at least one graph, got {graphs!r}")
+    by_node = all(len(each.get("labels", each["graphs"])) == len(each["graphs"]) for each in every)
+    for number, arrays in enumerate(every):
+        if "labels" in arrays and not by_node:
             arrays["labels"] = arrays["labels"].reshape(1, -1)
         arrays["edges"] = (arrays["edges"] + start).T
-        arrays["graphs"] = arrays["graphs"] + number
-        for name, rows in arrays.items():
-            joined.setdefault(name, []).append(rows)
-        start += count
+        arrays["graphs"] += number
+        start += len(arrays["graphs"])
+    joined = {name: _join(name, every) for name in dict.fromkeys(chain(*every))}
     folder.mkdir(parents=True, exist_ok=True)
     if found := next(folder.iterdir(), None):
         raise FileExistsError(f"{folder} is not empty, it has {found.name}: name a new folder")
-    for name, each in joined.items():
-        if len(each) != len(items):
-            raise ValueError(f"only {len(each)} of {len(items)} graphs have {name}")
-        rows = np.concatenate(each)
+    for name, rows in joined.items():
         np.save(folder / f"{name}.npy", rows.T if name == "edges" else rows, allow_pickle=False)
     return folder
+
+
+def _join(name: str, every: Sequence[Arrays]) -> NDArray[Any]:
+    """Concatenate an array of all graphs; raise `ValueError` if it is missing or does not fit."""
+    each = [arrays[name] for arrays in every if name in arrays]
+    if len(each) != len(every):
+        raise ValueError(f"only {len(each)} of {len(every)} graphs have {name}")
+    if other := [rows.shape for rows in each if rows.shape[1:] != each[0].shape[1:]]:
+        raise ValueError(
+            f"{name} of graphs have the shapes {each[0].shape} and {other[0]}: give all graphs "
+            "the same number of columns"
+        )
+    rows = np.concatenate(each)
+    if rows.dtype == object:
+        raise ValueError(f"{name} are neither numbers nor text: {reprlib.repr(rows.tolist())}")
+    return rows
