@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
 from graphut.nn import EventDriven
@@ -166,20 +168,41 @@ def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
 
 
 def graph_list(graphs: Any) -> list[Any]:
-    """Return a list of graphs, given one graph, a sequence of graphs, or a DGL or PyG dataset."""
-    if any(hasattr(graphs, name) for name in ("edge_index", "ndata", "_fields")):
-        return [graphs]
-    return [graphs[index] for index in range(len(graphs))]
+    """Return a list of graphs, given one graph, an iterable of graphs, or a DGL or PyG dataset.
+
+    Batches of DGL and PyG are split into their graphs. Items may be pairs of a graph and its label.
+    """
+    # A dataset of PyG forwards the attributes of a graph, but its class does not have them.
+    if any(hasattr(type(graphs), name) for name in ("to_dict", "ndata", "_fields")):
+        items = [graphs]
+    elif hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__"):
+        items = [graphs[index] for index in range(len(graphs))]  # iter() fails for some of DGL
+    else:
+        items = list(graphs)
+    return [graph for item in items for graph in _unbatched(item)]
+
+
+def _unbatched(item: Any) -> list[Any]:
+    """Return the graphs in a batch of DGL or PyG, or the pairs in a pair of a batch and labels."""
+    graph, *labels = item if type(item) in (list, tuple) else (item,)
+    if hasattr(graph, "to_data_list"):
+        parts = graph.to_data_list()
+    elif isinstance(graph, DGLGraph) and graph.batch_size > 1:
+        parts = dgl.unbatch(graph)
+    else:
+        return [(graph, *labels) if labels else graph]
+    return [*zip(parts, *labels, strict=True)] if labels else list(parts)
 
 
 def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
-    """Return a dictionary of arrays, given a graph of DGL or a `Data` of PyG.
+    """Return a dictionary of arrays, given a graph of DGL or PyG, or a pair of it and its label.
 
     The keys are the names of the `.npy` files that `graphut train graphs` reads: "edges", "graphs"
     (zeros, the graph of each node) and, if the graph has them, "features", "labels", masks and
     attributes of edges. Raise `TypeError` for other objects and for heterogeneous graphs.
     """
-    if hasattr(graph, "edge_index"):
+    graph, *label = graph if type(graph) is tuple else (graph,)
+    if getattr(graph, "edge_index", None) is not None:
         of_node: Mapping[str, Any] = graph.to_dict()
         of_edge = {name: x for name, x in of_node.items() if name.startswith("edge_")}
         edges = graph.edge_index
@@ -189,7 +212,8 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
         edges, count = torch.stack(graph.edges(order="eid")), graph.num_nodes()
     else:
         raise TypeError(
-            f"expected a homogeneous DGL graph or a Data of PyG, got {type(graph).__name__}"
+            "expected a homogeneous DGL graph or a Data of PyG with edge_index, got "
+            f"{type(graph).__name__}"
         )
     found = {"edges": edges}
     for names, source in ((_NAMES, of_node), (EDGE_NAMES, of_edge)):
@@ -197,7 +221,14 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
             given = [source[own] for own in known if source.get(own) is not None]
             if given:
                 found[name] = given[0]
-    arrays = {name: np.asarray(value.detach().cpu()) for name, value in found.items()}
+    if label:
+        found["labels"] = label[0]
+    arrays = {
+        name: np.atleast_1d(value.detach().cpu() if isinstance(value, Tensor) else value)
+        for name, value in found.items()
+    }
+    if label:
+        arrays["labels"] = arrays["labels"].reshape(1, -1)
     return {"graphs": np.zeros(count, np.int64), **arrays}
 
 
@@ -238,6 +269,17 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     of_edges = EdgeAttributes.of(weights, feats, types, loops)
     encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges.shape[1])
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
+
+
+def warn_untyped(graphs: Sequence[GraphInput], types: Sequence[str]) -> None:
+    """Warn if a model knows types of edges, but no edge of the graphs has one."""
+    feats = [graph.edge_feats for graph in graphs if graph.edge_feats is not None]
+    if types and feats and not any(rows[:, -len(types) :].any() for rows in feats):
+        warnings.warn(
+            f"no edge has a type, but the model was trained with the types {', '.join(types)}: "
+            "name them in `type` of the edges, or in edge_type of PyG",
+            stacklevel=4,
+        )
 
 
 def num_nodes(graph: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -83,6 +84,14 @@ class GraphPrediction:
     probabilities: Tensor | None
     values: Tensor | None  #: `(nodes, values)` or `(1, values)` with "values", else None
     steps: Tensor  #: `(nodes,)` int64, the number of steps, or of event-driven updates, of a node
+
+    def __repr__(self) -> str:
+        """Return a short text: the first labels, and the shapes of the tensors."""
+        fields = {
+            name: list(value.shape) if isinstance(value, Tensor) else reprlib.repr(value)
+            for name, value in vars(self).items()
+        }
+        return f"GraphPrediction({', '.join(f'{name}={text}' for name, text in fields.items())})"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from graphut.models.graph_inputs import (
     EdgeAttributes,
     GraphInput,
     as_input,
+    graph_list,
     in_groups,
     raw_arrays,
     with_loops,
@@ -40,6 +41,33 @@ def test_raw_arrays_of_dgl_and_pyg_are_the_same() -> None:
     assert found.keys() == wanted.keys() >= {"edges", "features", "labels", "train_mask", "graphs"}
     for name, array in wanted.items():
         np.testing.assert_array_equal(found[name], array)
+
+
+def test_graph_list_splits_batches_and_reads_iterables() -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    loader = pytest.importorskip("torch_geometric.loader")
+    few = [data.Data(x=torch.rand(n, 2), edge_index=torch.tensor([[0], [0]])) for n in (1, 2, 3)]
+    batch = data.Batch.from_data_list(few)
+    for graphs in (few, iter(few), batch, [batch], loader.DataLoader(few, batch_size=2)):
+        assert [graph.num_nodes for graph in graph_list(graphs)] == [1, 2, 3]
+    joined, labels = dgl.batch([dgl.rand_graph(n, 1) for n in (1, 2, 3)]), torch.arange(3)
+    assert [graph.num_nodes() for graph in graph_list(joined)] == [1, 2, 3]
+    for pair in ([joined, labels], (joined, labels)):  # a list in a loader of DGL
+        found = [(graph.num_nodes(), int(label)) for graph, label in graph_list([pair])]
+        assert found == [(1, 0), (2, 1), (3, 2)]
+
+
+def test_predict_of_datasets() -> None:
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    fake = datasets.FakeDataset(num_graphs=7, avg_num_nodes=9, num_channels=3)
+    for graphs, num_feats, sizes in (
+        (datasets.KarateClub(), 34, [34]),
+        (fake, 3, [graph.num_nodes for graph in fake]),
+        (fake[:5], 3, [graph.num_nodes for graph in fake[:5]]),
+        ([(triangle(), 0)], 2, [3]),  # as a data set of DGL with labels of graphs
+    ):
+        found = UniversalGraphTransformer(config_of(num_feats=num_feats)).predict(graphs)
+        assert [len(each.steps) for each in found] == sizes
 
 
 def test_raw_arrays_refuses_other_objects() -> None:
@@ -116,6 +144,9 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
         torch.testing.assert_close(prediction.probabilities, output.logits.softmax(1).detach())
     without = model(torch.from_numpy(found.edges), graph.ndata["feat"], edge_feats=0 * feats)
     assert (without.logits - output.logits).abs().max() > 1e-4
+    del graph.edata["type"]
+    with pytest.warns(UserWarning, match=r"no edge has a type, but .* the types a, 7: name them"):
+        model.predict(graph)
 
 
 def test_predict_labels_and_values() -> None:

@@ -11,6 +11,7 @@ from graphut import (
     UniversalGraphTransformerConfig,
 )
 from graphut._dgl import dgl
+from graphut.models.outputs import GraphPrediction
 from graphut.nn import Ponder
 from tests.helpers import assert_same
 from tests.models.cases import (
@@ -65,3 +66,11 @@ def test_outputs_are_the_same_with_attention(run: Callable[..., Any]) -> None:
     for before, after in zip(ponders_of(plain), ponders_of(looked), strict=True):
         assert torch.equal(before.steps, after.steps)
         assert before.attention is before.cross_attention is before.halting is None
+
+
+def test_repr_of_a_graph_prediction_is_short() -> None:
+    found = GraphPrediction(["a"] * 300, torch.ones(300, 3), None, torch.ones(300))
+    assert repr(found) == (
+        "GraphPrediction(labels=['a', 'a', 'a', 'a', 'a', 'a', ...], probabilities=[300, 3], "
+        "values=None, steps=[300])"
+    )

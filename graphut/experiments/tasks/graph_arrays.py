@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -77,15 +79,17 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
     """Raise `ValueError` for wrong shapes, unknown nodes, or edges between graphs (`of_node`)."""
     count = len(of_node)
+    place = next((name for name in ("graphs", "features") if name in arrays), "edges")
+    nodes = f"there are {count} nodes in {place}.npy"
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
-        raise ValueError(f"edges.npy has node {unknown[0]}, but there are {count} nodes")
+        raise ValueError(f"edges.npy has node {unknown[0]}, but {nodes}")
     if of_node.dtype.kind not in "iu" or not set(np.diff(of_node, prepend=0)) <= {0, 1}:
         raise ValueError("graphs.npy must hold the number of the graph of each node, in order")
     if (wrong := np.flatnonzero(of_node[edges[0]] != of_node[edges[1]])).size:
         raise ValueError(f"edge number {wrong[0]} joins two graphs")
     answers = len(arrays.get("labels", of_node))
     if answers not in (count, int(of_node.max(initial=-1)) + 1):
-        raise ValueError(f"labels.npy has {answers} rows, but there are {count} nodes")
+        raise ValueError(f"labels.npy has {answers} rows, but {nodes}")
     sizes = dict.fromkeys(_OF_NODES, count) | dict.fromkeys(_OF_EDGES, edges.shape[1])
     for name, rows in (sizes | dict.fromkeys(_OF_ANSWERS, answers)).items():
         if name in arrays and len(arrays[name]) != rows:
@@ -128,8 +132,8 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     Parameters
     ----------
     graphs
-        A graph of DGL, a `Data` of PyG, a list of them or of pairs of a graph and its label, or a
-        data set of either library.
+        A graph of DGL, a `Data` of PyG, an iterable of them or of pairs of a graph and its label,
+        or a data set of either library. Batches are split into their graphs.
     folder : str or Path
         An empty or new folder.
 
@@ -148,27 +152,36 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     ['edges.npy', 'graphs.npy', 'labels.npy']
     """
     folder, start = Path(folder), 0
-    joined: dict[str, list[NDArray[Any]]] = {}
-    items = graph_list(graphs)
-    for number, item in enumerate(items):
-        graph, *label = item if isinstance(item, tuple) else (item,)
-        arrays = raw_arrays(graph)
-        count = len(arrays["graphs"])
-        if label:
-            arrays["labels"] = np.asarray(label[0]).reshape(1, -1)
-        elif "labels" in arrays and (arrays["labels"].ndim == 0 or len(arrays["labels"]) != count):
+    every = [raw_arrays(graph) for graph in graph_list(graphs)]
+    if not every:
+        raise ValueError(f"expected at least one graph, got {graphs!r}")
+    by_node = all(len(each.get("labels", each["graphs"])) == len(each["graphs"]) for each in every)
+    for number, arrays in enumerate(every):
+        if "labels" in arrays and not by_node:
             arrays["labels"] = arrays["labels"].reshape(1, -1)
         arrays["edges"] = (arrays["edges"] + start).T
-        arrays["graphs"] = arrays["graphs"] + number
-        for name, rows in arrays.items():
-            joined.setdefault(name, []).append(rows)
-        start += count
+        arrays["graphs"] += number
+        start += len(arrays["graphs"])
+    joined = {name: _join(name, every) for name in dict.fromkeys(chain(*every))}
     folder.mkdir(parents=True, exist_ok=True)
     if found := next(folder.iterdir(), None):
         raise FileExistsError(f"{folder} is not empty, it has {found.name}: name a new folder")
-    for name, each in joined.items():
-        if len(each) != len(items):
-            raise ValueError(f"only {len(each)} of {len(items)} graphs have {name}")
-        rows = np.concatenate(each)
+    for name, rows in joined.items():
         np.save(folder / f"{name}.npy", rows.T if name == "edges" else rows, allow_pickle=False)
     return folder
+
+
+def _join(name: str, every: Sequence[Arrays]) -> NDArray[Any]:
+    """Concatenate an array of all graphs; raise `ValueError` if it is missing or does not fit."""
+    each = [arrays[name] for arrays in every if name in arrays]
+    if len(each) != len(every):
+        raise ValueError(f"only {len(each)} of {len(every)} graphs have {name}")
+    if other := [rows.shape for rows in each if rows.shape[1:] != each[0].shape[1:]]:
+        raise ValueError(
+            f"{name} of graphs have the shapes {each[0].shape} and {other[0]}: give all graphs "
+            "the same number of columns"
+        )
+    rows = np.concatenate(each)
+    if rows.dtype == object:
+        raise ValueError(f"{name} are neither numbers nor text: {reprlib.repr(rows.tolist())}")
+    return rows

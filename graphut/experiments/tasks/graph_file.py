@@ -141,8 +141,8 @@ class GraphFile:
                     f"node number {node} has {pluralize(len(row), 'number')} in `feat`; expected "
                     f"{num_feats}"
                 )
-            if not all(map(isfinite, row)):
-                raise ValueError(f"node number {node} has {row} in `feat`; expected finite numbers")
+            if bad := [float(x) for x in row if not isfinite(x)][:1]:
+                raise ValueError(f"node number {node} has {bad} in `feat`; expected finite numbers")
         return np.array(self.features, np.float32)
 
 

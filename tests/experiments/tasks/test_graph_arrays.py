@@ -67,9 +67,11 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
     [
         ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
         ({"edges": [[0.5], [1.0]]}, r"it needs edges\.npy, \(2, E\) integers"),
-        ({"edges": [[0], [9]]}, "edges.npy has node 9, but there are 5 nodes"),
+        ({"edges": [[0], [9]]}, "edges.npy has node 9, but there are 5 nodes in graphs.npy"),
+        ({"edges": [[0], [9]], "graphs": None}, "there are 5 nodes in features.npy"),
         ({"edges": [[0], [-1]]}, "edges.npy has node -1, but there are 5 nodes"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
+        ({"features": [[1] * 20 + [np.nan]] * 5}, r"0 has \[nan\] in `feat`; expected finite"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
         ({"labels": [1, 2, 3]}, "labels.npy has 3 rows, but there are 5 nodes"),
         ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
@@ -122,3 +124,42 @@ def test_write_arrays_of_pyg_with_labels_of_graphs(tmp_path: Path) -> None:
     pairs = [(dgl.rand_graph(2, 2), torch.tensor(k)) for k in range(3)]
     found = read_graphs(write_arrays(pairs, tmp_path / "pairs"))
     assert [each.label for each in found] == [["0"], ["1"], ["2"]]
+
+
+def test_write_arrays_of_datasets_of_pyg(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    [karate] = read_graphs(write_arrays(datasets.KarateClub(), tmp_path / "karate"))
+    assert karate.labels is not None and karate.num_nodes == len(karate.labels) == 34
+    fake = datasets.FakeDataset(num_graphs=7, avg_num_nodes=9)
+    for number, graphs in enumerate((fake, fake[:5])):
+        found = read_graphs(write_arrays(graphs, tmp_path / str(number)))
+        assert [each.num_nodes for each in found] == [each.num_nodes for each in graphs]
+        assert [each.label for each in found] == [[str(int(each.y))] for each in graphs]
+
+
+@pytest.mark.parametrize("label", [4, 0.5, [4, 5], torch.tensor([4.0]), torch.tensor([4, 5])])
+def test_write_arrays_of_small_graphs_with_labels_of_graphs(label: Any, tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    edges = torch.zeros(2, 0, dtype=torch.int64)
+    graphs = [data.Data(torch.rand(n, 3), edge_index=edges, y=label) for n in (1, 2, 3)]
+    for each in read_graphs(write_arrays(graphs, tmp_path / "data"), "values"):
+        assert isinstance(each.label, np.ndarray)
+        assert each.label.tolist() == torch.as_tensor(label).view(1, -1).tolist()
+
+
+def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    edges = torch.tensor([[0], [1]])
+    wide, none = (data.Data(torch.rand(3, 3), edges, y=y) for y in (torch.rand(1, 2), [None]))
+    for graphs, message in (
+        ([], r"expected at least one graph, got \[\]"),
+        (data.HeteroData(), "expected a homogeneous DGL graph or a Data of PyG .*got HeteroData"),
+        (
+            [wide, data.Data(torch.rand(3, 3), edges, y=1)],
+            r"the shapes \(1, 2\) and \(1, 1\): give",
+        ),
+        ([none], r"labels are neither numbers nor text: \[\[None\]\]"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            write_arrays(graphs, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
