@@ -108,7 +108,7 @@ def make_graph(
     given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
     labels = read_labels(given.tolist(), target)
     masks = {part: arrays[key].astype(bool) for part, key in MASKS.items() if key in arrays}
-    check_masks(masks)
+    check_masks(masks, nodes.tolist() if by_node else None)
     types = [name_of(value) for value in arrays.get("edge_types", np.zeros(0)).tolist()]
     weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
     return GraphFile(

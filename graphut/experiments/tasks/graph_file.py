@@ -61,6 +61,7 @@ class GraphFile:
     ids: list[Hashable]  # of each node, as in the file
     name: str  # the name of the file, or the id of the graph in it
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
+    unused_numbers: frozenset[str] = frozenset()  # unused and numeric, if no node has `feat`
 
     @property
     def num_nodes(self) -> int:
@@ -135,14 +136,14 @@ class GraphFile:
             found = self.features.astype(np.float32)
             if np.isfinite(found).all():
                 return found
-        for node, row in enumerate(self.features):
+        for node, row in zip(self.ids, self.features, strict=True):
             if len(row) != num_feats:
                 raise ValueError(
-                    f"node number {node} has {pluralize(len(row), 'number')} in `feat`; expected "
+                    f"node {node!r} has {pluralize(len(row), 'number')} in `feat`; expected "
                     f"{num_feats}"
                 )
             if bad := [float(x) for x in row if not isfinite(x)][:1]:
-                raise ValueError(f"node number {node} has {bad} in `feat`; expected finite numbers")
+                raise ValueError(f"node {node!r} has {bad} in `feat`; expected finite numbers")
         return np.array(self.features, np.float32)
 
 
@@ -153,12 +154,15 @@ def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
     return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
 
 
-def check_masks(masks: Mapping[str, NDArray[np.bool_]]) -> None:
-    """Raise `ValueError` if two of the masks (training, validation, test) share a node or graph."""
+def check_masks(masks: Mapping[str, NDArray[np.bool_]], ids: Sequence[Hashable] | None) -> None:
+    """Raise `ValueError` if two of the masks (training, validation, test) share a node or graph.
+
+    `ids` are the ids of the nodes for the message; None if the masks are for a whole graph.
+    """
     for (one, first), (other, second) in combinations(masks.items(), 2):
         if (both := first & second).any():
-            node = int(both.argmax())
-            raise ValueError(f"node number {node} is in {MASKS[one]} and in {MASKS[other]}")
+            what = "the graph" if ids is None else f"node {ids[int(both.argmax())]!r}"
+            raise ValueError(f"{what} is in {MASKS[one]} and in {MASKS[other]}")
 
 
 def has_some(values: Iterable[Any]) -> bool:

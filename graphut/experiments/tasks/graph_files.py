@@ -30,7 +30,7 @@ from graphut.experiments.tasks.graph_file import (
     has_some,
 )
 from graphut.experiments.tasks.graph_parts import read_part
-from graphut.experiments.tasks.graph_targets import Labels, name_of, read_labels, row_of_numbers
+from graphut.experiments.tasks.graph_targets import name_of, read_labels, row_of_numbers
 from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 
 Attributes = Mapping[str, Any]
@@ -67,11 +67,12 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     has_masks = any(graph.masks for graph in graphs)
-    if any(graph.labels is not None for graph in graphs):
-        graphs = [_with_labels(graph, graphs) for graph in graphs]
+    at = [at for at in ("labels", "label") if has_some(getattr(graph, at) for graph in graphs)]
+    if at:
+        graphs = [_with_labels(graph, at[0], graphs) for graph in graphs]
+    elif target is not None:
+        raise ValueError(f"{graphs[0].place} has no `label`, neither at nodes nor of the graph")
     for graph in graphs:
-        if target is not None and graph.labels is None and graph.label is None:
-            raise ValueError(f"{graph.place} has no `label`, neither at nodes nor of the graph")
         if has_masks and not graph.masks and graph.has_labels:
             raise ValueError(
                 f"{graph.place} has labels and no mask, but other graphs have masks: give it "
@@ -80,15 +81,16 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
     return graphs
 
 
-def _with_labels(graph: GraphFile, others: Iterable[GraphFile]) -> GraphFile:
-    """Return the graph; if its nodes have no labels, add None or NaN for each, as in `others`."""
-    if graph.labels is not None:
+def _with_labels(graph: GraphFile, at: str, others: Iterable[GraphFile]) -> GraphFile:
+    """Return the graph; if it lacks labels in the field `at`, add None or NaN, as in `others`."""
+    if getattr(graph, at) is not None:
         return graph
-    given = next(other.labels for other in others if other.labels is not None)
-    labels: Labels = [None] * graph.num_nodes
+    given = next(labels for other in others if (labels := getattr(other, at)) is not None)
+    count = graph.num_nodes if at == "labels" else 1
+    missing: Any = [None] * count
     if isinstance(given, np.ndarray):
-        labels = np.full((graph.num_nodes, given.shape[1]), np.nan, np.float32)
-    return replace(graph, labels=labels)
+        missing = np.full((count, given.shape[1]), np.nan, np.float32)
+    return replace(graph, **{at: missing})
 
 
 def _read_networkx(path: Path, target: str | None) -> GraphFile:
@@ -135,14 +137,17 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
     for file in files:
         kind, rows = _read_table(file)
         if kind in tables:
-            raise ValueError(f"{file} and {tables[kind][0]} both hold {kind}: remove one of them")
+            raise ValueError(
+                f"{file} and {tables[kind][0]} both hold {kind}, by their columns: name the "
+                "columns of edges src_id and dst_id and those of nodes node_id, or remove one file"
+            )
         by_graph: dict[str, list[dict[str, str]]] = {}
         for row in rows:
             by_graph.setdefault(row.get("graph_id", "0"), []).append(row)
         tables[kind] = file, by_graph
     place = str(files[0].parent)
     if not {"nodes", "edges"} <= tables.keys():
-        raise ValueError(f"{place} lacks a .csv file with node_id, or one with src_id")
+        raise ValueError(f"{place} lacks a .csv file with node_id, or one with src_id and dst_id")
     nodes, edges = tables["nodes"][1], tables["edges"][1]
     named = [
         {"graph_id" in row for rows in table.values() for row in rows} for table in (nodes, edges)
@@ -154,7 +159,7 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
             raise ValueError(f"{file} refers to graph {min(unknown)!r}, which has no nodes")
     graphs = []
     for key, rows in nodes.items():
-        own = place if len(nodes) == 1 else f"{place}, graph {key!r},"
+        own = place if len(nodes) == 1 else f"{place}, graph {key!r}"
         ends = [(edge["src_id"], edge["dst_id"], edge) for edge in edges.get(key, [])]
         of_graph = tables["graphs"][1].get(key, []) if "graphs" in tables else []
         with reraise_for_file(own, ""):
@@ -208,10 +213,12 @@ def _make(
         def column(key: str) -> list[Any]:
             return [data.get(key) for data in nodes.values()]
 
-        features = _features([None if value in ("", []) else value for value in column("feat")])
+        feats = [None if value in ("", []) else value for value in column("feat")]
+        features = _features(feats, [*nodes])
         has_kinds = isinstance(features[0], str)
         labels = read_labels(column("label"), target)
-        masks = _masks(nodes.values()) if labels is not None else _masks([of_graph])
+        masks = _masks([of_graph]) if labels is None else _masks(nodes.values(), [*nodes])
+        unused = {*chain.from_iterable(nodes.values())} - _NODE_FIELDS
         return GraphFile(
             place=place,
             edges=np.array(ends + loops, np.int64).T,
@@ -222,11 +229,16 @@ def _make(
             masks=masks,
             of_edges=read_edge_attributes([data for *_, data in edges], len(loops)),
             unused=frozenset(
-                {str(name) for data in nodes.values() for name in data if name not in _NODE_FIELDS}
+                unused
                 | {f"{name} of edges" for *_, d in edges for name in d if name not in _EDGE_FIELDS}
             ),
             ids=[*nodes],
             name=name,
+            unused_numbers=frozenset(
+                name
+                for name in unused
+                if not has_some(feats) and None not in map(row_of_numbers, column(name))
+            ),
         )
 
 
@@ -256,30 +268,33 @@ def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any]
     return np.array(rows)
 
 
-def _masks(rows: Collection[Attributes]) -> dict[str, NDArray[np.bool_]]:
+def _masks(
+    rows: Collection[Attributes], ids: Sequence[Hashable] | None = None
+) -> dict[str, NDArray[np.bool_]]:
     """Return a dictionary from parts, such as "train", to masks; check that no masks overlap."""
     masks = {
         part: np.array([_truth(key, row.get(key)) for row in rows])
         for part, key in MASKS.items()
         if has_some([row.get(key) for row in rows])
     }
-    check_masks(masks)
+    check_masks(masks, ids)
     return masks
 
 
-def _features(values: Sequence[Any]) -> list[Any]:
+def _features(values: Sequence[Any], ids: Sequence[Hashable]) -> list[Any]:
     """Return a list of numbers for each node, or the name of each node's kind (category)."""
     if not has_some(values):
         return [KIND] * len(values)
     if None in values:
-        raise ValueError(f"node number {values.index(None)} has no `feat`, but other nodes have")
+        lacking = ids[values.index(None)]
+        raise ValueError(f"node {lacking!r} has no `feat`, but other nodes have")
     rows = [row_of_numbers(value) for value in values]
     if None not in rows:
         return rows
     node = rows.index(None)
     if has_some(rows) or not isinstance(values[node], str):
         raise ValueError(
-            f"node number {node} has {values[node]!r} in `feat`, which is not a list of numbers: "
+            f"node {ids[node]!r} has {values[node]!r} in `feat`, which is not a list of numbers: "
             "give all nodes numbers, or give all nodes the name of a kind"
         )
     return ["_".join(value.split()) for value in values]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_file import GraphFile, asking, graph_files
+from graphut.experiments.tasks.graph_file import MASKS, GraphFile, asking, graph_files
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -90,7 +90,13 @@ class Graphs(GraphTask):
             return Vocabulary(map(str, range(self._labels[0].shape[1])))
         labels = chain.from_iterable(self._labels)
         with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
-            return Vocabulary(sorted({label for label in labels if label is not None}))
+            classes = Vocabulary(sorted({label for label in labels if label is not None}))
+        if len(classes.symbols) == 1:
+            raise ValueError(
+                f"{self.data} has only the class {classes.symbols[0]!r}: give labels of two or "
+                "more classes (an empty label and -1 are no classes)"
+            )
+        return classes
 
     @property
     def edge_feats(self) -> int:
@@ -145,8 +151,11 @@ class Graphs(GraphTask):
             self._answers_in_words(),
             f"{'/'.join(map(str, labelled))} {self.answer_at}s for training/validation/test",
         ]
-        unused = sorted(set().union(*(file.unused for file in files)))
-        return f"read {', '.join(said)}" + f"; not used: {', '.join(unused)}" * bool(unused)
+        unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
+        numbers = ", ".join(sorted(set().union(*(file.unused_numbers for file in files))))
+        text = f"read {', '.join(said)}" + f"; not used: {unused}" * bool(unused)
+        remedy = f'; nodes have no `feat`: to use {numbers}, give each node a text like "0.5, 1"'
+        return text + f"{remedy} in `feat`" * bool(numbers)
 
     def _answers_in_words(self) -> str:
         count = len(self.answers.symbols)
@@ -165,7 +174,7 @@ class Graphs(GraphTask):
         return [file.label if file.labels is None else file.labels for file in self._files]
 
     def check_lengths(self, config: ModelConfig) -> None:
-        """Check that the layer supports edge weights, and a divided graph has no class weights."""
+        """Check that layer and topology support the edges, and parts have no class weights."""
         layer = getattr(config, "layer", "attention")
         if self._facts and self.class_weights:
             raise ValueError(f"class_weights must be '' for parts, got {self.class_weights!r}")
@@ -173,6 +182,12 @@ class Graphs(GraphTask):
         if weighted and layer != "attention":
             raise ValueError(
                 f"{weighted[0]} has edge weights, which need --layer attention, not {layer}"
+            )
+        topology = getattr(config, "topology", "")
+        if topology and (weighted or self.edge_feats):
+            raise ValueError(
+                f"{self.data} has weights, features or types of edges, which the edges of "
+                f"--topology {topology} lack: leave out --topology, or these attributes"
             )
 
     @cached_property
@@ -216,9 +231,17 @@ class Graphs(GraphTask):
                 for part, chosen in _tenths(np.flatnonzero(has_label), self.data).items()
             }
         else:
-            chosen = _tenths(np.arange(len(graphs)), self.data)
+            usable = [self.answer_at == "node" or bool(g.has_label.any()) for g in graphs]
+            chosen = _tenths(np.flatnonzero(usable), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
-        return {part: [*map(asking, graphs, asked[part])] for part in PARTS}
+        parts = {part: [*map(asking, graphs, asked[part])] for part in PARTS}
+        empty = [MASKS[part] for part in PARTS if not any(g.has_label.any() for g in parts[part])]
+        if empty and not self._facts:
+            raise ValueError(
+                f"{self.data} has no labelled node or graph in {' and '.join(empty)}: give all of "
+                f"{', '.join(MASKS.values())}, or leave out the masks for a random split"
+            )
+        return parts
 
 
 def _with_weights(graph: LabelledGraph, weights: NDArray[np.float32]) -> LabelledGraph:

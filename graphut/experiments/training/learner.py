@@ -113,6 +113,15 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """Return the names of the metrics by which training can choose the best model."""
         return [*self.metric_meanings]
 
+    def check_choice(self, model: ModelT, task: TaskT, choice: str) -> None:
+        """Raise `ValueError` if training cannot choose the best model by `choice`, a metric."""
+        metrics = self.metrics_for(model)
+        if choice not in ("task", "last", *metrics):
+            raise ValueError(
+                f"choose_by must be 'task' or 'last' for {task.name}, or one of its metrics "
+                f"{', '.join(metrics)}; got {choice!r}"
+            )
+
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
         """Return an `Evaluation` with these metrics, by name or in the order of `metric_meanings`.

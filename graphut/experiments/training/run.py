@@ -82,6 +82,7 @@ class Run:
         `lock` is the lock of the folder, if the caller already holds it.
         """
         folder = Path(folder)
+        learner_of(task).check_choice(model, task, training.choose_by)
         with lock or FolderLock(folder):
             check_is_new(folder)
             for name, vocabulary in task.vocabularies.items():

@@ -118,12 +118,7 @@ class Trainer:
                 f"the task {task.name} needs a {self.learner.model_kind.__name__}, got a "
                 f"{type(model).__name__}"
             )
-        metrics = self.learner.metrics_for(model)
-        if config.choose_by not in ("task", "last", *metrics):
-            raise ValueError(
-                f"choose_by must be 'task' or 'last' for {task.name}, or one of its metrics "
-                f"{', '.join(metrics)}; got {config.choose_by!r}"
-            )
+        self.learner.check_choice(model, task, config.choose_by)
         self.learner.prepare(model, task)
         self.progress = Progress()
         self.saved_update = 0  # number of updates in the last checkpoint

@@ -77,7 +77,7 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
         ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
         ({"features": [1.0]}, r"features\.npy has 1 rows; expected 5"),
         ({"features": [[np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
-        ({"test_mask": [1, 0, 0, 0, 0]}, "node number 0 is in train_mask and in test_mask"),
+        ({"test_mask": [1, 0, 0, 0, 0]}, "node 0 is in train_mask and in test_mask"),
     ],
 )
 def test_read_arrays_refuses(changed: dict[str, Any], message: str, tmp_path: Path) -> None:

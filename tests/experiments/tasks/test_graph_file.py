@@ -25,6 +25,8 @@ def test_asking_removes_labels_of_either_form(tmp_path: Path) -> None:
 
 
 def test_check_masks_and_has_some() -> None:
-    with pytest.raises(ValueError, match="node number 1 is in train_mask and in test_mask"):
-        check_masks({"train": np.array([True, True]), "test": np.array([False, True])})
+    with pytest.raises(ValueError, match="node 'b' is in train_mask and in test_mask"):
+        check_masks({"train": np.array([True, True]), "test": np.array([False, True])}, "ab")
+    with pytest.raises(ValueError, match="the graph is in val_mask and in test_mask"):
+        check_masks(dict.fromkeys(("validation", "test"), np.array([True])), None)
     assert has_some([None, 0]) and not has_some([None])

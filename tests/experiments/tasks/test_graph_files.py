@@ -97,7 +97,7 @@ def test_read_graphs_reads_features(values: list[Any], tmp_path: Path) -> None:
 
 def test_read_graphs_joins_the_words_of_names(tmp_path: Path) -> None:
     given = triangle(feat=["a b", "c", ""], label=["Mr. Hi", "no", "no"])
-    with pytest.raises(ValueError, match="node number 2 has no `feat`, but other nodes have"):
+    with pytest.raises(ValueError, match="node 2 has no `feat`, but other nodes have"):
         read_graphs(write(given, tmp_path / "graph.json"))
     given.nodes[2]["feat"] = "c"
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
@@ -119,7 +119,7 @@ def test_read_graphs_refuses_numbers_beside_what_is_none(
 ) -> None:
     path = write(triangle(feat=values, label=[0, 1, 1]), tmp_path / "graph.json")
     with pytest.raises(
-        ValueError, match=rf"graph\.json: node number . has {found} in `feat`, which is not"
+        ValueError, match=rf"graph\.json: node . has {found} in `feat`, which is not"
     ):
         read_graphs(path)
 
@@ -215,15 +215,13 @@ BAD_FILES = {
     "is not a graph by networkx.node_link_data": "[1]",
     "holds a graph without nodes": node_link(),
     "has no `label`, neither at nodes nor": node_link({"id": 1}),
-    "node number 1 has no `feat`, but other nodes": node_link(
-        {"id": 1, "feat": 2, "label": 1}, {"id": 2}
-    ),
+    "node 2 has no `feat`, but other nodes": node_link({"id": 1, "feat": 2, "label": 1}, {"id": 2}),
     "node_link_data: an edge refers to 1, which is not among the nodes": node_link(
         {"id": "1", "label": 1}, links=[(1, "1")]
     ),
     "an edge refers to null, which is not": node_link({"id": 1}, links=[(1, None)]),
     "the node 3 occurs 2 times": node_link({"id": 3, "label": 1}, {"id": 3, "label": 0}),
-    "node number 0 is in train_mask and in test_mask": node_link(
+    "node 3 is in train_mask and in test_mask": node_link(
         {"id": 3, "label": 1, "train_mask": 1, "test_mask": 1}
     ),
     r"\[0, 1\] is not a class: give one name": node_link({"id": 1, "label": [0, 1]}),
@@ -304,12 +302,19 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
     [
         (
             {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
-            r"graph '0',: an edge refers to \"z\", which is not among the nodes",
+            r"graph '0': an edge refers to \"z\", which is not among the nodes",
         ),
         ({"edges": "a,b\n1,2\n"}, r"edges\.csv needs the columns src_id and dst_id, node_id, or"),
         ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a wrong number of columns in row 1"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
-        ({"more": "node_id,label\nx,1\n"}, "nodes.csv and .*more.csv both hold nodes: remove one"),
+        (
+            {"more": "node_id,label\nx,1\n"},
+            "nodes.csv and .*more.csv both hold nodes, by their columns",
+        ),
+        (
+            {"edges": "source,target,graph_id\nx,y,0\n"},
+            r"edges\.csv both hold graphs.*: name the columns of edges src_id and dst_id and those",
+        ),
         (
             {"edges": "src_id,dst_id,graph_id\nx,x,0\n", "nodes": "node_id,label\nx,1\n"},
             "only one of the files of nodes and edges has a column graph_id",
@@ -320,11 +325,11 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
         ),
         (
             {"graphs": "graph_id,label\n0,1\n1,0\n0,0\n"},
-            r"graph '0',: graphs\.csv lists the graph '0' twice",
+            r"graph '0': graphs\.csv lists the graph '0' twice",
         ),
         (
             {"nodes": "node_id,graph_id\nx,0\nx,0\ny,1\n"},
-            r"graph '0',: the node \"x\" occurs 2 times",
+            r"graph '0': the node \"x\" occurs 2 times",
         ),
     ],
 )
@@ -368,9 +373,9 @@ def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (["1", "1,2", "1"], "node number 1 has 2 numbers in `feat`; expected 1"),
-        (["1", "2", "nan"], r"node number 2 has \[nan\] in `feat`; expected finite numbers"),
-        ([[1.0], [float("inf")], [2.0]], r"node number 1 has \[inf\] in `feat`"),
+        (["1", "1,2", "1"], "node 1 has 2 numbers in `feat`; expected 1"),
+        (["1", "2", "nan"], r"node 2 has \[nan\] in `feat`; expected finite numbers"),
+        ([[1.0], [float("inf")], [2.0]], r"node 1 has \[inf\] in `feat`"),
     ],
 )
 def test_labelled_names_the_node_whose_features_do_not_fit(

@@ -82,7 +82,9 @@ def test_graphs_without_a_mask_for_a_part_say_so_before_the_training(
     path = write_one(tmp_path / "karate.graphml", **masks)
     assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr()
-    assert f"the task graphs has no {part} examples" in said.err and "epoch" not in said.out
+    name = {"training": "train", "validation": "val", "test": "test"}[part]
+    assert f"no labelled node or graph in {name}_mask: give all of train_mask, val_" in said.err
+    assert "epoch" not in said.out
     assert not (tmp_path / "run").exists()
 
 
@@ -95,6 +97,50 @@ def test_graphs_with_features_in_one_file_alone_say_so(
     networkx.write_graphml(last, data / "19.graphml")
     assert main(["train", "graphs", "--data", str(data), "--out", str(tmp_path / "run")]) == 2
     assert "19.graphml: its nodes have features in `feat`" in capsys.readouterr().err
+
+
+def test_graphs_with_numbers_beside_feat_say_how_to_use_them(tmp_path: Path) -> None:
+    graph = networkx.karate_club_graph()
+    for node, data in graph.nodes(data=True):
+        data.update(label=data["club"], x0=node / 2, x1="3")
+    networkx.write_graphml(graph, path := tmp_path / "karate.graphml")
+    said = Graphs(path).description
+    assert "not used: club, x0, x1; nodes have no `feat`: to use x0, x1, give" in said
+    networkx.set_node_attributes(graph, "0.5, 1", "feat")
+    networkx.write_graphml(graph, path)
+    assert Graphs(path).description.endswith("not used: club, x0, x1")
+
+
+@pytest.mark.parametrize("target", ["class", "values"])
+def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path: Path) -> None:
+    data = write_many(tmp_path / "data")
+    for path in data.iterdir():
+        graph = networkx.read_graphml(path)
+        graph.graph["label"] = "" if len(graph) < 10 else str(len(graph) % 2)
+        networkx.write_graphml(graph, path)
+    task = Graphs(data, target=target)
+    sizes = {part: {len(graph.nodes) for graph in task.load(part)} for part in PARTS}
+    assert [len(sizes[part]) for part in PARTS] == [11, 1, 1]
+    assert set().union(*sizes.values()) == set(range(10, 23))
+
+
+def test_graphs_with_one_class_name_it(tmp_path: Path) -> None:
+    path = write_one(tmp_path / "karate.graphml")
+    path.write_text(path.read_text().replace("Officer", "Mr._Hi"))
+    with pytest.raises(ValueError, match=r"karate\.graphml has only the class 'Mr\._Hi': give"):
+        Graphs(path).answers  # noqa: B018
+
+
+def test_topology_and_edge_weights_are_refused_before_a_run_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = networkx.karate_club_graph()  # it has weights
+    networkx.set_node_attributes(graph, networkx.get_node_attributes(graph, "club"), "label")
+    networkx.write_graphml(graph, path := tmp_path / "karate.graphml")
+    words = ["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run"), *TINY.split()]
+    assert main([*words, "--topology", "window:1"]) == 2
+    assert "--topology window:1 lack: leave out --topology, or" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_graphs_with_too_few_labels_say_so(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_choose_by_a_metric_of_another_target_says_so(
     words = ["train", "graphs", "--data", str(data), "--target", "values", "--out", run, *MODEL]
     assert main([*words, "--choose-by", "macro_f1"]) == 2
     assert "or one of its metrics mae, r2; got 'macro_f1'" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not (tmp_path / "run" / "config.json").exists()
     assert main([*words, "--choose-by", "mae", "--epochs", "3"]) == 0
     lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
     best = min(line["validation"]["mae"] for line in lines)
