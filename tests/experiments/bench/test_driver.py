@@ -13,7 +13,6 @@ from graphut.experiments.bench.driver import (
     largest_error,
     measure,
     rows_text,
-    sentence_lengths,
 )
 
 MIB = 1 << 20
@@ -79,19 +78,6 @@ def test_largest_error() -> None:
     assert largest_error([one, zero + 1e-7, one], [one, zero, one]) == pytest.approx(1e-7)
     with pytest.raises(ValueError, match=r"has shape \(2,\), not \(3,\)"):
         largest_error([torch.ones(2)], [torch.ones(3)])
-
-
-@pytest.mark.parametrize(
-    ("shapes", "message"),
-    [
-        (["", "8", "8x", "8y3", "8x3-", "8x3-4-5", "-1x3"], "is not a shape such as 64x10-60"),
-        (["0x3", "1x0-2", "1x3-2"], "needs a sentence, and lengths from 1"),
-    ],
-)
-def test_sentence_lengths_refuses_an_impossible_shape(shapes: list[str], message: str) -> None:
-    for shape in shapes:
-        with pytest.raises(ValueError, match=f"^'{shape}' {message}"):
-            sentence_lengths(shape)
 
 
 def test_rows_text_shows_known_figures_and_notes() -> None:
