@@ -35,6 +35,7 @@ _MOST_STEPS = 16  # of attention
 _TITLE = 0.35  # inches
 _LETTERS = 11  # of the title in an inch
 _LARGEST_GRAPH = 100  # nodes of a graph that is drawn
+_LARGEST_ANIMATED = 300  # nodes of a graph in a .gif, which then takes about 20 seconds
 
 
 class _Picture(NamedTuple):
@@ -82,7 +83,13 @@ def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated:
         raise ValueError(
             f"a graph is named by its number in the test set, 1 to {len(task.test)}; got {number!r}"
         )
-    [answer] = run.learner.answers(model, task, [task.test[int(number) - 1]])
+    example = task.test[int(number) - 1]
+    if animated and (nodes := len(example.nodes)) > _LARGEST_ANIMATED:
+        raise ValueError(
+            f"a .gif shows at most {_LARGEST_ANIMATED} nodes, but graph {number} has {nodes}: "
+            "write a .png, which draws the number of active nodes of each step"
+        )
+    [answer] = run.learner.answers(model, task, [example])
     ponder = answer.parts[0].ponder
     graph, active = ponder.layouts[0], ponder.frontiers or ponder.steps
     names = [*map(str, range(graph.num_dst))]

@@ -106,6 +106,9 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(show, "_LARGEST_GRAPH", 2)
         assert main(large) == 0
+        patched.setattr(show, "_LARGEST_ANIMATED", 2)
+        assert main(["show", run, "1", "--out", str(tmp_path / "large.gif")]) == 2
+        assert "a .gif shows at most 2 nodes, but graph 1 has" in capsys.readouterr().err
     assert main([*large, "--draw", "all"]) == 2
     assert "--draw is for texts" in capsys.readouterr().err
     for number in ("0", "5", "a"):
