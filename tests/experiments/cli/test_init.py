@@ -218,6 +218,18 @@ def test_main_imports_a_module_before_names_are_parsed(
     assert "near_of_tests:1" in run(f"topology {compared} {shlex.join(TINY[:-2])}")
 
 
+@pytest.mark.parametrize("lost", ["near_of_tests", "sure_of_tests"])
+def test_main_names_the_option_of_a_forgotten_module(
+    lost: str, own_module: str, output: Callable[..., str], refusal: Callable[..., str]
+) -> None:
+    options = "--encoder-topology near_of_tests:1 --evaluation-rule sure_of_tests"
+    output("train", "sort", "--out", "run", *options.split(), *TINY, "--import", own_module)
+    (RULES if lost in RULES else registry).pop(lost)
+    for command in (["eval", "run"], ["report", "run", "--out", "a.html"]):
+        said = refusal(*command)
+        assert lost in said and "--import MODULE" in said and "damaged" not in said
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
