@@ -40,7 +40,7 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
         (["train", "sort", "--out", "x", "--epochs", "many"], "invalid int value: 'many'"),
         (["train", "--out", "x", "srot"], "argument TASK: 'srot' is unknown; did you mean sort?"),
         (["train", "sort", "--epoch", "3"], "arguments are required: --out"),
-        (["train", "sort", "--out", "x", "--epoch", "3"], "unrecognized arguments: --epoch 3"),
+        (["train", "sort", "--out", "x", "--epoch", "3"], "--epoch 3; did you mean --epochs? (see"),
         (["train", "sort", "--out", "x", "--data", "y"], "unrecognized arguments: --data y"),
         (["bench", "layers", "--device", "cpu"], "unrecognized arguments: --device cpu"),
         (["info", "x", "zzz"], "unrecognized arguments: zzz (see graphut info --help)"),
