@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -127,6 +128,19 @@ QUICK = [
     "train copy --out run --encoder-topology causal&windw:3",
     "train copy --out run --device abacus",
     "train copy --out run --accumulate 0",
+    "predict of-graphs --data missing --out p.csv",
+    "predict of-graphs --data of-graphs --out p.xlsx",
+    "predict of-graphs --data of-graphs --out missing/p.csv",
+    "predict of-texts --data of-graphs --out p.csv",
+    "partition missing --parts 2 --out parts",
+    "show of-graphs one --out a.png",
+    "show of-graphs 0 --out a.png",
+    "show of-graphs 1 --out a.txt",
+    "plot of-graphs --out missing/a.png",
+    "report of-graphs --out a.pdf",
+    "report of-graphs --out missing/a.html",
+    "generate of-graphs a",
+    "eval of-graphs --set tset",
     *(f"{command} --help" for command in COMMANDS),
     "train graphs --help",
 ]
@@ -134,8 +148,9 @@ QUICK = [
 
 
 def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "run.json").touch()
+    for folder, task in {"begun": "copy", "of-graphs": "graphs", "of-texts": "sort"}.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.json").write_text(json.dumps({"task": task}))
     code = f"""
 import sys
 from graphut.experiments.cli import main
