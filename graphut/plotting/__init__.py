@@ -3,11 +3,16 @@
 All functions raise `ImportError` without matplotlib; run `pip install "graphut[plot]"`.
 """
 
-from graphut.plotting.attention import draw_attention
-from graphut.plotting.frontier import animate_frontier, draw_frontier
-from graphut.plotting.ponder import draw_ponder
-from graphut.plotting.topology import draw_topology
-from graphut.plotting.training import draw_training
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphut.plotting.attention import draw_attention
+    from graphut.plotting.frontier import animate_frontier, draw_frontier
+    from graphut.plotting.ponder import draw_ponder
+    from graphut.plotting.topology import draw_topology
+    from graphut.plotting.training import draw_training
 
 __all__ = [
     "animate_frontier",
@@ -17,3 +22,5 @@ __all__ = [
     "draw_topology",
     "draw_training",
 ]
+
+__getattr__ = lazy_names(__name__, {name: name.partition("_")[2] for name in __all__})

@@ -7,9 +7,6 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
 from graphut._files import explain_write_errors
 
 if TYPE_CHECKING:
@@ -17,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.image import AxesImage
+    from torch import Tensor
 
 # Blue, vermilion and green of Okabe and Ito, and wine of Tol. Blue, orange and wine can be told
 # apart with any colour vision; green and blue cannot with tritanopia, so their markers differ too.
@@ -66,14 +64,6 @@ def save_figure(figure: Figure | SubFigure, path: str | Path) -> None:
     check_picture_path(path)
     with explain_write_errors(path):
         figure.figure.savefig(path)
-
-
-def arcs(source: Tensor, destination: Tensor) -> Tensor:
-    """Return points, `(edges, points, 2)`, of clockwise half circles from source to destination."""
-    angle = torch.linspace(torch.pi, 0, 33)
-    middle = (source + destination)[:, None] / 2
-    radius = (destination - source)[:, None] / 2
-    return torch.stack([middle + radius * angle.cos(), radius * angle.sin()], dim=2)
 
 
 def edge_style(count: int) -> dict[str, float]:

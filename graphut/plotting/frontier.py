@@ -14,7 +14,8 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.checks import check_same_nodes
-from graphut.plotting.figure import BLUE, arcs, edge_style, new_figure, shortened, widest
+from graphut.plotting.figure import BLUE, edge_style, new_figure, shortened, widest
+from graphut.plotting.topology import arcs
 
 if TYPE_CHECKING:
     from matplotlib.animation import FuncAnimation

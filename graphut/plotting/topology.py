@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.figure import BLUE, ORANGE, WINE, arcs, edge_style, new_figure, shortened
+from graphut.plotting.figure import BLUE, ORANGE, WINE, edge_style, new_figure, shortened
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -56,6 +56,14 @@ def draw_topology(topology: Topology | str, n: int) -> Figure:
         patches = [Patch(color=colour, label=label) for label, colour in present]
         figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def arcs(source: Tensor, destination: Tensor) -> Tensor:
+    """Return points, `(edges, points, 2)`, of clockwise half circles from source to destination."""
+    angle = torch.linspace(torch.pi, 0, 33)
+    middle = (source + destination)[:, None] / 2
+    radius = (destination - source)[:, None] / 2
+    return torch.stack([middle + radius * angle.cos(), radius * angle.sin()], dim=2)
 
 
 def _draw_mask(axes: Axes, kinds: Tensor, n: int) -> None:

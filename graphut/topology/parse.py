@@ -97,7 +97,7 @@ class _Parser:
     def named(self) -> Topology:
         name, position = self.tokens[0]
         if self.take(*registry) is None:
-            hint = " (import the module of your own topology first); known are "
+            hint = " (import the module of your own topology first: --import MODULE); known are "
             hint += "; ".join(spec_signatures())
             if name in {"", *"|&():,@"}:
                 self.expected("a topology", hint)

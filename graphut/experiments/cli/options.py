@@ -48,6 +48,9 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print an error of one line, and exit with status 2."""
+        if unknown := re.match(r"unrecognized arguments: (--[\w-]+)", message):
+            near = get_close_matches(unknown[1], self._option_string_actions, n=1)
+            message += f"; did you mean {near[0]}?" if near else ""
         self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:

@@ -8,12 +8,11 @@ from graphut._files import reraise_for_file
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.plotting import draw_training
-from graphut.plotting.figure import check_picture_path, save_figure
+from graphut.plotting.figure import save_figure
 
 
 def main(arguments: Namespace) -> int:
     """Draw the training curves of runs: loss, accuracy and steps in each epoch."""
-    check_picture_path(arguments.out)
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
     names = [folder.name for folder in folders]
     if len(set(names)) < len(names):

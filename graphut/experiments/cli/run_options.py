@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphut._files import read_checked_json
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
@@ -15,8 +18,11 @@ from graphut.experiments.cli.options import (
     check_options,
     field_names,
 )
+from graphut.experiments.tasks import TASKS, GraphTask, Task
+from graphut.experiments.tasks.graph_file import graph_files
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
-from graphut.experiments.training.run_folder import check_is_run
+from graphut.experiments.training.run_folder import RUN, check_is_run
+from graphut.plotting.figure import check_picture_path
 
 if TYPE_CHECKING:
     from graphut.experiments.training import Run
@@ -25,7 +31,8 @@ if TYPE_CHECKING:
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse the options of a command that reads a run, such as `eval` or `generate`.
 
-    Raise `FileNotFoundError` if the folder contains no run.
+    Raise `FileNotFoundError` if the folder contains no run, or a file or folder is missing. Raise
+    `ValueError` if `--out` has a wrong suffix, or the command does not suit the task of the run.
     """
     add, description = _COMMANDS[command]
     parser = Parser(prog=f"graphut {command}", description=description)
@@ -34,7 +41,44 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     own = vars(options)
     for folder in own.get("folders") or filter(None, [own.get("folder")]):
         check_is_run(folder)
+    if "out" in own:
+        _check_out(command, options.out)
+    if command in ("eval", "generate", "predict", "show"):
+        _check_task(command, options)
+    if command in ("partition", "predict") and not Path(options.data).exists():
+        graph_files(options.data)  # says what to name
     return options
+
+
+def _check_out(command: str, out: str) -> None:
+    """Raise an error if the suffix of the output file is wrong, or its folder does not exist."""
+    if command in ("plot", "show"):
+        check_picture_path(out, *["gif"] * (command == "show"))
+    elif command in _SUFFIXES:
+        if Path(out).suffix.lower() not in _SUFFIXES[command]:
+            raise ValueError(f"--out must end with {', '.join(_SUFFIXES[command])}; got {out!r}")
+        if not Path(out).absolute().parent.is_dir():
+            raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
+
+
+def _check_task(command: str, options: Namespace) -> None:
+    """Raise `ValueError` if the task of the run does not suit the command or its arguments."""
+    name = str(read_checked_json(Path(options.folder, RUN))[0].get("task"))
+    if (kind := TASKS.get(name)) is None:
+        return  # `Run.open` says which option is missing
+    has_graphs = issubclass(kind, GraphTask)
+    if command == "predict" and not has_graphs:
+        raise ValueError(f"{name} is not a task on graphs: graphut generate answers texts")
+    if command == "generate" and has_graphs:
+        raise ValueError(
+            f"{name} is a task on graphs: graphut predict FOLDER --data FILE reads them"
+        )
+    if command == "show" and has_graphs and not re.fullmatch("0*[1-9][0-9]*", options.text):
+        raise ValueError(
+            f"name a graph by its number in the test set, from 1; got {options.text!r}"
+        )
+    if command == "eval" and kind.test_sets is Task.test_sets and options.set not in (None, "test"):
+        raise ValueError(f"{name} has no test set {options.set!r}; it has: test")
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
@@ -144,6 +188,8 @@ def _add_share(parser: Parser) -> None:
     option("--license", metavar="NAME", help="license of the model, such as mit")
 # fmt: on
 
+
+_SUFFIXES = {"predict": (".csv", ".json", ".parquet"), "report": (".html", ".htm")}
 
 _COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "eval": (

@@ -23,7 +23,7 @@ from graphut.experiments.training.generation import (
 from graphut.models.base import AdaptiveModel
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
-from graphut.plotting.figure import BLUE, check_picture_path, new_figure, save_figure, shortened
+from graphut.plotting.figure import BLUE, new_figure, save_figure, shortened
 from graphut.plotting.frontier import place_nodes
 from graphut.plotting.ponder import ponder_size
 
@@ -35,6 +35,7 @@ _MOST_STEPS = 16  # of attention
 _TITLE = 0.35  # inches
 _LETTERS = 11  # of the title in an inch
 _LARGEST_GRAPH = 100  # nodes of a graph that is drawn
+_LARGEST_ANIMATED = 300  # nodes of a graph in a .gif, which then takes about 20 seconds
 
 
 class _Picture(NamedTuple):
@@ -49,7 +50,6 @@ def main(arguments: Namespace) -> int:
     folder, text, out, device, what = (
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
-    check_picture_path(out, "gif")
     animated = Path(out).suffix.lower() == ".gif"
     if animated and what is not None:
         raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
@@ -78,11 +78,17 @@ def main(arguments: Namespace) -> int:
 def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated: bool) -> int:
     """Draw test graph `number`, counted from 1, with the active nodes of each step; return 0."""
     task = run.task()
-    if not (number.isdecimal() and 1 <= int(number) <= len(task.test)):
+    if int(number) > len(task.test):
         raise ValueError(
             f"a graph is named by its number in the test set, 1 to {len(task.test)}; got {number!r}"
         )
-    [answer] = run.learner.answers(model, task, [task.test[int(number) - 1]])
+    example = task.test[int(number) - 1]
+    if animated and (nodes := len(example.nodes)) > _LARGEST_ANIMATED:
+        raise ValueError(
+            f"a .gif shows at most {_LARGEST_ANIMATED} nodes, but graph {number} has {nodes}: "
+            "write a .png, which draws the number of active nodes of each step"
+        )
+    [answer] = run.learner.answers(model, task, [example])
     ponder = answer.parts[0].ponder
     graph, active = ponder.layouts[0], ponder.frontiers or ponder.steps
     names = [*map(str, range(graph.num_dst))]

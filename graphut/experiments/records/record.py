@@ -115,12 +115,13 @@ class RunRecord:
         lines = run_files.read_metrics(path)
         if not lines:
             raise ValueError(f"{run.folder}: no epoch is complete yet")
+        weights = sum(parameter.numel() for parameter in run.model().parameters())
         with reraise_for_file(path):
             progress = Progress.replayed(lines, run.training, run.learner.evaluation)
             assert progress.best is not None  # there is at least one line
             return cls(
                 run=run,
-                weights=sum(parameter.numel() for parameter in run.model().parameters()),
+                weights=weights,
                 machines=run_files.read_machines(run.folder),
                 seconds=float(lines[-1]["seconds"]),
                 updates=lines[-1]["update"],

@@ -81,17 +81,20 @@ def run_report(run: Run, device: torch.device) -> str:
     keys = dict.fromkeys(key for machine in record.machines for key in machine)
     machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
     names = [f"machine {number}" for number, _ in enumerate(record.machines, 1)]
+    size, unit = (1, "seconds") if record.seconds < 60 else (60, "minutes")
+    duration = f"{three_digits(record.seconds / size)} {unit}"
     options = ((name, str(value)) for name, value in record.setup.options.items())
     return _TEMPLATES.get_template("report.html").render(
         record=record,
         meaning=meaning_of(type(task)),
-        minutes=three_digits(record.seconds / 60),
+        duration=duration,
         options=_table("Options", ["option", "value"], options),
         curves=_curves(run),
         results=_table("Metrics", results, record.results),
         meanings=run.learner.metric_meanings,
         groups=groups,
         examples=examples,
+        longest=_LONGEST,
         verdicts=verdicts,
         depth=[*_depth_tables(run, task, model, answered)],
         work=_table(
@@ -155,13 +158,14 @@ def _examples(
         steps = {
             part.name: (padded(part.names, len(part.ponder.steps)), part.ponder.steps.tolist())
             for part in found.parts
+            if part.is_listed
         }
         examples.append(
             {
                 "title": f"{_TITLES[found.is_correct]} {index + 1}",
                 "answer": found.text,
                 "expected": found.correct,
-                "steps": Markup(steps_html(steps)),
+                "steps": Markup(steps_html(steps)) if steps else found.parts[0].table(),
                 "graph": _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
                 "attention": _attention(found.parts),
             }
@@ -172,11 +176,10 @@ def _examples(
 def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
     """Return a title and a picture for each short attention map, averaged over the heads."""
     pictures = []
-    for title, weights, queries, keys in attention_tables(parts):
-        if max(len(queries), len(keys)) <= _LONGEST:
-            figure = draw_attention(weights[:_STEPS].mean(1, keepdim=True), queries, keys)
-            picture = _picture(figure, "Each row of the picture is a step.")
-            pictures.append((f"Attention, {title}: mean over the heads", picture))
+    for title, weights, queries, keys in attention_tables(parts, _LONGEST):
+        figure = draw_attention(weights[:_STEPS].mean(1, keepdim=True), queries, keys)
+        picture = _picture(figure, "Each row of the picture is a step.")
+        pictures.append((f"Attention, {title}: mean over the heads", picture))
     return pictures
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from shutil import get_terminal_size
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
@@ -32,6 +34,7 @@ class PonderedPart:
     reads: list[str]  # names of the inputs; those of a decoder begin with <bos>
     steps: list[int]  # of the named nodes
     recorded: Ponder | None = None  # the record of all nodes, if attention was recorded
+    is_listed: bool = True  # False for many nodes: only their least, most and mean steps are shown
 
     @property
     def ponder(self) -> Ponder:
@@ -41,7 +44,10 @@ class PonderedPart:
         return self.recorded
 
     def table(self) -> str:
-        """Return a text table of tokens (or sentences) and their numbers of steps."""
+        """Return a text table of tokens (or sentences) and their numbers of steps, or a summary."""
+        if not self.is_listed:
+            least, most, mean = min(self.steps), max(self.steps), fmean(self.steps)
+            return f"steps of {len(self.steps)} nodes: {least} to {most}, mean {mean:.2f}"
         if self.label:
             return steps_table(self.label, self.names, self.steps)
         lines = [f"{n:6}  {text}" for text, n in zip(self.names, self.steps, strict=True)]
@@ -89,14 +95,17 @@ class AttentionTable(NamedTuple):
     keys: list[str]
 
 
-def attention_tables(parts: Sequence[PonderedPart]) -> Iterator[AttentionTable]:
-    """Yield the self-attention of encoder and decoder, and the attention of decoder to encoder."""
+def attention_tables(parts: Sequence[PonderedPart], most: float = inf) -> Iterator[AttentionTable]:
+    """Yield the self-attention of encoder and decoder, and the attention of decoder to encoder.
+
+    Leave out a table with more than `most` queries or keys.
+    """
     for part in parts:
         for title, record, keys in (
             (part.name, part.ponder.attention, part.reads),
             (f"{part.name} to {parts[0].name}", part.ponder.cross_attention, parts[0].names),
         ):
-            if record is not None:
+            if record is not None and max(record.layout.num_dst, record.layout.num_src) <= most:
                 weights = record.dense()
                 queries, keys = map(padded, (part.names, keys), weights.shape[2:])
                 yield AttentionTable(title, weights, queries, keys)

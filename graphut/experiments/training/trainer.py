@@ -172,7 +172,9 @@ class Trainer:
             barrier()  # until the last file is written
         if end is None:
             return False
-        self.report(f"done after {pluralize(self.progress.epoch, 'epoch')}: {end}")
+        best, epochs = self.progress.best_epoch, self.progress.epoch
+        kept = f"; the model is from epoch {best}, the best on the validation set"
+        self.report(f"done after {pluralize(epochs, 'epoch')}: {end}{kept * (best < epochs)}")
         return True
 
     def resume(self) -> None:

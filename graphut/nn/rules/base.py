@@ -251,7 +251,10 @@ def parse_rule(spec: str) -> HaltingRule:
     """
     name, _, settings = spec.partition(":")
     if name not in RULES:
-        raise ValueError(f"there is no halting rule {name!r}; choose one of: {', '.join(RULES)}")
+        raise ValueError(
+            f"there is no halting rule {name!r}; choose one of: {', '.join(RULES)} (import the "
+            "module of your own rule first: --import MODULE)"
+        )
     return RULES[name].from_settings(settings)
 
 

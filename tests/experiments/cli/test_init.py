@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -40,7 +41,7 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
         (["train", "sort", "--out", "x", "--epochs", "many"], "invalid int value: 'many'"),
         (["train", "--out", "x", "srot"], "argument TASK: 'srot' is unknown; did you mean sort?"),
         (["train", "sort", "--epoch", "3"], "arguments are required: --out"),
-        (["train", "sort", "--out", "x", "--epoch", "3"], "unrecognized arguments: --epoch 3"),
+        (["train", "sort", "--out", "x", "--epoch", "3"], "--epoch 3; did you mean --epochs? (see"),
         (["train", "sort", "--out", "x", "--data", "y"], "unrecognized arguments: --data y"),
         (["bench", "layers", "--device", "cpu"], "unrecognized arguments: --device cpu"),
         (["info", "x", "zzz"], "unrecognized arguments: zzz (see graphut info --help)"),
@@ -127,6 +128,19 @@ QUICK = [
     "train copy --out run --encoder-topology causal&windw:3",
     "train copy --out run --device abacus",
     "train copy --out run --accumulate 0",
+    "predict of-graphs --data missing --out p.csv",
+    "predict of-graphs --data of-graphs --out p.xlsx",
+    "predict of-graphs --data of-graphs --out missing/p.csv",
+    "predict of-texts --data of-graphs --out p.csv",
+    "partition missing --parts 2 --out parts",
+    "show of-graphs one --out a.png",
+    "show of-graphs 0 --out a.png",
+    "show of-graphs 1 --out a.txt",
+    "plot of-graphs --out missing/a.png",
+    "report of-graphs --out a.pdf",
+    "report of-graphs --out missing/a.html",
+    "generate of-graphs a",
+    "eval of-graphs --set tset",
     *(f"{command} --help" for command in COMMANDS),
     "train graphs --help",
 ]
@@ -134,8 +148,9 @@ QUICK = [
 
 
 def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
-    (tmp_path / "begun").mkdir()
-    (tmp_path / "begun" / "run.json").touch()
+    for folder, task in {"begun": "copy", "of-graphs": "graphs", "of-texts": "sort"}.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "run.json").write_text(json.dumps({"task": task}))
     code = f"""
 import sys
 from graphut.experiments.cli import main
@@ -216,6 +231,18 @@ def test_main_imports_a_module_before_names_are_parsed(
     assert f"--import={own_module}" in Path("d.csv").read_text()
     compared = "compare near_of_tests:1 complete --task mirror-of-tests --epochs 1"
     assert "near_of_tests:1" in run(f"topology {compared} {shlex.join(TINY[:-2])}")
+
+
+@pytest.mark.parametrize("lost", ["near_of_tests", "sure_of_tests"])
+def test_main_names_the_option_of_a_forgotten_module(
+    lost: str, own_module: str, output: Callable[..., str], refusal: Callable[..., str]
+) -> None:
+    options = "--encoder-topology near_of_tests:1 --evaluation-rule sure_of_tests"
+    output("train", "sort", "--out", "run", *options.split(), *TINY, "--import", own_module)
+    (RULES if lost in RULES else registry).pop(lost)
+    for command in (["eval", "run"], ["report", "run", "--out", "a.html"]):
+        said = refusal(*command)
+        assert lost in said and "--import MODULE" in said and "damaged" not in said
 
 
 @pytest.mark.parametrize(

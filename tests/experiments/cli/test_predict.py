@@ -94,13 +94,15 @@ def test_predict_refuses_before_it_reads(
 ) -> None:
     words = ["predict", finished_run, "--data", tmp_path / "none", "--out"]
     assert "must end with .csv, .json, .parquet; got 'a.txt'" in refusal(*words, "a.txt")
+    assert "nowhere/a.csv: make its folder" in refusal(*words, "nowhere/a.csv")
     assert "sort is not a task on graphs: graphut generate" in refusal(*words, "a.csv")
 
     def missing(rows: Any) -> bytes:
         raise ImportError("no pyarrow")
 
     monkeypatch.setattr(predict, "_as_parquet", missing)
-    assert "a.parquet needs pandas and pyarrow: pip install" in refusal(*words, "a.parquet")
+    with pytest.raises(ImportError, match=r"a\.parquet needs pandas and pyarrow: pip install"):
+        predict._encoder("a.parquet")
 
 
 def test_predict_writes_parquet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from itertools import pairwise
@@ -17,6 +18,7 @@ from graphut.experiments.records.report import run_report
 from graphut.experiments.tables import percent, with_prefix
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of
+from graphut.nn.attention import AttentionRecord
 from tests.experiments.records.html_page import Page
 from tests.experiments.training.learners.small_tasks import Repeated, Whereabouts
 
@@ -130,6 +132,22 @@ def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
     assert ("mean over the heads" in html) == (layer == "attention")
     assert "encoder: steps by position" not in page.tables
     assert "Spearman" in page.text
+
+
+def test_run_report_of_a_large_graph_has_no_lists_and_no_attention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--epoch-size", "8", "--held-out", "4", "--sizes", "41", "--test-nodes", "24"]
+    argv += ["--test-sizes", "12"]
+    assert main(["train", "graph-distance", *argv, "--out", str(tmp_path / "run"), *TINY]) == 0
+    summary = "steps of 41 nodes: "
+    printed = capsys.readouterr().out
+    assert printed.count(summary) == 3 and "node " not in printed.replace(summary, "")
+    monkeypatch.delattr(AttentionRecord, "dense")  # of N x N weights
+    html, page = report_of(tmp_path / "run")
+    assert summary in page.text and "encoder</b>" not in html
+    assert "Attention among more than 40 tokens or nodes is not drawn." in page.text
+    assert re.search(r"updates and [\d.]+ seconds\.", page.text)
 
 
 def test_run_report_of_a_language_model(tmp_path: Path) -> None:

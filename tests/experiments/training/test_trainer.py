@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
+from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
 from graphut.experiments.training.run_files import (
     LOCK,
@@ -239,6 +240,19 @@ def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     assert read[-1]["learning_rate"] == 0.0
     assert lines[0].startswith("epoch 1: loss ") and lines[-1].startswith("done after 3 epochs")
     assert trainer.fit() and trainer.progress.epoch == 3
+
+
+def test_trainer_says_at_the_end_which_model_it_keeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    scores = iter([0.2, 0.4, 0.3])
+    monkeypatch.setattr(
+        module, "evaluate", lambda *_: PairLearner.evaluation(next(scores), 0, 1, 1)
+    )
+    make(tmp_path, report=lines.append).fit()
+    kept = "the model is from epoch 2, the best on the validation set"
+    assert lines[-1] == f"done after 3 epochs: all epochs are done; {kept}"
 
 
 def test_trainer_validates_and_keeps_the_average_of_the_weights(

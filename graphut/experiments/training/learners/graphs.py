@@ -28,6 +28,8 @@ from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 
+_LISTED = 30  # nodes, at most, whose steps are listed one by one
+
 
 class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
     """Trains and evaluates models on graph tasks; nodes attend along the edges of a graph."""
@@ -184,7 +186,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             found = "values are within half a standard deviation"
         text = f"{sum(right)} of {len(right)} {found}"
         steps = output.ponder.steps.tolist()
-        part = PonderedPart("encoder", "node", names, names, steps, output.ponder)
+        is_listed = len(names) <= _LISTED
+        part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
         return Answer(text, [part], is_correct=all(right), note=text)
 
     def parse(self, *args: Any, **options: Any) -> NoReturn:

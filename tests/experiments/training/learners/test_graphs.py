@@ -98,7 +98,7 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
     assert "oak" in capsys.readouterr().err
     assert main(["generate", run, "a"]) == 2
-    assert "a graph cannot be typed: graphut eval FOLDER --data" in capsys.readouterr().err
+    assert f"{task} is a task on graphs: graphut predict" in capsys.readouterr().err
     for name in ("wave.png", "wave.gif"):
         assert main(["show", run, "2", "--out", str(tmp_path / name)]) == 0
         assert "answers are correct" in capsys.readouterr().out and (tmp_path / name).exists()
@@ -106,11 +106,15 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(show, "_LARGEST_GRAPH", 2)
         assert main(large) == 0
+        patched.setattr(show, "_LARGEST_ANIMATED", 2)
+        assert main(["show", run, "1", "--out", str(tmp_path / "large.gif")]) == 2
+        assert "a .gif shows at most 2 nodes, but graph 1 has" in capsys.readouterr().err
     assert main([*large, "--draw", "all"]) == 2
     assert "--draw is for texts" in capsys.readouterr().err
     for number in ("0", "5", "a"):
         assert main(["show", run, number, "--out", str(tmp_path / "a.png")]) == 2
-        assert f"its number in the test set, 1 to 4; got '{number}'" in capsys.readouterr().err
+        limits = "1 to 4" if number == "5" else "from 1"
+        assert f"its number in the test set, {limits}; got '{number}'" in capsys.readouterr().err
     assert main(["report", run, "--out", str(tmp_path / "report.html")]) == 0
     assert "how often nodes compute" in (tmp_path / "report.html").read_text()
 
