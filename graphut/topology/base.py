@@ -124,7 +124,7 @@ class Topology:
 
     @property
     def stable(self) -> bool:
-        """True if `mask(n)` is `mask(n + 1)[:n, :n]` for all `n`, as cached decoding requires."""
+        """True if appended tokens change no edge of earlier ones, as cached decoding requires."""
         return False
 
     @property
