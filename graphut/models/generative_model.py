@@ -132,7 +132,7 @@ class GenerativeModel(AdaptiveModel):
 
     @property
     def _is_extended(self) -> bool:
-        """Whether the decoder has hooks or custom classes, which a cached decoder would skip."""
+        """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
         steps = steps_of(self.decoder)
         transitions = [step.transition for step in steps]
         classes = PositionwiseTransition, SeparableConvTransition

@@ -294,7 +294,7 @@ class QuestionTask(VocabularyTask):
 
     @property
     def longest_story(self) -> int | None:
-        """How many sentences of each story are used, counted from its end; None for all."""
+        """The number of last sentences of each story that are used; None for all of them."""
         return None
 
 
@@ -311,7 +311,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node", "graph", or "edge" if a node selects an incoming edge."""
+        """What has the labels: "node", "graph", or "edge" if each node selects an incoming edge."""
         return "node"
 
     @property

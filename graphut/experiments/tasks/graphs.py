@@ -64,7 +64,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node" or "graph"."""
+        """What has the labels: "node" or "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property

@@ -190,7 +190,7 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Where the labels are: "node", or "edge" if constraints select one of their candidates."""
+        """What has the labels: "node", or "edge" if a constraint selects one of its candidates."""
         return "node" if self.graph == "cells" else "edge"
 
     @property

@@ -47,7 +47,7 @@ class SearchOptions:
 
     @property
     def samples(self) -> bool:
-        """Whether tokens are sampled, because `temperature` or `top_p` is given."""
+        """True if tokens are sampled: `temperature` or `top_p` is given."""
         return self.temperature is not None or self.top_p is not None
 
 
