@@ -101,11 +101,8 @@ def _position_signal(config: ModelConfig) -> Signal | str | None:
 
 
 def _transition(config: ModelConfig, *, causal: bool) -> Transition:
-    if config.transition == "sepconv":
-        return SeparableConvTransition(
-            config.d_model, config.d_hidden, kernel_size=config.kernel_size, causal=causal,
-            dropout=config.activation_dropout,
-        )  # fmt: skip
-    return PositionwiseTransition(
-        config.d_model, config.d_hidden, dropout=config.activation_dropout
-    )
+    sizes, dropout = (config.d_model, config.d_hidden), config.activation_dropout
+    if config.transition != "sepconv":
+        return PositionwiseTransition(*sizes, dropout=dropout)
+    kernel_size = config.kernel_size
+    return SeparableConvTransition(*sizes, kernel_size=kernel_size, causal=causal, dropout=dropout)

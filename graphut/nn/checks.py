@@ -77,9 +77,8 @@ def check_sharding(*parts: nn.Module | None) -> None:
     Each call of such a module communicates, and processes whose nodes take different numbers of
     steps would wait for each other for ever.
     """
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return
-    if distributed.get_world_size() == 1:
+    is_group = distributed.is_available() and distributed.is_initialized()
+    if not is_group or distributed.get_world_size() == 1:
         return
     for module in chain.from_iterable(part.modules() for part in parts if part is not None):
         if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):

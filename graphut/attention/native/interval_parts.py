@@ -128,7 +128,9 @@ def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
     is_last = np.diff(rows[first[by_length]], append=-1) != 0
     best = by_length[is_last]
     first, length = first[best], length[best]
-    low = _ranks(layout.num_src, stride)[sources[first]]
+    place, remainder = np.divmod(sources[first], stride)
+    shortest, longer = divmod(layout.num_src, stride)  # sources with each remainder, at least
+    low = remainder * shortest + np.minimum(remainder, longer) + place
     order = np.lexsort((low + length, low))
     first, low, high = first[order], low[order], (low + length)[order]
     cut = np.minimum.accumulate(high[::-1])[::-1]
@@ -138,17 +140,6 @@ def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
     else:
         kept = ~inside
     return _Runs(rows[first[kept]], low[kept], high[kept], first[kept], edges, stride)
-
-
-def _ranks(size: int, stride: int) -> Ints:
-    """Return the rank of each source when all are sorted by their remainder modulo `stride`."""
-    ranks = np.empty(size, np.int64)
-    ranks[_order(size, stride)] = np.arange(size)
-    return ranks
-
-
-def _order(size: int, stride: int) -> Ints:
-    return np.argsort(np.arange(size) % stride, kind="stable")
 
 
 def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, Ints]:
@@ -164,7 +155,9 @@ def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, 
         index[rows] = torch.from_numpy(values)
     ids = torch.from_numpy(rest.ids[taken])
     edges = Edges(start, stop, none, first_edge, ids, none, none, none)
-    order = None if runs.stride == 1 else torch.from_numpy(_order(layout.num_src, runs.stride))
+    order = None
+    if runs.stride > 1:
+        order = torch.argsort(torch.arange(layout.num_src) % runs.stride, stable=True)
     return Part(edges, "interval", rows, order), taken
 
 

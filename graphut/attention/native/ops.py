@@ -77,7 +77,7 @@ class ScalarArgs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Buffers that the kernels write gradients to; `gradient_buffers` allocates all three."""
+    """Buffers that the kernels write gradients to."""
 
     key: Tensor  # as from `gradient_buffer`, as is `value`
     value: Tensor
@@ -148,26 +148,13 @@ def backward(
     scalars: ScalarArgs,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of query, key, value and bias; an empty tensor without a bias."""
-    sums = gradient_buffers(tables, softmax)
-    query_grad = write_gradients(out_grad, out, softmax, tables, parts, scalars, sums, add=False)
-    return query_grad, *trim_gradients(sums, tables)
-
-
-def gradient_buffers(tables: Tables, softmax: Tensor) -> Gradients:
-    """Allocate buffers for the gradients of key and value (see `gradient_buffer`) and of bias."""
     key, value, bias = tables.key, tables.value, tables.bias
-    bias_shape = (0,) if bias is None else (bias.shape[0], key.shape[1])
-    return Gradients(gradient_buffer(key), gradient_buffer(value), softmax.new_zeros(bias_shape))
-
-
-def trim_gradients(sums: Gradients, tables: Tables) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients in the three buffers `sums`, with the shapes of key, value and bias."""
-    one_for_all_heads = tables.bias is not None and tables.bias.shape[1] == 1
-    return (
-        trim_gradient(sums.key, tables.key),
-        trim_gradient(sums.value, tables.value),
-        sums.bias.sum(1, keepdim=True) if one_for_all_heads else sums.bias,
-    )
+    bias_grad = softmax.new_zeros(0 if bias is None else (bias.shape[0], key.shape[1]))
+    sums = Gradients(gradient_buffer(key), gradient_buffer(value), bias_grad)
+    query_grad = write_gradients(out_grad, out, softmax, tables, parts, scalars, sums, add=False)
+    if bias is not None and bias.shape[1] == 1:  # one bias for all heads
+        bias_grad = bias_grad.sum(1, keepdim=True)
+    return query_grad, trim_gradient(sums.key, key), trim_gradient(sums.value, value), bias_grad
 
 
 def write_gradients(

@@ -100,7 +100,8 @@ class KernelInputs:
             return dict.fromkeys(("seed", "threshold", "keep"))
         return {
             "seed": self.seed,
-            "threshold": _as_int32(drop_below(self.dropout)),
+            # The signed integer with the same 32 bits, since the kernels take int32.
+            "threshold": (drop_below(self.dropout) ^ 0x80000000) - 0x80000000,
             "keep": 1.0 / (1.0 - self.dropout),
         }
 
@@ -115,8 +116,3 @@ def packed(rows: Tensor) -> Tensor:
 def padded(width: int) -> int:
     """Round `width` up to a power of two of at least 16, as tensor cores require."""
     return max(16, 1 << (width - 1).bit_length())
-
-
-def _as_int32(bits: int) -> int:
-    """Return the signed integer with the same 32 bits, since the kernels take int32."""
-    return (bits ^ 0x80000000) - 0x80000000

@@ -112,12 +112,6 @@ class PlainModel(nn.Module):
         else:
             self.target, self.output = deepcopy(nn.ModuleList([ours.embedding, ours.output]))
 
-    def compile_layers(self) -> None:
-        """Compile the repeated layers with `torch.compile`."""
-        for part in (self.encoder, self.decoder):
-            if part is not None:
-                part.layer.compile(dynamic=True)
-
     def forward(
         self, labels: Sequence[list[int]], sources: Sequence[list[int]], label_smoothing: float
     ) -> tuple[Tensor, Tensor]:

@@ -75,7 +75,8 @@ def bench_training(
         models = _models(workload, options, training)
         if compiled:
             models.append(_models(workload, options, training)[1])
-            models[2][0].compile_layers()
+            for part in _parts(models[2][0]):
+                part.layer.compile(dynamic=True)
         runs = {
             each: partial(_update_all, model, batches)
             for each, model in zip(_NAMES, models, strict=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -76,20 +76,11 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def option_fields(task: str) -> dict[str, Field[Any]]:
-    """Return a dictionary from option names to dataclass fields, ordered as in `train --help`."""
-    kind_of_task = TASKS[task]
-    return {
-        field.name: field
-        for kind in (kind_of_task, TrainingConfig, kind_of_task.config_kind)
-        for field in fields(kind)
-        if field.name not in kind_of_task.from_data
-    }
-
-
 def usual_options(task: str, preset: str | None) -> dict[str, Any]:
     """Return a dictionary from option names to the values of the preset, or to the defaults."""
-    defaults = {name: field.default for name, field in option_fields(task).items()}
+    kinds = (own := TASKS[task], TrainingConfig, own.config_kind)  # ordered as in `train --help`
+    options = (field for kind in kinds for field in fields(kind))
+    defaults = {each.name: each.default for each in options if each.name not in own.from_data}
     return {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
 
 

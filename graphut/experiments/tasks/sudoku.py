@@ -223,7 +223,10 @@ class Sudoku(GraphTask):
     ) -> list[LabelledGraph]:
         """Return a labelled graph for each pair of a puzzle and its solution."""
         if self.graph == "cells":
-            return [cell_graph(*pair) for pair in pairs]
+            return [
+                LabelledGraph(_EDGES, p, s - 1, rounds(p), _PLACES, group=_count_givens(p))
+                for p, s in pairs
+            ]
         return [candidate_graph(*pair, label_all=label_all) for pair in pairs]
 
     @cached_property
@@ -261,13 +264,6 @@ def _symmetry(random: np.random.Generator) -> Cells:
     )
     order = row[:, None] * 9 + column
     return (order.T if random.integers(2) else order).ravel()
-
-
-def cell_graph(puzzle: Cells, solution: Cells) -> LabelledGraph:
-    """Return the graph of the 81 cells, labelled with the digits of the solution."""
-    return LabelledGraph(
-        _EDGES, puzzle, solution - 1, rounds(puzzle), _PLACES, group=_count_givens(puzzle)
-    )
 
 
 def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> LabelledGraph:
