@@ -37,12 +37,8 @@ def choose(name: str, call: AttentionCall) -> Backend:
     """Return the backend called `name`, or for `"auto"` the one with the highest priority.
 
     If the call needs attention weights that the named backend cannot return, return the backend
-    "torch".
-
-    Raises
-    ------
-    TypeError, ValueError, RuntimeError
-        If the named backend does not support the call's dtype or device, or an active torch.func.
+    "torch". Raise `TypeError`, `ValueError` or `RuntimeError` if the named backend does not support
+    the call's dtype or device, or an active torch.func.
     """
     if name == "auto":
         return BACKENDS[candidates(call)[0]]

@@ -21,12 +21,7 @@ def takes_counts(
     """Return whether `counted_attention` supports calls with this backend and layout.
 
     `backend` is a name or `"auto"`. `like` is a tensor with the device and dtype of the features.
-    `counted_attention` computes attention for active destinations whose number only the GPU knows.
-
-    Raises
-    ------
-    ValueError
-        If a destination has no in-edges and `allow_zero_in_degree` is false.
+    Raise `ValueError` if a destination has no in-edges and `allow_zero_in_degree` is false.
     """
     if not like.is_cuda or torch.compiler.is_compiling():
         return False

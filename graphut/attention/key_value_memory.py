@@ -63,10 +63,7 @@ class KeyValueMemory:
     ) -> Tensor:
         """Return the attention output `(A, H, D)` of query rows over the stored keys and values.
 
-        Raises
-        ------
-        TypeError
-            If the dtypes of the query and of the stored keys differ.
+        Raise `TypeError` if the dtypes of the query and of the stored keys differ.
         """
         key, value = self._table.key_value()
         check_dtypes(query, key, value)

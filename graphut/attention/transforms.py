@@ -84,10 +84,7 @@ def _in_torch_func() -> bool:
 def unwrap_functorch(indices: Tensor) -> Tensor:
     """Return a tensor of indices without the wrappers of torch.func.
 
-    Raises
-    ------
-    ValueError
-        If `vmap` has different indices for each example.
+    Raise `ValueError` if `vmap` has different indices for each example.
     """
     while not is_compiling() and is_functorch_wrapped_tensor(indices):
         if is_batchedtensor(indices):

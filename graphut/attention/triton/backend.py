@@ -14,12 +14,8 @@ from graphut.attention.call import AttentionCall
 def triton_attention(call: AttentionCall) -> Tensor:
     """Compute attention by the Triton kernels, on a GPU or in Triton's interpreter.
 
-    Raises
-    ------
-    ImportError
-        If Triton is not installed.
-    ValueError
-        If the tensors are on the CPU, unless Triton interprets its kernels there.
+    Raise `ImportError` if Triton is not installed, and `ValueError` if the tensors are on the CPU,
+    unless Triton interprets its kernels there.
     """
     if error := _import_error():
         raise ImportError(

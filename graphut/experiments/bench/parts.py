@@ -59,12 +59,8 @@ def bench_parts(
     when all processes are done. Peak memory is measured in process 0. Further rows contain the MiB
     that all processes send in each step.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or there is only one process.
-    RuntimeError
-        If the loss, or the bytes that are sent in a step, differ from what is expected.
+    Raise `ValueError` if a number is out of range, or there is only one process, and `RuntimeError`
+    if the loss, or the bytes that are sent in a step, differ from what is expected.
     """
     check_heads(dim, heads)
     if num_processes() < 2:

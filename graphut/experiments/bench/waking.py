@@ -34,12 +34,8 @@ def bench_waking(
     each with `nodes` nodes. The baseline has the same weights, but computes every node in each
     round. The error is the share of nodes for which model and baseline predict different classes.
     For each number of nodes in `scaling`, the model also runs once on a path and once on a grid;
-    further rows contain the time of these runs per 1000 node updates, and per round.
-
-    Raises
-    ------
-    ValueError
-        If the folder `run` has no model of graphs with the evaluation rule `EventDriven`.
+    further rows contain the time of these runs per 1000 node updates, and per round. Raise
+    `ValueError` if the folder `run` has no model of graphs with the evaluation rule `EventDriven`.
     """
     model = load(run)
     rule = getattr(model, "evaluation_rule", None)

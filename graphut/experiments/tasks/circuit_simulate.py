@@ -31,11 +31,8 @@ LIBRARY = "circuitgraph"
 def find_circuit(name: str | Path) -> Circuit:
     """Return a circuit from its name.
 
-    Parameters
-    ----------
-    name : str or Path
-        A kind of circuit and a number of bits, such as "adder-64"; a file, Verilog (`.v`) or ISCAS
-        netlist (`.bench`); or the name of a circuit that comes with the package `circuitgraph`.
+    The name is a kind of circuit and a number of bits, such as "adder-64"; a file, Verilog (`.v`)
+    or ISCAS netlist (`.bench`); or the name of a circuit in the package `circuitgraph`.
 
     Examples
     --------

@@ -43,12 +43,8 @@ def read_circuit(path: str | Path) -> Circuit:
     `GTECH_FD1` to `GTECH_FD3`. A gate with more than two inputs becomes a balanced tree of gates
     with two inputs.
 
-    Raises
-    ------
-    ImportError
-        If `circuitgraph` is not installed.
-    FileNotFoundError, ValueError
-        If there is no such file, or its circuit has a loop, an unknown value or unknown module.
+    Raise `ImportError` if `circuitgraph` is not installed, and `FileNotFoundError` or `ValueError`
+    if there is no such file, or its circuit has a loop, an unknown value or unknown module.
     """
     if Path(path).suffix not in SUFFIXES:
         raise ValueError(f"{path} must be a circuit, a file that ends in {' or '.join(SUFFIXES)}")

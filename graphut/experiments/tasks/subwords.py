@@ -40,19 +40,10 @@ class Subwords(Vocabulary):
     The symbols are the 256 bytes and the results of the merges, so that any text can be encoded.
     `write` restores the text in Unicode's normal form C, with single spaces between words.
 
-    Parameters
-    ----------
-    merges : iterable of pairs of str
-        The two symbols joined by each merge; earlier merges are applied first.
-    tokenized : bool
-        Whether the texts are tokenised, with spaces between words and punctuation.
-
-    Raises
-    ------
-    ImportError
-        If the package `tokenizers` is not installed.
-    ValueError
-        If a merge joins an unknown symbol.
+    `merges` has the two symbols joined by each merge; earlier merges are applied first. `tokenized`
+    says whether the texts are tokenised, with spaces between words and punctuation. Raise
+    `ImportError` if the package `tokenizers` is not installed, and `ValueError` if a merge joins an
+    unknown symbol.
 
     Examples
     --------

@@ -14,20 +14,9 @@ EPOCH_LOGS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 class EpochLog:
     """Logger of the metrics of each epoch, for the argument `on_epoch` of a `Trainer`.
 
-    The step of a log entry is the number of updates so far. TensorBoard's files are in the folder
-    `tensorboard` of the run.
-
-    Parameters
-    ----------
-    name : str
-        A key of `EPOCH_LOGS`, such as "tensorboard".
-    folder : str or Path
-        The folder of the run.
-
-    Raises
-    ------
-    ImportError
-        If the package of the log is not installed.
+    `name` is a key of `EPOCH_LOGS`, such as "tensorboard", and `folder` the folder of the run. The
+    step of a log entry is the number of updates so far. TensorBoard's files are in the folder
+    `tensorboard` of the run. Raise `ImportError` if the package of the log is not installed.
     """
 
     def __init__(self, name: str, folder: str | Path) -> None:
