@@ -129,8 +129,8 @@ def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
     best = by_length[is_last]
     first, length = first[best], length[best]
     place, remainder = np.divmod(sources[first], stride)
-    shortest, longer = divmod(layout.num_src, stride)  # sources with each remainder, at least
-    low = remainder * shortest + np.minimum(remainder, longer) + place
+    least, longer = divmod(layout.num_src, stride)  # `longer` remainders have one source more
+    low = remainder * least + np.minimum(remainder, longer) + place
     order = np.lexsort((low + length, low))
     first, low, high = first[order], low[order], (low + length)[order]
     cut = np.minimum.accumulate(high[::-1])[::-1]

@@ -45,9 +45,7 @@ class GraphScores:
     groups: list[str]  # of each graph
     flops: int
     all_flops: int  # if every node had taken all steps
-    needed_flops: (
-        float  # if every node had stopped after depth + 1 steps; NaN if a depth is unknown
-    )
+    needed_flops: float  # if nodes had stopped after depth + 1 steps; NaN if a depth is unknown
     # With the rule `EventDriven`: (G,) rounds of each graph, and whether it became quiescent.
     rounds: NDArray[np.int64] | None = None
     quiescent: NDArray[np.bool_] | None = None
