@@ -16,12 +16,7 @@ from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.library import compiled
 from graphut.attention.ragged import row_maxima
-from graphut.attention.transforms import (
-    in_transform,
-    in_vmap,
-    outside_transforms,
-    unwrap_functorch,
-)
+from graphut.attention.transforms import in_transform, in_vmap, outside_transforms, unwrap_functorch
 
 _skipping = local()
 

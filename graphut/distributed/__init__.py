@@ -10,12 +10,4 @@ from graphut.distributed.parts import (
     write_parts,
 )
 
-__all__ = [
-    "Halo",
-    "Part",
-    "assign_parts",
-    "cut_graph",
-    "load_part",
-    "topology_part",
-    "write_parts",
-]
+__all__ = ["Halo", "Part", "assign_parts", "cut_graph", "load_part", "topology_part", "write_parts"]

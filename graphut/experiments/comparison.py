@@ -98,10 +98,7 @@ def compare_topologies(
     times = measure("a batch", passes, repeats=5, device=device)
     return [
         ComparisonRow(
-            topology,
-            edges(own[0]),
-            time["ms"],
-            [evaluate(model, task, task.test) for model in own],
+            topology, edges(own[0]), time["ms"], [evaluate(model, task, task.test) for model in own]
         )
         for (topology, own), time in zip(rows, times, strict=True)
     ]

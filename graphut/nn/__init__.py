@@ -71,10 +71,7 @@ __all__ = [
     "parse_rule",
 ]
 
-_FORMER_NAMES = {
-    "OutputOnly": LayerAsConv,
-    "EdgeIndexLayer": conv_adapters.EdgeIndexLayer,
-}
+_FORMER_NAMES = {"OutputOnly": LayerAsConv, "EdgeIndexLayer": conv_adapters.EdgeIndexLayer}
 
 
 def __getattr__(name: str) -> Any:

@@ -216,10 +216,7 @@ def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -
 
 
 def _ponder(
-    layer: Recurrence,
-    context: GraphContext,
-    found: LoopOutput,
-    rows: Sequence[FrontierRows] | None,
+    layer: Recurrence, context: GraphContext, found: LoopOutput, rows: Sequence[FrontierRows] | None
 ) -> Ponder:
     step, max_steps = steps_of(layer)[0], layer.max_steps
     records: dict[str, Any] = dict(found.waking or {})

@@ -115,10 +115,7 @@ def animate_frontier(
 
 
 def _scene(
-    graph: DGLGraph | EdgeLayout,
-    steps: Active,
-    names: Sequence[str] | None,
-    places: Places | None,
+    graph: DGLGraph | EdgeLayout, steps: Active, names: Sequence[str] | None, places: Places | None
 ) -> tuple[partial[None], int, tuple[float, float]]:
     """Return a function `draw(axes, step)`, the number of steps, and the size in inches."""
     check_same_nodes(graph)

@@ -11,19 +11,8 @@ from torch import Tensor
 
 from graphut.attention import BACKENDS
 from graphut.attention.library import timed_phases
-from graphut.experiments.bench.attention_workload import (
-    REFERENCE,
-    AttentionWorkload,
-    Prepare,
-)
-from graphut.experiments.bench.driver import (
-    TOLERANCE,
-    Contender,
-    Row,
-    largest_error,
-    measure,
-    say,
-)
+from graphut.experiments.bench.attention_workload import REFERENCE, AttentionWorkload, Prepare
+from graphut.experiments.bench.driver import TOLERANCE, Contender, Row, largest_error, measure, say
 from graphut.experiments.bench.peers import PEERS
 
 IN_FLOAT32 = "float32"

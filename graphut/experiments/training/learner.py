@@ -61,10 +61,7 @@ class Outcome:
         return {"loss": learned, **added, **nodes}
 
     def total_loss(
-        self,
-        ponder_weight: float,
-        counts: Mapping[str, int] | None = None,
-        late_share: float = 1.0,
+        self, ponder_weight: float, counts: Mapping[str, int] | None = None, late_share: float = 1.0
     ) -> Tensor:
         """Return the sum of the losses and the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 

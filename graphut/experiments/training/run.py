@@ -26,12 +26,7 @@ from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.run_files import METRICS, FolderLock, read_metrics
-from graphut.experiments.training.run_folder import (
-    CHECKPOINT,
-    RUN,
-    check_is_new,
-    check_is_run,
-)
+from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import upgrade_fields

@@ -14,12 +14,7 @@ from torch.nn.functional import cross_entropy
 from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
 from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
-from graphut.experiments.training.generation import (
-    Answer,
-    decoder_part,
-    generate,
-    written_tokens,
-)
+from graphut.experiments.training.generation import Answer, decoder_part, generate, written_tokens
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput

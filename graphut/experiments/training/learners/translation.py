@@ -13,12 +13,7 @@ from graphut.experiments.tasks.subwords import Subwords, translation_package
 from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer
-from graphut.experiments.training.learners.pairs import (
-    PairLearner,
-    by_number,
-    decode,
-    pair_metrics,
-)
+from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
 from graphut.models import UniversalTransformer
 
 _LONGER = 50
