@@ -78,15 +78,11 @@ class Expander(Topology, minimum={"degree": 2}):
         for n in size.unique().tolist():
             rows = (size == n).nonzero()[:, 0]
             for cycle in range(self.degree // 2):
-                source[rows, 2 * cycle : 2 * cycle + 2] = self._neighbours(n, cycle)[dst[rows]]
+                order = random_bits(self.seed, cycle, torch.arange(n)).argsort(stable=True)
+                neighbours = torch.empty(n, 2, dtype=torch.int64)  # of every token on the cycle
+                neighbours[order] = torch.stack([order.roll(1), order.roll(-1)], dim=1)
+                source[rows, 2 * cycle : 2 * cycle + 2] = neighbours[dst[rows]]
         return torch.arange(len(dst)).repeat_interleave(self.degree), source.flatten()
-
-    def _neighbours(self, n: int, cycle: int) -> Tensor:
-        """Return the two neighbours of every token on a cycle, `(n, 2)`."""
-        order = random_bits(self.seed, cycle, torch.arange(n)).argsort(stable=True)
-        neighbours = torch.empty(n, 2, dtype=torch.int64)
-        neighbours[order] = torch.stack([order.roll(1), order.roll(-1)], dim=1)
-        return neighbours
 
 
 def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
