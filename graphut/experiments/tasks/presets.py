@@ -70,18 +70,9 @@ WHEN_RIGHT: Preset = {
     "halting_loss": 0.3,
     "ponder_weight": 0.0,
 }
-GRAPHS: Preset = (
-    WHEN_RIGHT
-    | model_size(32, 64, 16)
-    | {
-        "noise": 0.3,
-        "noise_on": "every_step",
-        "learning_rate": 2e-3,
-        "warmup": 100,
-        "batch_size": 32,
-        "epochs": 8,
-    }
-)
+_NOISY: Preset = {"noise": 0.3, "noise_on": "every_step"}
+_SHORT_RUN: Preset = {"learning_rate": 2e-3, "warmup": 100, "batch_size": 32}
+GRAPHS: Preset = WHEN_RIGHT | model_size(32, 64, 16) | _NOISY | _SHORT_RUN | {"epochs": 8}
 NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
 
 
@@ -89,22 +80,22 @@ NARROW_GRAPH_LAYERS: Preset = model_size(8, 16, 14)
 # states stable, and a penalty on change makes nodes rest while they wait for news. In evaluation,
 # a node computes only when something that it reads has changed, so that large graphs take as many
 # rounds as they need. A halting probability is not needed.
-EVENT_DRIVEN: Preset = model_size(32, 64, 20) | {
-    "adaptive": False,
-    "evaluation_rule": "event_driven:tol=0.3",
-    "step_signal": "none",
-    "inject_input": True,
-    "noise": 0.3,
-    "noise_on": "every_step",
-    "step_loss": "second_half",
-    "change_penalty": 0.1,
-    "ponder_weight": 0.0,
-    "learning_rate": 2e-3,
-    "warmup": 100,
-    "batch_size": 32,
-    "choose_by": "last",
-    "precision": "float32",
-}
+EVENT_DRIVEN: Preset = (
+    model_size(32, 64, 20)
+    | _NOISY
+    | _SHORT_RUN
+    | {
+        "adaptive": False,
+        "evaluation_rule": "event_driven:tol=0.3",
+        "step_signal": "none",
+        "inject_input": True,
+        "step_loss": "second_half",
+        "change_penalty": 0.1,
+        "ponder_weight": 0.0,
+        "choose_by": "last",
+        "precision": "float32",
+    }
+)
 WAKING_GRAPHS: Preset = EVENT_DRIVEN | {
     "test_sizes": "100,1000",
     "test_families": "near,uniform,delaunay,grid,watts-strogatz,road",
