@@ -53,12 +53,16 @@ class CheckedConfig:
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
         """Return `parse` of a field's value; raise a one-line `ValueError` that names the field."""
-        value = getattr(self, name)
-        try:
-            return parse(value)
-        except ValueError as error:
-            reason = cut(str(error).splitlines()[0], 400)
-            raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
+        return parse_field(name, getattr(self, name), parse)
+
+
+def parse_field(name: str, value: str, parse: Callable[[str], _T]) -> _T:
+    """Return `parse(value)`; raise a one-line `ValueError` that names the field."""
+    try:
+        return parse(value)
+    except ValueError as error:
+        reason = cut(str(error).splitlines()[0], 600)
+        raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
 
 
 def quote(value: object) -> str:

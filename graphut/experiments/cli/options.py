@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphut.experiments.cli.checks import check_device, check_names
+from graphut.experiments.cli.checks import check_device, check_specs
 from graphut.experiments.wording import flag
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Parser(ArgumentParser):
         found = parse(args, namespace)
         check_device(getattr(found, "device", None))
         if "torch" not in sys.modules:  # else a module of the user may have defined further names
-            check_names(vars(found))
+            check_specs(vars(found))
         return found
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from graphut._specs import rule_settings, split_rule
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import earlier_equals, ragged_arange
 
@@ -171,23 +172,7 @@ class HaltingRule(ABC):
     def from_settings(cls, text: str) -> HaltingRule:
         """Return a rule of this class with settings such as `threshold=0.9,weighting=last`."""
         known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
-        settings: dict[str, Any] = {}
-        for part in text.split(",") if text else []:
-            name, _, value = part.partition("=")
-            if name not in known:
-                names = ", ".join(known) or "none"
-                raise ValueError(f"{cls.name!r} has no setting {name!r}; its settings: {names}")
-            kind = type(known[name])
-            try:
-                settings[name] = (
-                    {"true": True, "false": False}[value] if kind is bool else kind(value)
-                )
-            except (KeyError, ValueError):
-                wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
-                raise ValueError(
-                    f"{name} of {cls.name!r} must be {wanted}, got {value!r}"
-                ) from None
-        return cls(**settings)
+        return cls(**rule_settings(cls.name, known, text))
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
         """Raise a `ValueError` that says "`name` must `wanted`", unless `is_valid` is true."""
@@ -249,13 +234,8 @@ def parse_rule(spec: str) -> HaltingRule:
     >>> parse_rule("act:threshold=0.9,weighting=last").threshold
     0.9
     """
-    name, _, settings = spec.partition(":")
-    if name not in RULES:
-        raise ValueError(
-            f"there is no halting rule {name!r}; choose one of: {', '.join(RULES)} (import the "
-            "module of your own rule first: --import MODULE)"
-        )
-    return RULES[name].from_settings(settings)
+    kind, settings = split_rule(spec, RULES)
+    return kind.from_settings(settings)
 
 
 class RuleState:

@@ -119,12 +119,18 @@ QUICK = [
     "train listops --out run --data missing",
     "topology compare causal --task copy --nonsense",
     "topology compare windw:3 --task copy",
+    "topology compare window:1,2 --task copy",
     "topology show windw:3|causal",
     "bench attention --topology windw:3 --nodes 9",
     "bench attention --sentences 3",
+    "bench attention --topology window --nodes 9",
     "bench model --shape 9",
     "bench waking missing",
     "train copy --out run --rule foo",
+    "train copy --out run --rule act:treshold=.5",
+    "train copy --out run --rule global:act:threshold=abc",
+    "train copy --out run --encoder-topology window",
+    "train copy --out run --encoder-topology causal|window:x",
     "train copy --out run --encoder-topology causal&windw:3",
     "train copy --out run --device abacus",
     "train copy --out run --accumulate 0",
@@ -141,6 +147,7 @@ QUICK = [
     "report of-graphs --out missing/a.html",
     "generate of-graphs a",
     "eval of-graphs --set tset",
+    "eval of-texts --evaluation-rule quantile:p=.5",
     *(f"{command} --help" for command in COMMANDS),
     "train graphs --help",
 ]
@@ -148,9 +155,10 @@ QUICK = [
 
 
 def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
-    for folder, task in {"begun": "copy", "of-graphs": "graphs", "of-texts": "sort"}.items():
+    tasks = {"begun": "copy", "of-graphs": "graphs", "of-texts": "sort"}
+    for folder, task in {**tasks, "of-sums": "algorithmic-addition"}.items():
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "run.json").write_text(json.dumps({"task": task}))
+        (tmp_path / folder / "run.json").write_text(json.dumps({"task": task, "task_options": {}}))
     code = f"""
 import sys
 from graphut.experiments.cli import main
