@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphut._files import read_checked_json
+from graphut._files import read_checked_json, reraise_for_file
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
@@ -18,7 +18,7 @@ from graphut.experiments.cli.options import (
     check_options,
     field_names,
 )
-from graphut.experiments.tasks import TASKS, GraphTask, Task
+from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.graph_file import graph_files
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.experiments.training.run_folder import RUN, check_is_run
@@ -63,7 +63,8 @@ def _check_out(command: str, out: str) -> None:
 
 def _check_task(command: str, options: Namespace) -> None:
     """Raise `ValueError` if the task of the run does not suit the command or its arguments."""
-    name = str(read_checked_json(Path(options.folder, RUN))[0].get("task"))
+    state, _ = read_checked_json(path := Path(options.folder, RUN))
+    name = str(state.get("task"))
     if (kind := TASKS.get(name)) is None:
         return  # `Run.open` says which option is missing
     has_graphs = issubclass(kind, GraphTask)
@@ -77,8 +78,11 @@ def _check_task(command: str, options: Namespace) -> None:
         raise ValueError(
             f"name a graph by its number in the test set, from 1; got {options.text!r}"
         )
-    if command == "eval" and kind.test_sets is Task.test_sets and options.set not in (None, "test"):
-        raise ValueError(f"{name} has no test set {options.set!r}; it has: test")
+    if command == "eval" and options.set is not None:
+        with reraise_for_file(path, "does not describe a run of this version"):
+            sets = build(kind, state["task_options"]).test_sets
+        if options.set not in sets:
+            raise ValueError(f"{name} has no test set {options.set!r}; it has: {', '.join(sets)}")
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> Any:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from graphut.experiments.tasks import cache
-from graphut.experiments.tasks.base import Text, TextTask
+from graphut.experiments.tasks.base import LazySets, Text, TextTask
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.splits import hold_out
@@ -106,7 +106,7 @@ class Agreement(TextTask):
     @property
     def test_sets(self) -> Mapping[str, list[Text]]:
         """The test sets by name: `test`, and `sentences` if their folder is given."""
-        return {"test": self.test} | ({_ROWS: self._texts(_ROWS)} if self.sentences else {})
+        return LazySets(self, {_ROWS: partial(self._texts, _ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:
         return [Text(tokens, group=group) for tokens in cache.unpack_lists(self._parsed[name])]

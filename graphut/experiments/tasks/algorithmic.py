@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from itertools import zip_longest
 from string import digits
 from typing import ClassVar
@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
+from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, Pair, PairTask
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
@@ -69,11 +69,11 @@ class AlgorithmicTask(DrawnTask, PairTask):
     def answer(source: list[int], /) -> list[int]:
         """Return the target of a source; both are lists of symbols (digits), not of token ids."""
 
-    @cached_property
+    @property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """The test sets by name: `test`, `up-to-400` and `exactly-400`."""
-        long = {f"{part}-{self.test_length}": self.load(part) for part in _LONG}
-        return {"test": self.test, **long}
+        length = self.test_length
+        return LazySets(self, {f"{part}-{length}": partial(self.load, part) for part in _LONG})
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
         """Draw `count` pairs of sequences; the parts "up-to" and "exactly" are long test sets."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks.base import Question, QuestionTask, whole_numbers
+from graphut.experiments.tasks.base import LazySets, Question, QuestionTask, whole_numbers
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -186,8 +186,11 @@ class Babi(QuestionTask):
     @property
     def test_sets(self) -> Mapping[str, list[Question]]:
         """The test sets by name: `test` and, with several tasks, one for each, such as "qa3"."""
-        sets = {group: [q for q in self.test if q.group == group] for group in self.groups}
-        return {"test": self.test, **(sets if len(sets) > 1 else {})}
+        groups = self.groups if len(self.groups) > 1 else []
+        return LazySets(self, {group: partial(self._of_group, group) for group in groups})
+
+    def _of_group(self, group: str) -> list[Question]:
+        return [question for question in self.test if question.group == group]
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:

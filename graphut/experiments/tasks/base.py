@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -169,7 +170,7 @@ class Task(ABC):
     @property
     def test_sets(self) -> Mapping[str, list[Any]]:
         """The test sets by name: `test`, and for some tasks harder ones."""
-        return {"test": self.test}
+        return LazySets(self, {})
 
     @property
     def description(self) -> str:
@@ -225,6 +226,21 @@ class DrawnTask(Task):
     def load(self, part: str) -> list[Any]:
         """Draw the examples of "validation" or "test"."""
         return self.draw(self.held_out, part)
+
+
+class LazySets(UserDict[str, Any]):
+    """The set `test` of a task and further test sets, each of which is drawn when it is read.
+
+    `makers` are functions that return the further sets, by name.
+    """
+
+    def __init__(self, task: Task, makers: Mapping[str, Callable[[], list[Any]]]) -> None:
+        super().__init__({"test": lambda: task.test, **makers})
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """Return a test set."""
+        found: list[Any] = self.data[name]()
+        return found
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 from zlib import crc32
 
 import numpy as np
 
-from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, whole_numbers
+from graphut.experiments.tasks.base import (
+    PARTS,
+    DrawnTask,
+    GraphTask,
+    LabelledGraph,
+    LazySets,
+    whole_numbers,
+)
 from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Circuit, random_circuit
 from graphut.experiments.tasks.netlists import library_circuit, library_circuits, read_circuit
 from graphut.experiments.tasks.presets import (
@@ -101,7 +109,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
         if LIBRARY in names:
             at = names.index(LIBRARY)
             names[at : at + 1] = library_circuits()
-        return {"test": self.test} | {Path(name).stem: self.read(name) for name in names}
+        return LazySets(self, {Path(name).stem: partial(self.read, name) for name in names})
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         """Draw `count` random circuits with random bits at the inputs, as labelled graphs."""

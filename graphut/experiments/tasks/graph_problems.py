@@ -5,13 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import PARTS, DrawnTask, GraphTask, LabelledGraph, whole_numbers
+from graphut.experiments.tasks.base import (
+    PARTS,
+    DrawnTask,
+    GraphTask,
+    LabelledGraph,
+    LazySets,
+    whole_numbers,
+)
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
 from graphut.experiments.tasks.graph_presets import (
     COUNTING_GRAPHS,
@@ -100,11 +108,12 @@ class GraphProblem(DrawnTask, GraphTask):
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """The test sets by name: `test`, and larger graphs, such as `near-100` with 100 nodes."""
         families = self._listed("test_families") or self._listed("families")
-        return {"test": self.test} | {
-            f"{family}-{size}": self._draw_large(family, size)
+        large = {
+            f"{family}-{size}": partial(self._draw_large, family, size)
             for family in families
             for size in self._test_sizes
         }
+        return LazySets(self, large)
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
         """Draw the training graphs of an epoch: new ones, or a choice from `pool` fixed ones."""

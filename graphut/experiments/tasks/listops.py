@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.base import GraphTask, LabelledGraph, Pair, PairTask, Task
+from graphut.experiments.tasks.base import GraphTask, LabelledGraph, LazySets, Pair, PairTask, Task
 from graphut.experiments.tasks.cache import Arrays, cached, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import (
@@ -154,17 +154,25 @@ class ListExpressions(Task):
     @cached_property
     def official(self) -> dict[str, list[Pair]]:
         """A dictionary from names to the official test sets; empty if `data` is not given."""
-        return {
-            name.replace("test_", "official-").removesuffix(".tsv"): [
-                *map(parse, text.splitlines())
-            ]
-            for name, text in self._texts.items()
-        }
+        return {name: [*map(parse, text.splitlines())] for name, text in self._texts.items()}
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Any]]:
+        """The test sets by name: `test`, and the official ones if `data` is given."""
+        return LazySets(self, {name: partial(self._official, name) for name in self._files})
+
+    def _official(self, name: str) -> list[Any]:
+        return self.official[name]
+
+    @property
+    def _files(self) -> dict[str, str]:
+        """The files of the official test sets by the names of the sets."""
+        files = _OFFICIAL.checksums if self.data is not None else ()
+        return {file.replace("test_", "official-").removesuffix(".tsv"): file for file in files}
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        folder, names = self.data, _OFFICIAL.checksums
-        return {name: _OFFICIAL.read(folder, name) for name in names if folder is not None}
+        return {name: _OFFICIAL.read(self.data or "", file) for name, file in self._files.items()}
 
     @cached_property
     def _pairs(self) -> list[Pair]:
@@ -204,11 +212,6 @@ class ListOps(ListExpressions, PairTask):
     source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
     target_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
-    @property
-    def test_sets(self) -> Mapping[str, list[Pair]]:
-        """The test sets by name: `test`, and the official ones if `data` is given."""
-        return {"test": self.test, **self.official}
-
 
 @dataclass(frozen=True)
 class ListOpsTree(ListExpressions, GraphTask):
@@ -235,13 +238,8 @@ class ListOpsTree(ListExpressions, GraphTask):
         """Return the trees of "train", "validation" or "test"."""
         return [tree_of(source, label_all=part == "train") for source, _ in super().load(part)]
 
-    @property
-    def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets by name: `test`, and the official ones if `data` is given."""
-        official = {
-            name: [tree_of(source) for source, _ in pairs] for name, pairs in self.official.items()
-        }
-        return {"test": self.test, **official}
+    def _official(self, name: str) -> list[LabelledGraph]:
+        return [tree_of(source) for source, _ in super()._official(name)]
 
 
 def tree_of(source: list[int], *, label_all: bool = False) -> LabelledGraph:

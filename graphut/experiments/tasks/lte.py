@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from random import Random
 from string import digits
@@ -15,7 +15,7 @@ from zlib import crc32
 
 from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks import presets
-from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
+from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, Pair, PairTask
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, character_of, symbol_of
 from graphut.models.checked_config import option
 
@@ -205,7 +205,8 @@ class LearningToExecute(DrawnTask, PairTask):
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
         """The test sets by name: `test` and `hardest`."""
-        return {"test": self.test, "hardest": self.draw(self.held_out, "test", hardest=True)}
+        hardest = partial(self.draw, self.held_out, "test", hardest=True)
+        return LazySets(self, {"hardest": hardest})
 
     def draw(self, count: int, part: str, *stream: int, hardest: bool = False) -> list[Pair]:
         """Draw `count` pairs for a part, such as "test"; if `hardest`, all of maximum length."""

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
+from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, LazySets
 from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.presets import (
     NARROW_SUDOKU_LAYERS,
@@ -216,7 +216,7 @@ class Sudoku(GraphTask):
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """The test sets by name: `test` and `minimal`."""
-        return {"test": self.test, "minimal": self._graphs(self._puzzles["test"])}
+        return LazySets(self, {"minimal": lambda: self._graphs(self._puzzles["test"])})
 
     def _graphs(
         self, pairs: Iterable[tuple[Cells, Cells]], label_all: bool = False
