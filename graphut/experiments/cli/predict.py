@@ -57,15 +57,7 @@ def _encoder(path: str) -> Callable[[Rows], bytes]:
         ".json": lambda rows: encode_json([*rows]),
         ".parquet": _as_parquet,
     }
-    suffix = Path(path).suffix.lower()
-    if suffix == ".parquet":
-        try:
-            _as_parquet([{"class": "a"}])
-        except ImportError:
-            raise ImportError(
-                f"{path} needs pandas and pyarrow: pip install pandas pyarrow, or write .csv"
-            ) from None
-    return encoders[suffix]
+    return encoders[Path(path).suffix.lower()]
 
 
 def _as_csv(rows: Rows) -> bytes:

@@ -59,6 +59,19 @@ def _check_out(command: str, out: str) -> None:
             raise ValueError(f"--out must end with {', '.join(_SUFFIXES[command])}; got {out!r}")
         if not Path(out).absolute().parent.is_dir():
             raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
+        if Path(out).suffix.lower() == ".parquet":
+            _check_parquet(out)
+
+
+def _check_parquet(out: str) -> None:
+    try:
+        import pandas
+
+        pandas.DataFrame({"class": ["a"]}).to_parquet()
+    except ImportError:
+        raise ImportError(
+            f"{out} needs pandas and pyarrow: pip install pandas pyarrow, or write .csv"
+        ) from None
 
 
 def _check_task(command: str, options: Namespace) -> None:

@@ -136,6 +136,7 @@ QUICK = [
     "train copy --out run --accumulate 0",
     "predict of-graphs --data missing --out p.csv",
     "predict of-graphs --data of-graphs --out p.xlsx",
+    "predict of-graphs --data of-graphs --out p.parquet",
     "predict of-graphs --data of-graphs --out missing/p.csv",
     "predict of-texts --data of-graphs --out p.csv",
     "partition missing --parts 2 --out parts",
@@ -163,6 +164,7 @@ def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> 
     code = f"""
 import sys
 from graphut.experiments.cli import main
+sys.modules["pandas"] = None  # as if it were missing
 for line in {QUICK!r}:
     try:
         status = main(line.split())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,12 +98,9 @@ def test_predict_refuses_before_it_reads(
     assert "nowhere/a.csv: make its folder" in refusal(*words, "nowhere/a.csv")
     assert "sort is not a task on graphs: graphut generate" in refusal(*words, "a.csv")
 
-    def missing(rows: Any) -> bytes:
-        raise ImportError("no pyarrow")
-
-    monkeypatch.setattr(predict, "_as_parquet", missing)
-    with pytest.raises(ImportError, match=r"a\.parquet needs pandas and pyarrow: pip install"):
-        predict._encoder("a.parquet")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    needed = "a.parquet needs pandas and pyarrow: pip install"
+    assert needed in refusal(*words, "a.parquet")
 
 
 def test_predict_writes_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
