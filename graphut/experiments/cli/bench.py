@@ -18,12 +18,11 @@ from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.parts import bench_parts
-from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.machine import benchmark_machine
-from graphut.experiments.result_table import append_rows, check_table
+from graphut.experiments.result_table import append_rows
 from graphut.experiments.training.processes import is_first, process_group
 
 
@@ -31,8 +30,6 @@ def main(arguments: Namespace) -> int:
     """Run a benchmark and print its table; with `--results`, append its rows to a CSV file."""
     options = vars(arguments)
     what, command, results = (options.pop(name) for name in ("what", "command", "results"))
-    if results is not None:
-        check_table(results)
     if what == "gpu":
         return _gpu(Path(results), **options)
     device = pick_device(options.get("device", "cpu"))
@@ -48,23 +45,10 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _attention(
-    topology: str,
-    nodes: int | None,
-    sentences: int | None,
-    lengths: str | None,
-    dtype: str,
-    **options: Any,
-) -> list[Row]:
+def _attention(topology: str, shape: list[str], dtype: str, **options: Any) -> list[Row]:
     how = {name: options.pop(name) for name in ("backends", "others", "repeats", "cold", "phases")}
-    known = {"backends": attention.backend_names(), "others": [*PEERS]}
-    for name, names in known.items():
-        for unknown in {*(how[name] or ())}.difference(names):
-            option = "--peers" if name == "others" else "--backends"
-            raise ValueError(f"{option}: unknown {unknown!r}; choose from {', '.join(names)}")
-    shape = f"{sentences}x{lengths}" if nodes is None else f"1x{nodes}"
     options["dtype"] = getattr(torch, dtype)
-    workload = AttentionWorkload(spec=topology, shape=shape, **options)
+    workload = AttentionWorkload(spec=topology, shape=shape[0], **options)
     return attention.bench_attention(workload, **how)
 
 

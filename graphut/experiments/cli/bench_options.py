@@ -10,6 +10,12 @@ from graphut.experiments.bench.shape import parse_shape
 from graphut.experiments.cli.options import Parser, add_device
 from graphut.experiments.training.run_folder import check_is_run
 
+BACKENDS = ("dgl", "torch", "native", "triton")
+"""The backends of attention that can be compared."""
+
+PEERS = ("pyg", "padded", "sentences", "flex")
+"""Other implementations of attention, with which the backends are compared."""
+
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse the options of `graphut bench`; the argument `command` is "bench".
@@ -38,10 +44,17 @@ def _check(options: Namespace) -> None:
         has_nodes, has_sentences = options.nodes is not None, options.sentences is not None
         if has_nodes == has_sentences or has_sentences != (options.lengths is not None):
             raise ValueError("give --nodes N, or --sentences N with --lengths LOW-HIGH")
+        sentences = f"{options.sentences}x{options.lengths}"
+        options.shape = [f"1x{options.nodes}" if has_nodes else sentences]
+        del options.nodes, options.sentences, options.lengths
     if options.what == "waking":
         check_is_run(options.run)
     for shape in getattr(options, "shape", None) or []:
         parse_shape(shape)
+    dims = getattr(options, "dim", None) or 128
+    for dim in dims if isinstance(dims, list) else [dims]:
+        if (heads := getattr(options, "heads", 1)) < 1 or dim % heads:
+            raise ValueError(f"{dim} features do not divide into {heads} heads")
 
 
 # fmt: off
@@ -63,10 +76,10 @@ def _add_attention(parser: Parser) -> None:
            help="write 64 MB of other data before each timed call, to clear the caches")
     option("--phases", action="store_true",
            help="also measure the phases of the native kernel for consecutive sources")
-    option("--backends", nargs="+", metavar="NAME",
+    option("--backends", nargs="+", metavar="NAME", choices=BACKENDS,
            help="backends of graphut to measure, such as native, torch and dgl (default: all)")
-    option("--peers", nargs="*", metavar="NAME", dest="others",
-           help="other implementations: pyg, padded, sentences, flex; --peers without a name "
+    option("--peers", nargs="*", metavar="NAME", dest="others", choices=PEERS,
+           help=f"other implementations: {', '.join(PEERS)}; --peers without a name "
            "measures none (default: all)")
 
 

@@ -14,7 +14,7 @@ from graphut._version import __version__
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.options import check_options
 from graphut.experiments.records.record import DATA, RunRecord
-from graphut.experiments.result_table import append_rows, check_table
+from graphut.experiments.result_table import append_rows
 from graphut.experiments.training import Run
 from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
@@ -29,11 +29,6 @@ class ResultFiles(NamedTuple):
     rows: str | None = None  # one row for each test set
     curves: str | None = None  # rows by length, by difficulty and by group
 
-    def check(self) -> None:
-        """Raise `ValueError` or `OSError` if rows cannot be appended to one of the files."""
-        for path in filter(None, self):
-            check_table(path)
-
 
 def main(arguments: Namespace) -> int:
     """Evaluate the best model of a run on its test sets, and print the results.
@@ -47,7 +42,6 @@ def main(arguments: Namespace) -> int:
 def _evaluate(options: dict[str, Any]) -> int:
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     files = ResultFiles(options.pop("results"), options.pop("curves"))
-    files.check()
     settings = ("max_steps", "evaluation_rule")
     changed = {key: options.pop(key) for key in settings if key in options}
     target = pick_device(device)

@@ -17,10 +17,6 @@ def main(arguments: Namespace) -> int:
     folder, given, path, skip, device, plain = (
         options.pop(key) for key in ("folder", "texts", "input", "skip_unknown", "device", "plain")
     )
-    if bool(given) == (path is not None):
-        raise ValueError("give either texts, or a file of them with --input")
-    if skip and path is None:
-        raise ValueError("--skip-unknown skips lines of a file: name it with --input")
     run = Run.open(folder)
     chosen = generation_options(run, options)
     texts = given if path is None else _lines(run, path, skip)

@@ -19,6 +19,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graphut.experiments.cli.checks import check_device, check_specs
+from graphut.experiments.result_table import check_table
 from graphut.experiments.wording import flag
 
 T = TypeVar("T")
@@ -56,12 +57,16 @@ class Parser(ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; exit with status 2 if it has unknown arguments.
 
-        Raise `ValueError` for an unknown device, rule or topology.
+        Raise `ValueError` for an unknown device, rule or topology. Raise `ValueError` or `OSError`
+        for a file of results that cannot be written.
         """
         has_commands = any(isinstance(action, _SubParsersAction) for action in self._actions)
         parse = super().parse_args if has_commands else self.parse_intermixed_args
         found = parse(args, namespace)
         check_device(getattr(found, "device", None))
+        for name in ("results", "curves"):
+            if getattr(found, name, None) is not None:
+                check_table(getattr(found, name))
         if "torch" not in sys.modules:  # else a module of the user may have defined further names
             check_specs(vars(found))
         return found

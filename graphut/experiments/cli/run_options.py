@@ -45,6 +45,13 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
         _check_task(command, options)
+    if command == "generate":
+        if bool(options.texts) == (options.input is not None):
+            raise ValueError("give either texts, or a file of them with --input")
+        if options.skip_unknown and options.input is None:
+            raise ValueError("--skip-unknown skips lines of a file: name it with --input")
+    if command == "show" and options.draw and Path(options.out).suffix.lower() == ".gif":
+        raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
     if command in ("partition", "predict") and not Path(options.data).exists():
         graph_files(options.data)  # says what to name
     return options
@@ -91,6 +98,8 @@ def _check_task(command: str, options: Namespace) -> None:
         raise ValueError(
             f"name a graph by its number in the test set, from 1; got {options.text!r}"
         )
+    if command == "show" and has_graphs and options.draw:
+        raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
     if command == "eval" and options.set is not None:
         with reraise_for_file(path, "does not describe a run of this version"):
             sets = build(kind, state["task_options"]).test_sets

@@ -51,14 +51,10 @@ def main(arguments: Namespace) -> int:
         options.pop(key) for key in ("folder", "text", "out", "device", "draw")
     )
     animated = Path(out).suffix.lower() == ".gif"
-    if animated and what is not None:
-        raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
     run = Run.open(folder)
     chosen = generation_options(run, options)
     model = run.trained_model(pick_device(device))
     if issubclass(run.learner.task_kind, GraphTask):
-        if what is not None:
-            raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
         return _show_graph(run, model, text, out, animated)
     [answer] = run.learner.generate(model, run.vocabularies, [text], chosen, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)

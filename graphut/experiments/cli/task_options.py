@@ -16,6 +16,7 @@ from graphut.experiments.training.epoch_log import EPOCH_LOGS
 from graphut.experiments.training.run_folder import check_is_new, check_is_run
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
+from graphut.plotting.figure import check_picture_path
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -29,6 +30,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     task = next((word for word in argv if word in TASKS), None)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
     options: Namespace = parser.parse_args(argv)
+    if command == "topology" and options.ACTION == "show" and options.out is not None:
+        check_picture_path(options.out)
     if command == "train":
         if options.accumulate < 1:
             raise ValueError(f"--accumulate must be at least 1, got {options.accumulate}")

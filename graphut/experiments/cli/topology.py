@@ -15,7 +15,7 @@ from graphut.experiments.tasks import TASKS, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.wording import pluralize
 from graphut.plotting import draw_topology
-from graphut.plotting.figure import check_picture_path, save_figure
+from graphut.plotting.figure import save_figure
 from graphut.topology import Topology, parse, statistics
 from graphut.topology.statistics import Statistics
 
@@ -31,8 +31,6 @@ def main(arguments: Namespace) -> int:
 
 def _show(arguments: Namespace) -> None:
     topology = parse(arguments.spec)
-    if arguments.out is not None:
-        check_picture_path(arguments.out)
     numbers = statistics(topology, arguments.nodes)
     print(describe(topology, numbers))
     if numbers.min_in_degree == 0:

@@ -49,7 +49,6 @@ def _train(options: dict[str, Any]) -> int:
         options.pop(key) for key in _RUN_OPTIONS
     )
     files = ResultFiles(*paths)
-    files.check()
     target = pick_device(device)
     log = EpochLog(log_to, folder) if log_to else None
     if preset is not None or not resume:

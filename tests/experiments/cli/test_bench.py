@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from graphut.experiments.cli import main
+from graphut.experiments.bench import attention
+from graphut.experiments.bench.peers import PEERS
+from graphut.experiments.cli import bench_options, main
 
 SIZES = ["--dim", "8", "--heads", "2", "--repeats", "1", "--device", "cpu"]
 ATTENTION = ["bench", "attention", "--sentences", "2", "--lengths", "2-4", *SIZES]
@@ -90,8 +92,7 @@ def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
         ("attention --nodes 3 --heads 0", "into 0 heads"),
         ("attention --nodes 3 --repeats 0", "--repeats must be at least 1, got 0"),
         ("attention --nodes 3 --results no/where/x", "cannot write no/where/x"),
-        ("attention --nodes 3 --backends dense", "--backends: unknown 'dense'; choose from "),
-        ("attention --nodes 3 --peers pad", "--peers: unknown 'pad'; choose from pyg, padded"),
+        ("attention --sentences 2 --lengths x", "'2xx' is not a shape such as 64x10-60"),
         ("model --shape 2x3 --heads 3", "do not divide into 3 heads"),
         ("model --shape 2x3 --topology star", "star has nodes that are not tokens"),
         ("scaling --nodes 9", "a slope needs two different positive numbers of tokens"),
@@ -101,3 +102,8 @@ def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
 )
 def test_bench_refuses_in_one_line(argv: str, message: str, refusal: Callable[..., str]) -> None:
     assert message in refusal("bench", *argv.split(), "--device", "cpu")
+
+
+def test_bench_options_know_all_names() -> None:
+    assert [*bench_options.BACKENDS] == attention.backend_names()
+    assert [*bench_options.PEERS] == [*PEERS]
