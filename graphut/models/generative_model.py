@@ -14,7 +14,8 @@ from graphut.models.base import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenDecoder
-from graphut.models.decoding.search import SearchOptions, beam_search, sample
+from graphut.models.decoding.search import beam_search, sample
+from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
 from graphut.nn.attention import is_hooked

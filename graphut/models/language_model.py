@@ -14,7 +14,7 @@ from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerLMConfig
-from graphut.models.decoding.search import SearchOptions
+from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.generative_model import GenerativeModel
 from graphut.models.nodes import SentenceNodes
 from graphut.models.outputs import Generation, LMOutput

@@ -17,7 +17,7 @@ from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerConfig
 from graphut.models.decoding.decoder import EncodedSource
-from graphut.models.decoding.search import SearchOptions
+from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.generative_model import GenerativeModel
 from graphut.models.nodes import SentenceNodes, restart_positions
 from graphut.models.outputs import Generation, SequenceOutput

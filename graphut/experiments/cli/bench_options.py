@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 
 from graphut.experiments.bench.shape import parse_shape
-from graphut.experiments.cli.options import Parser, add_device
+from graphut.experiments.cli.options import Parser, add_device, count
 from graphut.experiments.training.run_folder import check_is_run
 
 BACKENDS = ("dgl", "torch", "native", "triton")
@@ -38,8 +38,6 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 
 
 def _check(options: Namespace) -> None:
-    if getattr(options, "repeats", 1) < 1:
-        raise ValueError(f"--repeats must be at least 1, got {options.repeats}")
     if options.what == "attention":
         has_nodes, has_sentences = options.nodes is not None, options.sentences is not None
         if has_nodes == has_sentences or has_sentences != (options.lengths is not None):
@@ -53,7 +51,7 @@ def _check(options: Namespace) -> None:
         parse_shape(shape)
     dims = getattr(options, "dim", None) or 128
     for dim in dims if isinstance(dims, list) else [dims]:
-        if (heads := getattr(options, "heads", 1)) < 1 or dim % heads:
+        if dim % (heads := getattr(options, "heads", 1)):
             raise ValueError(f"{dim} features do not divide into {heads} heads")
 
 
@@ -62,8 +60,8 @@ def _add_attention(parser: Parser) -> None:
     option = parser.add_argument
     option("--topology", default="complete", metavar="SPEC",
            help="who attends to whom, such as window:32 (default: complete)")
-    option("--nodes", type=int, metavar="N", help="number of tokens of a single sentence")
-    option("--sentences", type=int, metavar="N", help="number of sentences, instead of --nodes")
+    option("--nodes", type=count, metavar="N", help="number of tokens of a single sentence")
+    option("--sentences", type=count, metavar="N", help="number of sentences, instead of --nodes")
     option("--lengths", metavar="LOW-HIGH", help="tokens of each sentence, such as 10-60")
     _add_sizes(parser, dim=128, heads=8, repeats=9)
     add_device(parser)
@@ -85,10 +83,10 @@ def _add_attention(parser: Parser) -> None:
 
 def _add_layers(parser: Parser) -> None:
     option = parser.add_argument
-    option("--nodes", type=int, default=100_000, metavar="N", help="default: 100000")
+    option("--nodes", type=count, default=100_000, metavar="N", help="default: 100000")
     option("--edges", type=int, default=2_000_000, metavar="N", help="default: 2000000")
     option("--power-law", action="store_true", help="draw a few nodes with most of the edges")
-    option("--seeds", type=int, metavar="N",
+    option("--seeds", type=count, metavar="N",
            help="two layers on sampled blocks of 10 in-neighbours for this many nodes")
     _add_sizes(parser, dim=128, heads=4, repeats=5)
 
@@ -99,7 +97,7 @@ def _add_model(parser: Parser) -> None:
            help="sentences and their lengths; may be repeated (default: 64x10-60 and 8x400)")
     option("--topology", action="append", metavar="SPEC",
            help="who attends to whom; may be repeated (default: complete)")
-    option("--dim", type=int, action="append", metavar="N",
+    option("--dim", type=count, action="append", metavar="N",
            help="features; may be repeated (default: 128)")
     _add_sizes(parser, dim=None, heads=8, repeats=9)
     add_device(parser)
@@ -113,7 +111,7 @@ def _add_scaling(parser: Parser) -> None:
     parser.add_argument("--topology", default="window:16", metavar="SPEC", dest="spec", help=help)
     nodes = [10_000, 31_623, 100_000, 316_228, 1_000_000]
     help = "numbers of tokens (default: from 10 thousand to a million)"
-    parser.add_argument("--nodes", type=int, nargs="+", default=nodes, metavar="N", help=help)
+    parser.add_argument("--nodes", type=count, nargs="+", default=nodes, metavar="N", help=help)
     _add_sizes(parser, dim=64, heads=8, repeats=5)
     add_device(parser)
 
@@ -123,21 +121,21 @@ def _add_train(parser: Parser) -> None:
     option("--workloads", nargs="+", choices=("translation", "sorting", "characters"), dest="names",
            help="default: all")
     option("--compiled", action="store_true", help="also compile the layers of the plain model")
-    option("--repeats", type=int, default=9, metavar="N", help="timed rounds (default: 9)")
+    option("--repeats", type=count, default=9, metavar="N", help="timed rounds (default: 9)")
 
 
 def _add_waking(parser: Parser) -> None:
     option = parser.add_argument
     option("run", metavar="RUN", help="folder of a run of graph-distance with the preset waking")
-    option("--nodes", type=int, default=10_000, metavar="N", help="default: 10000")
-    option("--scaling", type=int, nargs="*", default=[], metavar="N",
+    option("--nodes", type=count, default=10_000, metavar="N", help="default: 10000")
+    option("--scaling", type=count, nargs="*", default=[], metavar="N",
            help="also measure the time of a node update and of a round on graphs of these sizes")
-    option("--repeats", type=int, default=3, metavar="N", help="timed rounds (default: 3)")
+    option("--repeats", type=count, default=3, metavar="N", help="timed rounds (default: 3)")
 
 
 def _add_parts(parser: Parser) -> None:
     option = parser.add_argument
-    option("--nodes", type=int, default=200_000, metavar="N", help="default: 200000")
+    option("--nodes", type=count, default=200_000, metavar="N", help="default: 200000")
     option("--families", nargs="+", choices=("grid", "power-law"), default=["grid", "power-law"],
            help="kinds of graphs (default: both)")
     _add_sizes(parser, dim=32, heads=4, repeats=9)
@@ -153,10 +151,10 @@ def _add_gpu(parser: Parser) -> None:
 def _add_sizes(parser: Parser, *, dim: int | None, heads: int, repeats: int) -> None:
     option = parser.add_argument
     if dim is not None:
-        option("--dim", type=int, default=dim, metavar="N", help=f"features (default: {dim})")
-    option("--heads", type=int, default=heads, metavar="N", help=f"heads (default: {heads})")
+        option("--dim", type=count, default=dim, metavar="N", help=f"features (default: {dim})")
+    option("--heads", type=count, default=heads, metavar="N", help=f"heads (default: {heads})")
     help = f"timed rounds (default: {repeats})"
-    option("--repeats", type=int, default=repeats, metavar="N", help=help)
+    option("--repeats", type=count, default=repeats, metavar="N", help=help)
 
 
 _BENCHMARKS: dict[str, tuple[Callable[[Parser], None], str]] = {

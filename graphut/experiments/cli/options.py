@@ -8,6 +8,7 @@ from argparse import (
     SUPPRESS,
     ArgumentError,
     ArgumentParser,
+    ArgumentTypeError,
     BooleanOptionalAction,
     _ActionsContainer,
     _SubParsersAction,
@@ -119,6 +120,13 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
         if field.name not in chosen and _default(field) is MISSING:
             raise ValueError(f"{flag(field.name)} is missing: {field.metadata['help']}")
     return kind(**chosen)
+
+
+def count(text: str) -> int:
+    """Return the number of an option that counts something; the type argument of argparse."""
+    if not re.fullmatch("0*[1-9][0-9]*", text):
+        raise ArgumentTypeError(f"must be a whole number, at least 1; got {text!r}")
+    return int(text)
 
 
 def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:

@@ -16,12 +16,15 @@ from graphut.experiments.cli.options import (
     add_results,
     build,
     check_options,
+    count,
     field_names,
 )
 from graphut.experiments.tasks import TASKS, GraphTask
+from graphut.experiments.tasks.files import check_is_file
 from graphut.experiments.tasks.graph_file import graph_files
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.experiments.training.run_folder import RUN, check_is_run
+from graphut.models.decoding.search_options import SearchOptions
 from graphut.plotting.figure import check_picture_path
 
 if TYPE_CHECKING:
@@ -45,11 +48,16 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
         _check_task(command, options)
+    if command in ("eval", "generate", "show"):
+        names = {*field_names(SearchOptions)}
+        SearchOptions(**{name: value for name, value in vars(options).items() if name in names})
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")
         if options.skip_unknown and options.input is None:
             raise ValueError("--skip-unknown skips lines of a file: name it with --input")
+        if options.input not in (None, "-"):
+            check_is_file(options.input)
     if command == "show" and options.draw and Path(options.out).suffix.lower() == ".gif":
         raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
     if command in ("partition", "predict") and not Path(options.data).exists():
@@ -100,6 +108,8 @@ def _check_task(command: str, options: Namespace) -> None:
         )
     if command == "show" and has_graphs and options.draw:
         raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
+    if command == "eval" and options.data is not None and not has_graphs:
+        check_is_file(options.data)
     if command == "eval" and options.set is not None:
         with reraise_for_file(path, "does not describe a run of this version"):
             sets = build(kind, state["task_options"]).test_sets
@@ -137,7 +147,7 @@ def _add_eval(parser: Parser) -> None:
     help = "your own pairs, stories, graphs or (char-lm) text, instead of the test sets"
     which.add_argument("--data", metavar="FILE", help=help)
     option = parser.add_argument
-    option("--max-steps", type=int, default=SUPPRESS, metavar="N",
+    option("--max-steps", type=count, default=SUPPRESS, metavar="N",
            help="largest number of steps of a node (default: as in training)")
     option("--evaluation-rule", default=SUPPRESS, metavar="RULE",
            help="when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)")
@@ -149,7 +159,7 @@ def _add_partition(parser: Parser) -> None:
     option = parser.add_argument
     option("data", metavar="DATA",
            help="file or folder of one graph, in the formats of graphut train graphs")
-    option("--parts", type=int, required=True, metavar="N", help="number of parts, and processes")
+    option("--parts", type=count, required=True, metavar="N", help="number of parts, and processes")
     option("--out", required=True, metavar="FOLDER", help="new or empty folder for the parts")
     option("--method", choices=("metis", "random", "contiguous"), default="metis",
            help="cut few edges (metis), at random, or into runs of nodes (default: metis)")

@@ -8,7 +8,14 @@ from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpForma
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from graphut.experiments.cli.options import Parser, add_device, add_options, add_results, build
+from graphut.experiments.cli.options import (
+    Parser,
+    add_device,
+    add_options,
+    add_results,
+    build,
+    count,
+)
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training.config import TrainingConfig
@@ -33,8 +40,6 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     if command == "topology" and options.ACTION == "show" and options.out is not None:
         check_picture_path(options.out)
     if command == "train":
-        if options.accumulate < 1:
-            raise ValueError(f"--accumulate must be at least 1, got {options.accumulate}")
         if not options.minutes > 0:
             raise ValueError(f"--minutes must be positive, got {options.minutes}")
         if not options.out or Path(options.out).is_file():
@@ -89,7 +94,7 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     option("--minutes", type=float, default=math.inf, metavar="X", help=help)
     help = "compute each batch in this many parts, one after the other, to save memory; the "
     help += "gradients are the same (default: 1)"
-    option("--accumulate", type=int, default=1, metavar="K", help=help)
+    option("--accumulate", type=count, default=1, metavar="K", help=help)
     help = "also log the metrics of each epoch in TensorBoard (in the folder tensorboard of the "
     help += "run) or in Weights & Biases"
     option("--log-to", choices=EPOCH_LOGS, help=help)
@@ -113,7 +118,7 @@ def _topology_parser(task: str | None) -> Parser:
     )
     option = show.add_argument
     option("spec", help='such as "window:3|global:0"')
-    option("--nodes", type=int, default=24, metavar="N", help="number of tokens (default: 24)")
+    option("--nodes", type=count, default=24, metavar="N", help="number of tokens (default: 24)")
     option("--out", metavar="FILE", help="draw into this file: .png, .pdf or .svg")
     compare = actions.add_parser(
         "compare",

@@ -70,14 +70,19 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
+def check_is_file(path: str | Path, origin: str = "") -> None:
+    """Raise `OSError` if a text file is missing or a folder; see `read_text`."""
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path} is a folder: name a text file in it")
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
+
+
 def read_text(path: str | Path, origin: str = "") -> str:
     """Return the text of a user's file, without a byte order mark.
 
     If the file is missing, `origin` in the error message says where to get such a file.
     """
-    if Path(path).is_dir():
-        raise IsADirectoryError(f"{path} is a folder: name a text file in it")
-    if not Path(path).exists():
-        raise FileNotFoundError(f"there is no {path}{f'; {origin}' if origin else ''}")
+    check_is_file(path, origin)
     with reraise_for_file(path, _NO_TEXT):
         return Path(path).read_text(encoding="utf-8-sig")

@@ -70,7 +70,7 @@ def test_topology_show_draws_a_picture(tmp_path: Path) -> None:
             "unknown topology 'windw', did you mean window? (import the module of your own ",
         ),
         (["window:-3"], "window: radius must not be negative, got -3"),
-        (["window:3", "--nodes", "0"], "n must be between 1 and 2048 tokens, got 0"),
+        (["window:3", "--nodes", "9999"], "n must be between 1 and 2048 tokens, got 9999"),
         (["causal", "--out", "x.foo"], "cannot draw into x.foo: 'foo' is not supported"),
     ],
 )

@@ -56,7 +56,6 @@ def test_train_prefers_an_option_to_a_preset(
     ("argv", "message"),
     [
         (["sort", "--minutes", "0"], "--minutes must be positive, got 0.0"),
-        (["sort", "--accumulate", "0"], "--accumulate must be at least 1, got 0"),
         (["sort", "--epochs", "0"], "epochs must be at least 1; got 0"),
         (["sort", "--preset", "huge"], "the task sort has no preset 'huge'; it has: small"),
         (["pairs", "--preset", "x", "--data", "x"], "pairs has no preset 'x'; it has none"),

@@ -8,12 +8,9 @@ import torch
 from torch import Tensor
 
 from graphut.models.decoding.decoder import TokenDecoder
-from graphut.models.decoding.search import (
-    Hypothesis,
-    SearchOptions,
-    beam_search,
-)
+from graphut.models.decoding.search import Hypothesis, beam_search
 from graphut.models.decoding.search import sample as sample_by
+from graphut.models.decoding.search_options import SearchOptions
 from tests.models.decoding.cases import Table, steps_of
 
 BOS, EOS = 0, 1
