@@ -363,6 +363,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
     )
     edge_feats: int = option(0, "features of an edge, including one for each type", least=0)
     edge_types: str = option("", "names of the types of edges, separated by spaces")
+    edge_weights: bool = option(False, "whether edges had weights in training")
     class_names: str = option("", "names of the classes, separated by spaces, for predictions")
     input_norm: bool = option(
         False, "put a LayerNorm after the linear map of the features, if nodes have features"

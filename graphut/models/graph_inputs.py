@@ -271,13 +271,20 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
 
 
-def warn_untyped(graphs: Sequence[GraphInput], types: Sequence[str]) -> None:
-    """Warn if a model knows types of edges, but no edge of the graphs has one."""
+def warn_of_missing(graphs: Sequence[GraphInput], config: UniversalGraphTransformerConfig) -> None:
+    """Warn if edges had types or weights in training, but no edge of the graphs has one."""
+    types = config.edge_types.split()
     feats = [graph.edge_feats for graph in graphs if graph.edge_feats is not None]
     if types and feats and not any(rows[:, -len(types) :].any() for rows in feats):
         warnings.warn(
             f"no edge has a type, but the model was trained with the types {', '.join(types)}: "
             "name them in `type` of the edges, or in edge_type of PyG",
+            stacklevel=4,
+        )
+    if config.edge_weights and graphs and all(graph.edge_weights is None for graph in graphs):
+        warnings.warn(
+            "no edge has a weight other than 1, but the model was trained with edge weights: give "
+            "them as `weight` of the edges, or as edge_weight of PyG",
             stacklevel=4,
         )
 

@@ -26,7 +26,7 @@ from graphut.models.graph_inputs import (
     in_groups,
     num_nodes,
     until_quiescent,
-    warn_untyped,
+    warn_of_missing,
 )
 from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.models.recurrence import make_attention, make_recurrence
@@ -203,7 +203,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         """
         config = self.config
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
-        warn_untyped(inputs, config.edge_types.split())
+        warn_of_missing(inputs, config)
         found: list[GraphPrediction] = []
         largest = max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):

@@ -125,7 +125,9 @@ def test_as_input_refuses_features_that_do_not_fit() -> None:
 
 @pytest.mark.parametrize("messages", ["none", "max"])
 def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
-    config = config_of(num_feats=2, edge_feats=4, edge_types="a 7", messages=messages)
+    config = config_of(
+        num_feats=2, edge_feats=4, edge_types="a 7", edge_weights=True, messages=messages
+    )
     model = UniversalGraphTransformer(config).eval()
     graph = triangle()
     graph.edata["feat"] = torch.rand(4, 2)
@@ -144,8 +146,12 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
         torch.testing.assert_close(prediction.probabilities, output.logits.softmax(1).detach())
     without = model(torch.from_numpy(found.edges), graph.ndata["feat"], edge_feats=0 * feats)
     assert (without.logits - output.logits).abs().max() > 1e-4
-    del graph.edata["type"]
+    kinds = graph.edata.pop("type")
     with pytest.warns(UserWarning, match=r"no edge has a type, but .* the types a, 7: name them"):
+        model.predict(graph)
+    graph.edata["type"] = kinds
+    del graph.edata["weight"]
+    with pytest.warns(UserWarning, match="no edge has a weight other than 1, but the model was"):
         model.predict(graph)
 
 

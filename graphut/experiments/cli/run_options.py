@@ -147,7 +147,7 @@ def _add_eval(parser: Parser) -> None:
     help = "your own pairs, stories, graphs or (char-lm) text, instead of the test sets"
     which.add_argument("--data", metavar="FILE", help=help)
     option = parser.add_argument
-    option("--max-steps", type=count, default=SUPPRESS, metavar="N",
+    option("--max-steps", type=int, default=SUPPRESS, metavar="N",
            help="largest number of steps of a node (default: as in training)")
     option("--evaluation-rule", default=SUPPRESS, metavar="RULE",
            help="when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)")

@@ -322,7 +322,7 @@ class GraphTask(Task):
     config_kind = UniversalGraphTransformerConfig
     from_data = (
         "num_kinds", "num_feats", "classes", "class_names", "answer_at", "answer_kind",
-        "edge_feats", "edge_types",
+        "edge_feats", "edge_types", "edge_weights",
     )  # fmt: skip
 
     @property
@@ -349,6 +349,11 @@ class GraphTask(Task):
     def edge_types(self) -> list[str]:
         """The names of the edge types; their one-hot features follow the other edge features."""
         return []
+
+    @property
+    def edge_weights(self) -> bool:
+        """Whether edges have weights."""
+        return False
 
     @property
     @abstractmethod

@@ -112,6 +112,11 @@ class Graphs(GraphTask):
         return sorted({name for name in found if name is not None})
 
     @property
+    def edge_weights(self) -> bool:
+        """Whether edges have weights other than 1."""
+        return any(file.of_edges.weights is not None for file in self._files)
+
+    @property
     def unchecked_files(self) -> dict[str, Path]:
         """A dictionary from `data/NAME`, or `data` for a divided graph, to the user's files."""
         if self._facts:
@@ -147,7 +152,7 @@ class Graphs(GraphTask):
             if self.num_feats
             else pluralize(len(self.node_kinds.symbols), "kind of nodes", "kinds of nodes"),
             *[pluralize(self.edge_feats, "edge feature")] * (self.edge_feats > 0),
-            *["edge weights"] * any(file.of_edges.weights is not None for file in files),
+            *["edge weights"] * self.edge_weights,
             self._answers_in_words(),
             f"{'/'.join(map(str, labelled))} {self.answer_at}s for training/validation/test",
         ]

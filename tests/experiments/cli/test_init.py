@@ -175,7 +175,6 @@ QUICK = [
     "generate of-texts --input missing",
     "show of-texts a --out a.png --top-p 2",
     "eval of-texts --data missing",
-    "eval of-texts --max-steps 0",
     "eval of-texts --set tset",
     "eval of-sums --set tset",
     "eval of-texts --evaluation-rule quantile:p=.5",

@@ -73,6 +73,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "answer_kind": task.target,
             "edge_feats": task.edge_feats,
             "edge_types": " ".join(task.edge_types),
+            "edge_weights": task.edge_weights,
         }
 
     def outcome(

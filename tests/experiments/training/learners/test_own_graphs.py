@@ -74,6 +74,7 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
         "values": ["value_0", "value_1"],
     }[target]
     assert [*rows[0]] == ["graph", *["node"] * (at == "node"), *columns, "steps"]
+    assert Run.open(run).trained_model(torch.device("cpu")).config.edge_weights
 
 
 def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
