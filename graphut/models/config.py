@@ -361,7 +361,12 @@ class UniversalGraphTransformerConfig(ModelConfig):
     answer_kind: Literal["class", "labels", "values"] = option(
         "class", "kind of an answer: one class; several labels that apply or not; or values"
     )
-    edge_feats: int = option(0, "features of an edge, including one for each type", least=0)
+    edge_feats: int = option(
+        0,
+        "features of an edge, including one for each type; attention reads them, or messages where "
+        "layer is 'none'",
+        least=0,
+    )
     edge_types: str = option("", "names of the types of edges, separated by spaces")
     edge_weights: bool = option(False, "whether edges had weights in training")
     class_names: str = option("", "names of the classes, separated by spaces, for predictions")
@@ -432,7 +437,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
         if self.answer_at != "edge":
             self._check("classes", self.classes >= fewest, f"at least {fewest}")
         self._check_defaults(self.answer_at != "edge", "where edges answer", "answer_kind")
-        self._check_defaults(not self.edge_feats, "where edges have features", "layer")
+        reads_edges = not self.edge_feats or self.layer in ("attention", "none")
+        self._check("layer", reads_edges, "'attention' or 'none' where edges have features")
         named = len(self.class_names.split()) in (0, self.classes)
         self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:

@@ -36,21 +36,30 @@ class MessageAggregation(nn.Module):
     Neighbourhood Aggregation" (arXiv 2004.05718). The layer replaces attention in
     `UniversalTransformerStep`.
 
+    With `edge_dim`, the message from :math:`j` to :math:`i` is :math:`\mathrm{relu}(W y_j + U
+    e_{ij})`, where :math:`e_{ij}` are the features of the edge. A maximum of such messages can
+    represent a step of the Bellman-Ford algorithm, :math:`\min_j d_j + w_{ij}`.
+
     Parameters
     ----------
     aggregators : sequence of {"max", "sum"}
         One or both.
     attention : MultiHeadAttention, optional
-        Attention to add, with `feats` features in and out. Edge biases and edge features are used
-        in the attention only.
+        Attention to add, with `feats` features in and out. Edge biases are used in the attention
+        only.
+    edge_dim : int, optional
+        Features of an edge, `edge_feat` in each call, that messages use; an attention needs the
+        same `edge_dim`. Without it, edge features are used in the attention only.
     backend : {"auto", "torch", "dgl"}
         "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs, without second
-        derivatives. "auto" chooses "dgl" for many edges, if DGL is installed.
+        derivatives. "auto" chooses "dgl" for many edges, if DGL is installed. Messages with
+        `edge_dim` always use "torch".
 
     Raises
     ------
     ValueError
-        If an aggregator or the backend is unknown, or the attention does not have `feats` features.
+        If an aggregator or the backend is unknown, if `edge_dim` is below 1, or if the attention
+        does not have `feats` features.
 
     Examples
     --------
@@ -68,6 +77,7 @@ class MessageAggregation(nn.Module):
         aggregators: Sequence[str] = AGGREGATORS,
         *,
         attention: MultiHeadAttention | None = None,
+        edge_dim: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -83,6 +93,8 @@ class MessageAggregation(nn.Module):
                 f"attention must have {feats} features in and out, but has in_feats="
                 f"{attention.in_feats} and out_feats={attention.out_feats}"
             )
+        if edge_dim is not None and edge_dim < 1:
+            raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
         self.in_feats, self.out_feats = (feats, feats), feats
         self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
         self.backend = backend
@@ -90,11 +102,14 @@ class MessageAggregation(nn.Module):
         width = len(self.aggregators) * feats
         self.message = nn.Linear(feats, width)
         self.output = nn.Linear(width, feats, bias=attention is None)
+        self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new parameters: Xavier uniform for each linear map, zero for biases."""
-        for weight in (*self.message.weight.split(self.out_feats), self.output.weight):
+        layers = [self.message] if self.edge is None else [self.message, self.edge]
+        by_aggregator = [part for layer in layers for part in layer.weight.split(self.out_feats)]
+        for weight in (*by_aggregator, self.output.weight):
             nn.init.xavier_uniform_(weight)
         for layer in (self.message, self.output):
             if layer.bias is not None:
@@ -114,8 +129,9 @@ class MessageAggregation(nn.Module):
 
     @property
     def edge_flops(self) -> int:
-        """Floating-point operations for one edge: one for each feature of the message."""
-        return self.message.out_features + getattr(self.attention, "edge_flops", 0)
+        """Floating-point operations for one edge: its features' map, and one for each feature."""
+        mapped = 0 if self.edge is None else 2 * self.edge.weight.numel()
+        return self.message.out_features + mapped + getattr(self.attention, "edge_flops", 0)
 
     @property
     def has_hooked_parts(self) -> bool:
@@ -141,7 +157,8 @@ class MessageAggregation(nn.Module):
         if self.attention is not None and self.has_hooked_parts:
             found = self.attention(layout, feat, frontier=frontier, **options)
             out, weights = found if isinstance(found, tuple) else (found, None)
-            out = out + self.aggregate(layout, self.message(feat).relu(), frontier)
+            edge_feat = options.get("edge_feat")
+            out = out + self.aggregate(layout, self._messages(feat), frontier, edge_feat)
         else:
             rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
             out, weights = self.attend(
@@ -154,12 +171,17 @@ class MessageAggregation(nn.Module):
     def project(self, feat_src: Tensor) -> Tensor:
         """Return keys, values and messages of all sources as one tensor, `(N_src, total width)`.
 
-        Messages are the ReLU terms of the class's formula. Without attention, return only these.
+        Messages are the ReLU terms of the class's formula; with `edge_dim`, only :math:`W y_j`.
+        Without attention, return only these.
         """
-        messages = self.message(feat_src).relu()
+        messages = self._messages(feat_src)
         if self.attention is None:
             return messages
         return torch.cat([self.attention.project(feat_src), messages], 1)
+
+    def _messages(self, feat_src: Tensor) -> Tensor:
+        messages: Tensor = self.message(feat_src)
+        return messages.relu() if self.edge is None else messages
 
     def attend(
         self,
@@ -173,25 +195,45 @@ class MessageAggregation(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
         width = self.message.out_features
-        messages = self.aggregate(layout, projected[:, -width:], frontier)
+        edge_feat = options.get("edge_feat")
+        messages = self.aggregate(layout, projected[:, -width:], frontier, edge_feat)
         if self.attention is not None:
             if options.get("edge_weight") is not None:
                 raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
             keys = projected[:, :-width]
             found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
             return found + messages, weights
-        for name, value in options.items():
+        unread = options if self.edge is None else {**options, "edge_feat": None}
+        for name, value in unread.items():
             if value is not None and value is not False:
                 raise ValueError(f"messages have no {name}: give MessageAggregation an attention")
         return messages, None
 
     def aggregate(
-        self, layout: EdgeLayout, messages: Tensor, frontier: Tensor | None = None
+        self,
+        layout: EdgeLayout,
+        messages: Tensor,
+        frontier: Tensor | None = None,
+        edge_feat: Tensor | None = None,
     ) -> Tensor:
-        """Return a linear map of the maxima and sums of `messages`, `(N_src, W)`: `(A, feats)`."""
+        """Return a linear map of the maxima and sums of messages, `(A, feats)`.
+
+        `messages`, `(N_src, W)`, are the last columns of the result of `project`.
+        """
+        if self.edge is not None:
+            wanted = (layout.num_edges, self.edge.in_features)
+            if edge_feat is None or edge_feat.shape != wanted:
+                given = None if edge_feat is None else tuple(edge_feat.shape)
+                raise ValueError(f"edge_feat must have shape {wanted} for messages, got {given}")
+            row, source, edge = layout.in_edges(frontier)
+            messages = (messages[source] + self.edge(edge_feat[edge])).relu()
         parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
         with outside_autocast(messages.device.type):  # sums are float32 or wider
-            reduced = reduce_messages(layout, parts, frontier, self.backend)
+            if self.edge is None:
+                reduced = reduce_messages(layout, parts, frontier, self.backend)
+            else:
+                num_rows = layout.num_dst if frontier is None else len(frontier)
+                reduced = reduce_rows(parts, row, num_rows)
             if "sum" in reduced:
                 reduced["sum"] = reduced["sum"].log1p()
             joined = torch.cat([reduced[name] for name in self.aggregators], 1)
@@ -214,27 +256,37 @@ def reduce_messages(
     negative. The result is a dictionary from the same keys to the maxima or sums, `(A, D)`, in
     float32 or wider. They are 0 for nodes without in-edges.
     """
-    wide = {
-        name: part.to(torch.promote_types(part.dtype, torch.float32))
-        for name, part in messages.items()
-    }
-    first = next(iter(wide.values()))
+    first = next(iter(messages.values()))
     is_plain = first.device.type == "cpu" and not (in_transform() or is_intercepted())
     by_dgl = is_installed and is_plain and backend != "torch"
     if by_dgl and frontier is None and layout.num_edges:
-        return _reduce_by_dgl(layout.cached(_as_dgl), wide)
+        return _reduce_by_dgl(layout.cached(_as_dgl), messages)
     row, source, _ = layout.in_edges(frontier)
     num_rows = layout.num_dst if frontier is None else len(frontier)
     is_large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE
     if by_dgl and is_large and source.numel():
-        return _reduce_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), wide)
-    found = {name: part[source] for name, part in wide.items()}
+        return _reduce_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), messages)
+    return reduce_rows({name: part[source] for name, part in messages.items()}, row, num_rows)
+
+
+def reduce_rows(messages: dict[str, Tensor], row: Tensor, num_rows: int) -> dict[str, Tensor]:
+    """Return the maximum or sum of the messages of each row; see `reduce_messages`.
+
+    `row`, `(E,)` int64, is the row of each of the messages, `(E, D)`.
+    """
+    found = {name: _widen(part) for name, part in messages.items()}
     if "sum" in found:
         found["sum"] = row_sums(found["sum"], row, num_rows)
     if "max" in found:
-        zeros, rows = first.new_zeros(num_rows, first.shape[1]), row[:, None]
-        found["max"] = zeros.scatter_reduce(0, rows.expand_as(found["max"]), found["max"], "amax")
+        sent = found["max"]
+        zeros, index = sent.new_zeros(num_rows, sent.shape[1]), row[:, None].expand_as(sent)
+        found["max"] = zeros.scatter_reduce(0, index, sent, "amax")
     return found
+
+
+def _widen(messages: Tensor) -> Tensor:
+    """Return messages in float32 or wider."""
+    return messages.to(torch.promote_types(messages.dtype, torch.float32))
 
 
 def _as_dgl(layout: EdgeLayout) -> Any:
@@ -243,7 +295,8 @@ def _as_dgl(layout: EdgeLayout) -> Any:
 
 
 def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]:
-    tables = with_first_derivatives("message aggregation by DGL", *messages.values())
+    wide = map(_widen, messages.values())
+    tables = with_first_derivatives("message aggregation by DGL", *wide)
     found = {}
     for name, table in zip(messages, tables, strict=True):
         if name == "sum":

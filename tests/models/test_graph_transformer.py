@@ -155,21 +155,27 @@ def test_graph_transformer_names_a_graph_without_nodes() -> None:
         build(answer_at="graph")(batch, torch.zeros(1, dtype=torch.int64))
 
 
+@pytest.mark.parametrize("edge_feats", [0, 2])
 @pytest.mark.parametrize("messages", ["max", "sum", "max+sum"])
 @pytest.mark.parametrize("layer", ["attention", "none"])
-def test_graph_transformer_has_messages(layer: str, messages: str, tmp_path: Path) -> None:
-    model = build(layer=layer, messages=messages, halted="frozen")
+def test_graph_transformer_has_messages(
+    layer: str, messages: str, edge_feats: int, tmp_path: Path
+) -> None:
+    model = build(layer=layer, messages=messages, halted="frozen", edge_feats=edge_feats)
+    feats = normal(graph().num_edges(), edge_feats) if edge_feats else None
     [found] = [part for part in model.modules() if isinstance(part, MessageAggregation)]
     assert found.aggregators == tuple(messages.split("+"))
     assert (found.attention is None) == (layer == "none")
     first = model.embedding.weight[NODES] * 8**0.5
-    states, steps, *_ = dense_recurrence(model.encoder, graph(), first)
-    out = model(graph(), NODES)
+    states, steps, *_ = dense_recurrence(model.encoder, graph(), first, edge_feat=feats)
+    out = model(graph(), NODES, edge_feats=feats)
     assert_same([out.logits], [plain_logits(model, states)])
     assert torch.equal(out.ponder.steps, steps)
+    # Attention reads the edge features; only without it do messages.
+    assert (found.edge is None) == (layer == "attention" or not edge_feats)
     model.save_pretrained(tmp_path)
     again = UniversalGraphTransformer.from_pretrained(tmp_path)
-    assert torch.equal(again(graph(), NODES).logits, out.logits)
+    assert torch.equal(again(graph(), NODES, edge_feats=feats).logits, out.logits)
 
 
 def test_graph_transformer_has_quantised_states_and_random_first_states() -> None:

@@ -27,20 +27,27 @@ LAYOUT = layout_of(PAIRS, 5, 5)  # node 4 has no in-edge, and an edge comes twic
 
 
 def aggregation(
-    aggregators: Any = ("max", "sum"), attends: bool = False, backend: str = "auto"
+    aggregators: Any = ("max", "sum"), attends: bool = False, **options: Any
 ) -> MessageAggregation:
     torch.manual_seed(0)
-    attention = MultiHeadAttention(FEATS, 2, allow_zero_in_degree=True) if attends else None
-    layer: Any = MessageAggregation(FEATS, aggregators, attention=attention, backend=backend)
+    attention = None
+    if attends:
+        edge_dim = options.get("edge_dim")
+        attention = MultiHeadAttention(FEATS, 2, allow_zero_in_degree=True, edge_dim=edge_dim)
+    layer: Any = MessageAggregation(FEATS, aggregators, attention=attention, **options)
     return layer.double()
 
 
-def naive(layer: MessageAggregation, layout: EdgeLayout, feat: Tensor) -> Tensor:
+def naive(
+    layer: MessageAggregation, layout: EdgeLayout, feat: Tensor, edge_feat: Tensor | None = None
+) -> Tensor:
     """Compute `MessageAggregation` for one node and one feature at a time."""
-    pairs, sent = pairs_of(layout), layer.message(feat).relu()
+    pairs, sent = pairs_of(layout), layer.message(feat)
+    mapped = [0.0] * len(pairs) if layer.edge is None else layer.edge(edge_feat)
     rows = []
     for node in range(layout.num_dst):
-        seen = [sent[source] for source, target in pairs if target == node]
+        edges = [edge for edge, (_, target) in enumerate(pairs) if target == node]
+        seen = [(sent[pairs[edge][0]] + mapped[edge]).relu() for edge in edges]
         entries = []
         for index, name in enumerate(layer.aggregators):
             for k in range(index * FEATS, (index + 1) * FEATS):
@@ -49,7 +56,9 @@ def naive(layer: MessageAggregation, layout: EdgeLayout, feat: Tensor) -> Tensor
                 entries.append(total.max() if name == "max" else (1 + total.sum()).log())
         rows.append(layer.output(torch.stack(entries)))
     out = torch.stack(rows)
-    return out if layer.attention is None else out + layer.attention(layout, feat)
+    if layer.attention is None:
+        return out
+    return out + layer.attention(layout, feat, edge_feat=edge_feat)
 
 
 @given(multigraphs())
@@ -68,15 +77,33 @@ def test_reductions_agree(graph: tuple[Pairs, int, int]) -> None:
             assert_same(other, found[0])
 
 
+@pytest.mark.parametrize("edge_dim", [None, 2])
 @pytest.mark.parametrize("attends", [False, True])
 @pytest.mark.parametrize("aggregators", AGGREGATORS)
-def test_aggregation_equals_its_definition(aggregators: Any, attends: bool) -> None:
-    layer, feat = aggregation(aggregators, attends), normal(5, FEATS)
-    inputs = [feat, *layer.parameters()]
-    wanted, out = naive(layer, LAYOUT, feat), layer(LAYOUT, feat)
+def test_aggregation_equals_its_definition(
+    aggregators: Any, attends: bool, edge_dim: int | None
+) -> None:
+    layer, feat = aggregation(aggregators, attends, edge_dim=edge_dim), normal(5, FEATS)
+    edges = {} if edge_dim is None else {"edge_feat": normal(len(PAIRS), edge_dim)}
+    inputs = [feat, *edges.values(), *layer.parameters()]
+    wanted, out = naive(layer, LAYOUT, feat, **edges), layer(LAYOUT, feat, **edges)
     assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
     frontier = torch.tensor([1, 4])
-    assert_same([layer(LAYOUT, feat, frontier=frontier)], [wanted[frontier]])
+    assert_same([layer(LAYOUT, feat, frontier=frontier, **edges)], [wanted[frontier]])
+
+
+def test_messages_with_features_of_edges_compute_distances() -> None:
+    """Three rounds of `max_j relu(c - d_j - w_ij)` are three steps of Bellman and Ford."""
+    layer = MessageAggregation(1, ["max"], edge_dim=1)
+    for weight, value in ((layer.message.weight, 1.0), (layer.output.weight, 1.0)):
+        weight.data.fill_(value)
+    assert layer.edge is not None
+    layer.edge.weight.data.fill_(-1.0)
+    layout = layout_of([(0, 0), (0, 1), (1, 2), (0, 2), (2, 3)], 4, 4)
+    left = torch.tensor([[9.0], [0.0], [0.0], [0.0]])  # c - d
+    for _ in range(3):
+        left = layer(layout, left, edge_feat=torch.tensor([[0.0], [1.0], [2.0], [5.0], [0.5]]))
+    assert (9 - left).flatten().tolist() == [0, 1, 3, 3.5]
 
 
 @pytest.mark.parametrize("attends", [False, True])
@@ -104,6 +131,7 @@ def test_messages_have_flops_and_hooks() -> None:
     assert layer.node_flops == attention.node_flops + 2 * 2 * FEATS * FEATS
     assert layer.key_value_flops == attention.key_value_flops + 2 * 2 * FEATS * FEATS
     assert (layer.edge_flops, alone.edge_flops) == (attention.edge_flops + 2 * FEATS, FEATS)
+    assert aggregation(["sum"], edge_dim=3).edge_flops == FEATS + 2 * 3 * FEATS
     step: Any = UniversalTransformerStep(layer, PositionwiseTransition(FEATS, 8)).double()
     recurrence = AdaptiveRecurrence(step, max_steps=3)
     feat, calls = normal(5, FEATS), []
@@ -141,6 +169,7 @@ def test_messages_by_dgl_refuse_second_derivatives() -> None:
         ({"aggregators": ["max", "max"]}, "aggregators must be"),
         ({"backend": "fast"}, "backend must be one of .*, got 'fast'"),
         ({"attention": MultiHeadAttention(8, 2)}, "attention must have 6 features in and out, but"),
+        ({"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
     ],
 )
 def test_messages_refuse_bad_arguments(options: dict[str, Any], message: str) -> None:
@@ -152,6 +181,21 @@ def test_messages_refuse_weights_of_edges() -> None:
     layer = aggregation(attends=True)
     with pytest.raises(ValueError, match="messages have no edge_weight: use MultiHeadAttention"):
         layer(LAYOUT, normal(5, FEATS), edge_weight=torch.ones(8).double())
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (None, r"edge_feat must have shape \(8, 2\) for messages, got None"),
+        ((8, 3), r"edge_feat must have shape \(8, 2\) for messages, got \(8, 3\)"),
+    ],
+)
+def test_messages_refuse_features_of_edges_that_do_not_fit(shape: Any, message: str) -> None:
+    edge_feat = None if shape is None else normal(*shape)
+    with pytest.raises(ValueError, match=message):
+        aggregation(edge_dim=2)(LAYOUT, normal(5, FEATS), edge_feat=edge_feat)
+    with pytest.raises(ValueError, match="messages have no edge_feat: give MessageAggregation an"):
+        aggregation()(LAYOUT, normal(5, FEATS), edge_feat=normal(8, 2))
 
 
 def test_messages_without_attention_have_no_edge_bias() -> None:

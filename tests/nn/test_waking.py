@@ -118,7 +118,7 @@ def arguments(layout: EdgeLayout, edges: str, positions: bool) -> dict[str, Any]
         options["positions"] = torch.arange(layout.num_src) % 4 + 1
     if edges == "bias":
         options["edge_bias"] = normal(layout.num_edges, HEADS, seed=71)
-    elif edges == "feat":
+    elif edges in ("feat", "messages-of-edges"):
         options["edge_feat"] = normal(layout.num_edges, 3, seed=72)
     elif edges == "weight":
         options["edge_weight"] = normal(layout.num_edges, HEADS, seed=73)
@@ -221,9 +221,9 @@ def conv_step(conv: Any) -> UniversalTransformerStep:
     return randomised(UniversalTransformerStep(ConvAsAttention(conv, FEATS), transition))
 
 
-def messages_step(attention: bool) -> UniversalTransformerStep:
+def messages_step(attention: bool, edge_dim: int | None = None) -> UniversalTransformerStep:
     inner = MultiHeadAttention(FEATS, HEADS, allow_zero_in_degree=True) if attention else None
-    messages = MessageAggregation(FEATS, attention=inner)
+    messages = MessageAggregation(FEATS, attention=inner, edge_dim=edge_dim)
     transition = PositionwiseTransition(FEATS, 12, activation=nn.GELU())
     return randomised(UniversalTransformerStep(messages, transition))
 
@@ -233,6 +233,7 @@ STEPS = {
     "sage-max": lambda: conv_step(dgl.nn.SAGEConv(FEATS, FEATS, "pool")),
     "messages": lambda: messages_step(False),
     "messages-and-attention": lambda: messages_step(True),
+    "messages-of-edges": lambda: messages_step(False, 3),
 }
 
 
@@ -245,7 +246,8 @@ def test_event_driven_with_other_layers_in_the_place_of_attention(
     layer = build(STEPS[step](), rule=EventDriven(), **options)
     for graph in ("rows", "one-way"):
         layout = GRAPHS[graph]
-        same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60))
+        edges = arguments(layout, step, positions=False)
+        same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60), **edges)
 
 
 @pytest.mark.parametrize("part", ["step", "attention", "key_value"])

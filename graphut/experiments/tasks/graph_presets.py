@@ -86,16 +86,19 @@ SALSA: Preset = {
 }
 WAKING_SALSA_BFS: Preset = WAKING_BFS | SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
 WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
+# A maximum of messages that read edge features can represent the minimum of distance plus weight.
 # Distances are real numbers: noise, and a penalty on change, would make them imprecise.
 WAKING_SALSA_DIJKSTRA: Preset = (
     WAKING_GRAPHS
     | SALSA
     | {
         "max_steps": 12,
-        "noise": 0.005,
+        "layer": "none",
+        "messages": "max",
+        "noise": 0.0,
         "change_penalty": 0.0,
-        "evaluation_rule": "event_driven:tol=0.02",
-        "epochs": 5,
+        "evaluation_rule": "event_driven:tol=0.001",
+        "epochs": 40,
     }
 )
 # The hint is the distance itself: in the training graphs it is below 16.

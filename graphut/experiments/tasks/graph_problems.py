@@ -309,9 +309,10 @@ class GraphBFS(GraphProblem):
 class GraphDijkstra(GraphBFS):
     """Predict for each node the last edge of its shortest path from the marked node.
 
-    The feature of an edge is its weight. For the marked node, its self-loop is correct. The depth
-    of a node (a measure of the steps that its label needs) is the number of edges of its path.
-    SALSA-CLRS (arXiv 2309.12253) has the same families, sizes and weights.
+    The feature of an edge is its weight; self-loops have the weight 1. For the marked node, its
+    self-loop is correct. The depth of a node (a measure of the steps that its label needs) is the
+    number of edges of its path. SALSA-CLRS (arXiv 2309.12253) has the same families, sizes and
+    weights.
     """
 
     name: ClassVar[str] = "graph-dijkstra"
@@ -326,7 +327,7 @@ class GraphDijkstra(GraphBFS):
         loops = union.sizes.sum()
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
         weights = np.sqrt(drawn.prod(0) + 1e-3)
-        weights = np.concatenate([weights, weights, np.zeros(loops)])
+        weights = np.concatenate([weights, weights, np.ones(loops)])
         depth, parent, _ = self._tree(union, marked, weights).heights(marked)
         source, target = union.edges
         parent[marked] = marked

@@ -190,7 +190,7 @@ def test_parents_in_weighted_trees_equal_networkx(kind: Any) -> None:
         assert graph.edge_feats is not None and graph.depth is not None
         weights, plain = graph.edge_feats[:, 0], networkx.Graph()
         for (source, target), weight in zip(graph.edges.T.tolist(), weights.tolist(), strict=True):
-            assert weight == 0 if source == target else 0.03 < weight < 1.01
+            assert weight == 1 if source == target else 0.03 < weight < 1.01
             if source != target:
                 assert plain.get_edge_data(source, target, {"weight": weight})["weight"] == weight
                 plain.add_edge(source, target, weight=weight)
