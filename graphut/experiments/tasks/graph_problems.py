@@ -347,6 +347,7 @@ class GraphPrim(GraphDijkstra):
     """
 
     name: ClassVar[str] = "graph-prim"
+    presets = GraphDijkstra.presets | {SALSA_CLRS: WAKING_SALSA_DIJKSTRA | {"epochs": 10}}
 
     def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
         return union.spanning_tree(weights)
