@@ -42,6 +42,8 @@ def rule_settings(rule: str, defaults: Mapping[str, Any], text: str) -> dict[str
         if name not in defaults:
             names = ", ".join(defaults) or "none"
             raise ValueError(f"{rule!r} has no setting {name!r}; its settings: {names}")
+        if name in settings:
+            raise ValueError(f"{rule!r} has the setting {name!r} twice: give it once")
         kind = type(defaults[name])
         try:
             settings[name] = {"true": True, "false": False}[value] if kind is bool else kind(value)
@@ -118,9 +120,10 @@ class TopologyParser:
         try:
             Signature(integers).bind(*values)
         except TypeError:
-            names = ", ".join(p.name + "..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
-            takes = f"the integers {names}" if names else "no integers"
-            self.fail(f"{name} takes {takes}; got {len(values) or 'none'} of them", position)
+            names = ", ".join(p.name for p in integers)
+            takes = f"{len(integers)} integer{'s' * (len(integers) > 1)} ({names})"
+            takes = takes if integers else "no integers"
+            self.fail(f"{name} takes {takes}, got {len(values)}", position)
         if seed and not seeded:
             self.fail(f"{name} takes no seed", position)
         return self.make(position, self.makers[name], *values, **seed)

@@ -30,5 +30,5 @@ def test_topology_parser_calls_the_makers() -> None:
     assert signatures(MAKERS) == ["near:radius@seed", "some:tokens,..."]
     found = TopologyParser("near:3@7 | some:1,2 & some", MAKERS, OPERATORS).parse()
     assert found == ("near 3 7", [(1, 2), ()])
-    with pytest.raises(ValueError, match="near takes the integers radius; got 2 of them\n"):
+    with pytest.raises(ValueError, match=r"near takes 1 integer \(radius\), got 2\n"):
         TopologyParser("near:3,4", MAKERS, OPERATORS).parse()

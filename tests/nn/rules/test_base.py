@@ -59,6 +59,10 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
         ("act:threshold=", "threshold of 'act' must be a number, got ''"),
         ("act:forced_remainder=no", "forced_remainder of 'act' must be true or false, got 'no'"),
         ("convergence:patience=1.5", "patience of 'convergence' must be a whole number, got '1.5'"),
+        (
+            "act:threshold=0.5,threshold=0.6",
+            "'act' has the setting 'threshold' twice: give it once",
+        ),
         ("convergence:readout=x", "'convergence' has no setting 'readout'"),
         ("convergence:patience=99999999999999999999", r"patience must be below 2\*\*63, got 9"),
         ("global:" * 2000 + "act", "'global' cannot contain another 'global'"),
