@@ -19,7 +19,7 @@ from graphut.experiments.cli.options import (
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.epoch_log import EPOCH_LOGS
+from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
 from graphut.experiments.training.run_folder import check_is_new, check_is_run
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
@@ -42,6 +42,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     if command == "train":
         if not options.minutes > 0:
             raise ValueError(f"--minutes must be positive, got {options.minutes}")
+        if options.log_to:
+            check_log(options.log_to)
         if not options.out or Path(options.out).is_file():
             raise ValueError(f"--out must be a folder, new or existing; got {options.out!r}")
         if options.resume:

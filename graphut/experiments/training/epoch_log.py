@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,8 @@ class EpochLog:
     """
 
     def __init__(self, name: str, folder: str | Path) -> None:
-        try:
-            self._module = import_module(EPOCH_LOGS[name])
-        except ImportError as error:
-            raise ImportError(f"logging to {name} needs it: pip install {name}") from error
+        check_log(name)
+        self._module = import_module(EPOCH_LOGS[name])
         self.name, self.folder = name, Path(folder)
         self._log: Any = None
 
@@ -42,6 +41,12 @@ class EpochLog:
         for name, value in scalars.items():
             self._log.add_scalar(name, value, update)
         self._log.flush()
+
+
+def check_log(name: str) -> None:
+    """Raise `ImportError` if the package of a log is not installed."""
+    if find_spec(name) is None:
+        raise ImportError(f"logging to {name} needs it: pip install {name}")
 
 
 def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -152,6 +152,7 @@ QUICK = [
     "train copy --out run --curves missing/c.csv",
     "train copy --out run --encoder-topology causal&windw:3",
     "train copy --out run --device abacus",
+    "train copy --out run --log-to wandb",
     "train copy --out run --accumulate 0",
     "predict of-graphs --data missing --out p.csv",
     "predict of-graphs --data of-graphs --out p.xlsx",
@@ -192,7 +193,7 @@ def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> 
     code = f"""
 import sys
 from graphut.experiments.cli import main
-sys.modules["pandas"] = None  # as if it were missing
+sys.modules["pandas"] = sys.modules["wandb"] = None  # as if they were missing
 for line in {QUICK!r}:
     try:
         status = main(line.split())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from tests.experiments.cli.tiny import TINY
 
 class OfflineRun:
     """The parts of the module and of a run of Weights & Biases that `EpochLog` uses."""
+
+    __spec__ = ModuleSpec("wandb", None)
 
     def __init__(self) -> None:
         self.options: dict[str, Any] = {}
