@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,6 +76,18 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
     if kind not in (None, found):
         raise ValueError(f"{folder / CONFIG} describes {quote(found)}, not a {kind}")
     return SavedConfig(found, values, checksum, has_checksum)
+
+
+def check_is_trained(folder: str | Path) -> None:
+    """Raise `ValueError` if a folder contains a run of `graphut train` without a complete epoch."""
+    run, metrics = Path(folder, "run.json"), Path(folder, "metrics.jsonl")
+    # A line without its end is of a process that was killed while it wrote the metrics.
+    if run.is_file() and not (metrics.is_file() and b"\n" in metrics.read_bytes()):
+        task = read_checked_json(run)[0].get("task")
+        raise ValueError(
+            f"the run in {folder} has not completed an epoch, so it has no model yet: "
+            f"graphut train {task} --out {shlex.quote(str(folder))} --resume"
+        )
 
 
 def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ import graphut.models.universal_transformer  # noqa: F401  # each of them adds i
 from graphut.models.base import KINDS, AdaptiveModel
 from graphut.models.checked_config import quote
 from graphut.models.hub import model_folder
-from graphut.models.pretrained import CONFIG, read_config
+from graphut.models.pretrained import CONFIG, check_is_trained, read_config
 
 
 def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
@@ -27,8 +27,9 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     ImportError, OSError
         If there is no such folder, and the repository cannot be downloaded.
     ValueError
-        If the files are not a model of graphut, or are damaged. Files without checksums, from an
-        older version of graphut, are loaded with a warning.
+        If the files are not a model of graphut, or are damaged, or `graphut train` has not
+        completed an epoch. Files without checksums, from an older version of graphut, are loaded
+        with a warning.
 
     Examples
     --------
@@ -46,4 +47,5 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
         raise ValueError(
             f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(KINDS)}"
         )
+    check_is_trained(folder)
     return KINDS[kind].from_pretrained(folder)

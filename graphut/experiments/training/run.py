@@ -25,12 +25,12 @@ from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.run_files import METRICS, FolderLock, read_metrics
+from graphut.experiments.training.run_files import METRICS, FolderLock
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
 from graphut.experiments.wording import flag
 from graphut.models.base import AdaptiveModel
 from graphut.models.config import upgrade_fields
-from graphut.models.pretrained import read_config
+from graphut.models.pretrained import check_is_trained, read_config
 
 # Options of older versions, with the only values that this version still supports.
 _RETIRED: dict[str, Any] = {
@@ -200,11 +200,7 @@ class Run:
 
     def trained_model(self, device: torch.device) -> AdaptiveModel:
         """Return the best model so far on a device; raise `ValueError` before the first epoch."""
-        if not read_metrics(self.folder / METRICS):
-            raise ValueError(
-                f"the run in {self.folder} has not completed an epoch, so it has no model yet: "
-                f"graphut train {self.task_name} --out {shlex.quote(str(self.folder))} --resume"
-            )
+        check_is_trained(self.folder)
         return self.model().to(device)
 
     @cached_property

@@ -13,6 +13,7 @@ from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import TASK_PRESETS
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.models import load
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
 
@@ -117,3 +118,5 @@ def test_generate_and_eval_need_an_epoch_done(
     assert main([name, folder, *text]) == 2
     hint = f"it has no model yet: graphut train copy --out {folder} --resume"
     assert hint in capsys.readouterr().err
+    with pytest.raises(ValueError, match=hint):
+        load(folder)
