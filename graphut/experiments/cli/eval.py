@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -85,6 +86,7 @@ def evaluate_set(
     `options` are for the evaluation, such as `beam_size`. `changed` are settings of the model that
     differ from the run, such as `max_steps`. The metrics are saved in the folder of the run as
     `evaluation-NAME.json`, with the `digest` of the weights; without a digest they are not saved.
+    If there are options, or changed settings, they are a part of the file's name.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
@@ -98,7 +100,9 @@ def evaluate_set(
     else:
         head = {"graphut": __version__, "set": name, "examples": len(examples)}
         known = {**head, **evaluation.metrics, "options": options, "model": digest, **details}
-        write_json(run.folder / f"evaluation-{name}.json", with_checksum(known))
+        chosen = "".join(f",{key}={value}" for key, value in options.items())
+        safe = re.sub(r"[^\w.,=+-]", "_", chosen)  # on all file systems
+        write_json(run.folder / f"evaluation-{name}{safe}.json", with_checksum(known))
     if any(files):
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}

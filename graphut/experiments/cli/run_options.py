@@ -232,7 +232,8 @@ _COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
         _add_eval,
         "Evaluate the best model of a run: compare its answers to the test examples with the "
         "correct ones. The metrics of each test set, in total and by length, difficulty or group, "
-        "are also written to evaluation-NAME.json in the folder.",
+        "are also written to evaluation-NAME.json in the folder; with options such as --max-steps, "
+        "to another file with these options in its name.",
     ),
     "partition": (
         _add_partition,

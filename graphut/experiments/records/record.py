@@ -135,22 +135,26 @@ class RunRecord:
 
     @cached_property
     def evaluations(self) -> dict[str, dict[str, Any]]:
-        """A dictionary from each test set to the contents of its file `evaluation-SET.json`.
+        """A dictionary from each test set, with options, to the contents of its evaluation's file.
 
         Raise `ValueError` if there is no such file, or if one is damaged or about another model.
         """
         folder, found = self.run.folder, {}
-        again = f"graphut eval {shlex.quote(str(folder))}"
+        again = ["graphut", "eval", str(folder)]
         digest = run_files.model_digest(folder)
-        for path in sorted(folder.glob("evaluation-*.json")):
+        for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
             fields, _ = read_checked_json(path)
             with reraise_for_file(path):
                 evaluation = _checked(fields, self.run.learner.metric_meanings)
+            words = option_words(evaluation["options"])
             if evaluation.pop("model", None) != digest:
-                raise ValueError(f"{path} is the evaluation of another model: {again}")
-            found[evaluation.pop("set")] = evaluation
+                command = shlex.join([*again, *words])
+                raise ValueError(
+                    f"{path} is the evaluation of another model: {command}, or remove the file"
+                )
+            found[shlex.join([evaluation["set"], *words])] = evaluation
         if not found:
-            raise ValueError(f"{folder} has no evaluation: {again}")
+            raise ValueError(f"{folder} has no evaluation: {shlex.join(again)}")
         return found
 
     @property
@@ -158,22 +162,17 @@ class RunRecord:
         """A row for each evaluation: test set with options, number of examples, and metrics."""
         metrics = self.run.learner.metric_meanings
         return [
-            [
-                shlex.join([name, *option_words(found["options"])]),
-                found["examples"],
-                *(found[metric] for metric in metrics),
-            ]
+            [name, found["examples"], *(found[metric] for metric in metrics)]
             for name, found in self.evaluations.items()
         ]
 
     @property
     def commands(self) -> list[str]:
         """The command lines that train and evaluate the run again."""
-        training, evaluating = self.setup.command(), self._eval_commands()
+        training = self.setup.command()
         if self.end is None:  # `graphut train` does not evaluate a stopped run
             training += f" --minutes {ceil(self.seconds / 60)}"
-            evaluating = evaluating or [_eval_command({})]
-        return [training, *evaluating]
+        return [training, *self._eval_commands()]
 
     @property
     def chosen(self) -> str:
@@ -232,17 +231,16 @@ class RunRecord:
 
     def _eval_commands(self) -> list[str]:
         """Return commands that repeat the evaluations; none if `graphut train` already does so."""
-        by_set = {name: found["options"] for name, found in self.evaluations.items()}
-        first = next(iter(by_set.values()))
-        if by_set == {"test": {}}:
-            return []
-        if all(options == first for options in by_set.values()):
-            return [_eval_command(first)]
-        return [_eval_command({"set": name, **options}) for name, options in by_set.items()]
-
-
-def _eval_command(options: Mapping[str, Any]) -> str:
-    return shlex.join(["graphut", "eval", "RUN", *option_words(options)])
+        by_options: dict[tuple[str, ...], list[str]] = {}
+        for found in self.evaluations.values():
+            by_options.setdefault(tuple(option_words(found["options"])), []).append(found["set"])
+        sets = {name for names in by_options.values() for name in names}
+        return [
+            shlex.join(["graphut", "eval", "RUN", *which, *words])
+            for words, names in by_options.items()
+            if words or names != ["test"] or self.end is None
+            for which in ([[]] if sets == {*names} else [["--set", name] for name in names])
+        ]
 
 
 def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:

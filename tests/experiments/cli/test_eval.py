@@ -13,6 +13,7 @@ import torch
 
 from graphut._files import read_checked_json, read_json, with_checksum, write_json
 from graphut.experiments.cli import main
+from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import Sort, babi, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.subwords import Subwords
@@ -146,8 +147,10 @@ def test_eval_by_beam_search_records_its_options(
         run.model(), run.vocabularies, run.task().test, beam_size=3
     )
     assert found == f"test, 4 sequences: {wanted}\n"
-    record = read_json(folder / "evaluation-test.json")
+    record = read_json(folder / "evaluation-test,beam_size=3.json")
     assert record["options"] == {"beam_size": 3}
+    assert read_json(folder / "evaluation-test.json")["options"] == {}  # from the end of training
+    assert [*RunRecord.of(run).evaluations] == ["test", "test --beam-size 3"]
     assert record["by_source_length"] == details["by_source_length"]
     assert 0 < record["flops_share"] <= 1
     said = refusal("eval", folder, "--beam-size", "0", "--device", "cpu")

@@ -122,7 +122,7 @@ def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
     assert main(["eval", str(tmp_path / "run"), "--max-steps", "5"]) == 0
     html, page = report_of(tmp_path / "run")
     assert [row[0] for row in page.tables["Metrics"][1:]] == [
-        "near-12 --max-steps 5", "test --max-steps 5",
+        "near-12 --max-steps 5", "test", "test --max-steps 5",
     ]  # fmt: skip
     by_depth = read_json(tmp_path / "run" / "evaluation-test.json")["by_depth"]
     assert len(page.tables["test, by depth"]) == 1 + len(by_depth)

@@ -79,7 +79,8 @@ def test_graphs_are_trained_evaluated_and_shown(
     options = [word for name, value in asked.items() for word in (flag(name), str(value))]
     assert main(["eval", run, *options]) == 0
     assert "-12, 2 graphs: " in capsys.readouterr().out
-    assert read_json(tmp_path / "run" / "evaluation-test.json")["options"] == asked
+    name = "max_steps=9,evaluation_rule=threshold_threshold=0.2,halt_from=output"
+    assert read_json(tmp_path / "run" / f"evaluation-test,{name}.json")["options"] == asked
 
 
 @pytest.mark.parametrize("task", ["graph-distance", "graph-reach", "graph-path", "graph-bfs"])
@@ -92,7 +93,7 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     assert "graphs at rest" in capsys.readouterr().out
     assert main(["eval", run, "--max-steps", "1", "--set", "path-12"]) == 0
     assert "1 round at most" in capsys.readouterr().out
-    assert read_json(tmp_path / "run" / "evaluation-path-12.json")["rounds"] == 1
+    assert read_json(tmp_path / "run" / "evaluation-path-12,max_steps=1.json")["rounds"] == 1
     assert main(["eval", run, "--max-steps", "0"]) == 2
     assert "max_steps must be a whole number, at least 1; got 0" in capsys.readouterr().err
     assert main(["eval", run, "--evaluation-rule", "oak"]) == 2
