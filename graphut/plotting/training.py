@@ -48,7 +48,7 @@ def draw_training(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
                 options["markersize"] = 3
                 [drawn] = axes.plot(number, values, marker + line, **options)
                 drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=min(0, axes.dataLim.y0))  # R2 can be negative
         if "accuracy" in title:
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -70,10 +70,14 @@ def _label(name: str) -> str:
 
 def _values(epoch: Mapping[str, Any]) -> dict[str, float]:
     """Return a dictionary from the title of each panel to the value that it shows for an epoch."""
-    measure, found = next(iter(epoch["validation"].items()))
+    validation = epoch["validation"]
+    shown = {f"validation: {x.upper()}": validation.get(x) for x in ("mae", "r2")}
+    if validation.get("mae") is None:  # the model does not predict values
+        measure, found = next(iter(validation.items()))
+        name = f"validation: {measure.replace('_', ' ')}"
+        shown = {"accuracy of labels": epoch["accuracy"], name: found}
     return {
         "loss": epoch["loss"],
-        "accuracy of labels": epoch["accuracy"],
-        f"validation: {measure.replace('_', ' ')}": found,
+        **{title: x for title, x in shown.items() if x is not None},
         **{name.replace("_", " "): x for name, x in epoch.items() if name.endswith("_steps")},
     }

@@ -48,6 +48,14 @@ def test_draw_training_draws_the_metrics() -> None:
     assert ticks(0.5).startswith("50") and ticks(0.5).endswith("%")
 
 
+def test_draw_training_of_a_model_of_values() -> None:
+    found = {"accuracy": 0.5, "mae": 2.5, "r2": -0.5}
+    figure = draw_training({"values": [{**line, "validation": found} for line in epochs(2)]})
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == ["loss", "validation: MAE", "validation: R2", *STEPS]
+    assert panel(figure, "validation: R2").get_ylim()[0] == -0.5  # the curve is not cut off
+
+
 def test_draw_training_compares_runs_of_any_version_and_model() -> None:
     old = epochs(3)
     other = [{k: v for k, v in line.items() if k != "encoder_steps"} for line in old]

@@ -50,12 +50,10 @@ def run_card(run: Run, name: str, license: str | None = None) -> str:
         task=run.task_name,
         meaning=meaning_of(TASKS[run.task_name]),
         results=markdown_table(
-            ["test set", "examples", *run.learner.metric_meanings],
+            ["test set", "examples", *record.metrics],
             [[NOT_MEASURED if x is None else str(x) for x in row] for row in record.results],
         ),
-        metrics="\n".join(
-            f"- {metric}: {meaning}" for metric, meaning in run.learner.metric_meanings.items()
-        ),
+        metrics="\n".join(f"- {metric}: {meaning}" for metric, meaning in record.metrics.items()),
         chosen=record.chosen,
         updates=record.updates,
         minutes=three_digits(record.seconds / 60),

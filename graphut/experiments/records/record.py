@@ -158,11 +158,19 @@ class RunRecord:
         return found
 
     @property
+    def metrics(self) -> dict[str, str]:
+        """A dictionary from each metric that an evaluation has measured to its meaning."""
+        return {
+            name: meaning
+            for name, meaning in self.run.learner.metric_meanings.items()
+            if any(found[name] is not None for found in self.evaluations.values())
+        }
+
+    @property
     def results(self) -> list[list[Any]]:
         """A row for each evaluation: test set with options, number of examples, and metrics."""
-        metrics = self.run.learner.metric_meanings
         return [
-            [name, found["examples"], *(found[metric] for metric in metrics)]
+            [name, found["examples"], *(found[metric] for metric in self.metrics)]
             for name, found in self.evaluations.items()
         ]
 

@@ -66,7 +66,7 @@ def run_report(run: Run, device: torch.device) -> str:
     model, task = run.trained_model(device), run.task()
     answered = min(_ANSWERED, len(task.test))
     examples, verdicts = _examples(run, task, model, answered)
-    results = ["test set", f"{run.learner.example}s", *run.learner.metric_meanings]
+    results = ["test set", f"{run.learner.example}s", *record.metrics]
     groups = [
         _table(f"{name}, {key.replace('_', ' ')}", [*rows[0]], map(dict.values, rows))
         for name, found in evaluations.items()
@@ -91,7 +91,7 @@ def run_report(run: Run, device: torch.device) -> str:
         options=_table("Options", ["option", "value"], options),
         curves=_curves(run),
         results=_table("Metrics", results, record.results),
-        meanings=run.learner.metric_meanings,
+        meanings=record.metrics,
         groups=groups,
         examples=examples,
         longest=_LONGEST,

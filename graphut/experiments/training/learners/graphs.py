@@ -182,14 +182,22 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if model.config.answer_at != "graph":
             for node, is_right in zip(batch.asked.tolist(), right, strict=True):
                 names[node] += "" if is_right else " (wrong)"
-        found = "answers are correct"
+        correct, found = "", "answers are correct"
         if model.config.answer_kind == "values":
-            found = "values are within half a standard deviation"
-        text = f"{sum(right)} of {len(right)} {found}"
+            found = "answers are within half a standard deviation"
+        text = note = f"{sum(right)} of {len(right)} {found}"
+        if model.config.answer_kind == "values" and len(right) <= _LISTED:
+            at = batch.asked.tolist()
+            heads = [f"{ids[n]}: " if model.config.answer_at == "node" else "" for n in at]
+            text, correct = (
+                "; ".join(map(_values_text, heads, table[at].tolist()))
+                for table in (output.logits.cpu(), batch.labels)
+            )
+            note = f"values   {text}\ncorrect  {correct}\n{note}"
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
-        return Answer(text, [part], is_correct=all(right), note=text)
+        return Answer(text, [part], correct, is_correct=all(right), note=note)
 
     def parse(self, *args: Any, **options: Any) -> NoReturn:
         """Raise `ValueError`, because a graph is not a text."""
@@ -221,3 +229,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return asked
+
+
+def _values_text(head: str, values: list[float]) -> str:
+    return head + " ".join(f"{value:.4g}" for value in values)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from graphut.experiments.cli import main
+from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks.graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig
 from graphut.experiments.training.learners import learner_of
@@ -62,7 +64,13 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     split = "16/2/2 graphs" if at == "graph" else "5/1/1 nodes"
     assert f"{split} for training/validation/test; not used: colour " in said
     assert ("MAE " in said) == (target == "values") and ("macro F1" in said) == (target != "values")
+    if target == "values":  # of node 0 or more, or of the graph
+        row = r"(\d+: )?-?[\d.]+ -?[\d.]+"
+        assert re.search(rf"values {row} correct {row} \d of 1 answers are within half a", said)
     assert main(["eval", run]) == 0
+    record = RunRecord.of(Run.open(run))
+    assert ("mae" in record.metrics) == (target == "values")
+    assert None not in record.results[0]
     assert main(["eval", run, "--data", str(data)]) == 0
     assert main(["predict", run, "--data", str(data), "--out", str(tmp_path / out)]) == 0
     with (tmp_path / out).open() as file:
