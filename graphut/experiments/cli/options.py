@@ -44,9 +44,14 @@ class Parser(ArgumentParser):
 
     def _check_value(self, action: Any, value: Any) -> None:
         near = get_close_matches(str(value), map(str, action.choices or ()), n=1)
-        if near and value not in action.choices:
-            raise ArgumentError(action, f"{value!r} is unknown; did you mean {near[0]}?")
-        super()._check_value(action, value)
+        try:
+            if near and value not in action.choices:
+                raise ArgumentError(action, f"{value!r} is unknown; did you mean {near[0]}?")
+            super()._check_value(action, value)
+        except ArgumentError as error:
+            if action.dest == "task":
+                error.message += " (import the module of your own task first: --import MODULE)"
+            raise
 
     def error(self, message: str) -> NoReturn:
         """Print an error of one line, and exit with status 2."""

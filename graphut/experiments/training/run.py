@@ -103,9 +103,9 @@ class Run:
         check_is_run(folder)
         path = Path(folder, RUN)
         state, has_checksum = read_checked_json(path)
+        if isinstance(name := state.get("task"), str) and name not in TASKS:
+            raise ValueError(f"{path}: unknown task {name!r}: --import the module that defines it")
         with reraise_for_file(path, "does not describe a run of this version"):
-            if state["task"] not in TASKS:
-                raise ValueError(f"--import the module of its task, {state['task']!r}")
             # Options that did not exist yet have their defaults, as in older versions.
             task = TASKS[state["task"]](**_without_retired(state["task_options"]))
             vocabularies = state["vocabularies"]

@@ -285,6 +285,17 @@ def test_main_names_the_option_of_a_forgotten_module(
         assert lost in said and "--import MODULE" in said and "damaged" not in said
 
 
+def test_main_names_the_option_of_a_forgotten_task(
+    own_module: str, output: Callable[..., str], refusal: Callable[..., str]
+) -> None:
+    output("train", "mirror-of-tests", "--out", "run", *TINY, "--import", own_module)
+    TASKS.pop("mirror-of-tests")
+    assert refusal("info", "run") == (
+        "graphut: run/run.json: unknown task 'mirror-of-tests': --import the module that defines "
+        "it\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -145,6 +145,7 @@ def test_compare_takes_language_models_and_tasks_on_graphs(
     [
         (["complete"], "the following arguments are required: --task"),
         (["complete", "--task", "knit"], "argument --task: invalid choice: 'knit'"),
+        (["complete", "--task", "knit"], "module of your own task first: --import MODULE) (see"),
         (["--task", "sort"], "the following arguments are required: SPEC"),
         (["complete", "--task", "sort", "--seed", "3"], "unrecognized arguments: --seed"),
         (["complete", "--task", "sort", "--encoder-topology", "star"], "unrecognized arguments"),
