@@ -20,7 +20,9 @@ import torch
 import graphut
 from graphut.attention import layout_from_edges
 from graphut.experiments.tasks.circuit_simulate import find_circuit
+from graphut.experiments.tasks.circuits import KINDS
 from graphut.models.outputs import GraphOutput
+from graphut.nn import EventDriven
 from graphut.plotting.figure import BLUE, new_figure, save_figure
 
 
@@ -54,8 +56,15 @@ def main() -> None:
     if options.flips < 1:
         parser.error(f"--flips must be at least 1, got {options.flips}")
 
-    model = graphut.load(options.run).eval()
-    circuit, random = find_circuit(options.circuit), np.random.default_rng(0)
+    try:
+        model = graphut.load(options.run).eval()
+        circuit = find_circuit(options.circuit)
+    except (ImportError, OSError, ValueError) as error:
+        parser.error(str(error))
+    wakes = isinstance(model.evaluation_rule, EventDriven)
+    if not wakes or getattr(model.config, "num_kinds", 0) != len(KINDS):
+        parser.error(f"{options.run} is not a run of circuit-simulate with the preset waking")
+    random = np.random.default_rng(0)
     gates, inputs = len(circuit.kinds), circuit.inputs
     model.evaluation_rule = replace(model.evaluation_rule, max_rounds=4 * gates + 100)  # a bound
     layout = layout_from_edges(*torch.from_numpy(circuit.edges), num_src=gates, num_dst=gates)

@@ -20,6 +20,7 @@ from torch import Tensor
 import graphut
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.models.outputs import GraphOutput
+from graphut.nn import EventDriven
 
 
 def forest(trees: int, size: int) -> Tensor:
@@ -86,7 +87,13 @@ def main() -> None:
 
     torch.manual_seed(0)
     nodes = options.trees * options.size
-    model = graphut.load(options.run).eval()
+    try:
+        model = graphut.load(options.run).eval()
+    except (ImportError, OSError, ValueError) as error:
+        parser.error(str(error))
+    wakes = isinstance(model.evaluation_rule, EventDriven)
+    if not wakes or getattr(model.config, "num_kinds", 0) != 2:
+        parser.error(f"{options.run} is not a run of graph-reach with the preset waking")
     model.evaluation_rule = replace(model.evaluation_rule, max_rounds=4 * nodes)  # a bound
     kinds = torch.zeros(nodes, dtype=torch.int64)
     kinds[0] = 1

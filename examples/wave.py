@@ -15,6 +15,7 @@ import torch
 
 import graphut
 from graphut.attention import layout_from_edges
+from graphut.nn import EventDriven
 from graphut.plotting import animate_frontier
 
 
@@ -37,7 +38,13 @@ def main() -> None:
     if not 2 <= options.side <= 22:
         parser.error(f"--side must be from 2 to 22, got {options.side}")
 
-    model = graphut.load(options.run).eval()
+    try:
+        model = graphut.load(options.run).eval()
+    except (ImportError, OSError, ValueError) as error:
+        parser.error(str(error))
+    wakes = isinstance(model.evaluation_rule, EventDriven)
+    if not wakes or getattr(model.config, "num_kinds", 0) != 2:
+        parser.error(f"{options.run} is not a run of graph-distance with the preset waking")
     edges, places = grid(options.side)
     nodes = options.side**2
     model.evaluation_rule = replace(model.evaluation_rule, max_rounds=4 * nodes)  # a bound

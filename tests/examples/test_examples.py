@@ -207,6 +207,20 @@ def test_circuit_wave_draws_flips(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run("circuit_wave", folder, "adder-4", "--flips", "0") == 2
 
 
+@pytest.mark.parametrize("name", ["wave", "stream_edges", "circuit_wave"])
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [("nothere", "there is no folder nothere"), ("examples/sort", "sort is not a run of ")],
+)
+def test_waking_examples_refuse_a_wrong_run(
+    name: str, folder: str, message: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(EXAMPLES[0].parents[1])
+    assert run(name, folder, *["adder-4"] * (name == "circuit_wave")) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
 def circuit_model() -> UniversalGraphTransformer:
     config = UniversalGraphTransformerConfig(
         num_kinds=10, classes=2, d_model=16, d_hidden=16, adaptive=False, step_signal="none",
