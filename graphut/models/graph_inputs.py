@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,8 @@ class EdgeAttributes(NamedTuple):
     ) -> Self:
         """Check the attributes of edges, and append the attributes of `loops` self-loops.
 
-        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None.
+        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None,
+        and so do features of no edges, which may have any shape.
         """
         if weights is not None:
             weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
@@ -79,6 +81,7 @@ class EdgeAttributes(NamedTuple):
                     "out edges of weight 0, and give other numbers as `feat` of the edges"
                 )
             weights = None if (weights == 1).all() else weights
+        feats = None if feats is None or not len(feats) else feats
         if feats is not None:
             feats = np.pad(feats.reshape(len(feats), -1), ((0, loops), (0, 0))).astype(np.float32)
             if not np.isfinite(feats).all():
@@ -92,23 +95,25 @@ class EdgeAttributes(NamedTuple):
         return 0 if self.feats is None else self.feats.shape[1]
 
     def encoded(
-        self, types: Sequence[str], edge_feats: int, count: int
+        self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
     ) -> NDArray[np.float32] | None:
-        """Return the features and the one-hot types of `count` edges, `(count, edge_feats)`.
+        """Return the features and the one-hot types of the `(2, E)` edges, `(E, edge_feats)`.
 
         `types` are the types that a model knows; `edge_feats` is its number of features of an edge,
-        including one per type. Return None if `edge_feats` is 0. Raise `ValueError` if the features
-        or types do not fit the model.
+        including one per type. Return None if `edge_feats` is 0. A graph that has only self-loops
+        may lack features; they are zeros. Raise `ValueError` if other features or types do not fit
+        the model.
         """
         own = edge_feats - len(types)
-        if self.num_feats != own:
+        may_lack = self.feats is None and bool((edges[0] == edges[1]).all())
+        if self.num_feats != own and not may_lack:
             raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {own}")
         if unknown := {*(self.types or ())} - {None, *types}:
             known = ", ".join(types) or "none"
             raise ValueError(f"an edge has the type {unknown.pop()!r}; known types are {known}")
         if not edge_feats:
             return None
-        found = np.zeros((count, edge_feats), np.float32)
+        found = np.zeros((edges.shape[1], edge_feats), np.float32)
         found[:, :own] = 0 if self.feats is None else self.feats
         if self.types is not None:
             found[:, own:] = np.array(self.types, object)[:, None] == np.array(types, object)
@@ -251,7 +256,8 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     count = len(arrays["graphs"])
     nodes = arrays.get("features")
     if num_feats:
-        nodes = np.zeros((count, 0)) if nodes is None else nodes.reshape(count, -1)
+        nodes = np.zeros((count, 0)) if nodes is None else nodes
+        nodes = nodes.reshape(count, prod(nodes.shape[1:]))
         if nodes.shape[1] != num_feats:
             raise ValueError(
                 f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
@@ -267,7 +273,7 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     types = arrays["edge_types"].astype(str).tolist() if "edge_types" in arrays else []
     weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
     of_edges = EdgeAttributes.of(weights, feats, types, loops)
-    encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges.shape[1])
+    encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges)
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
 
 

@@ -18,6 +18,7 @@ from graphut.models.graph_inputs import (
     with_loops,
 )
 
+EDGES = np.array([[0, 1], [1, 1]])
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}
 
 
@@ -155,6 +156,18 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
         model.predict(graph)
 
 
+@pytest.mark.parametrize("given", [{}, {"edge_attr": torch.zeros(0, 3)}])
+def test_predict_of_graphs_without_edges(given: dict[str, Any]) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    model = UniversalGraphTransformer(config_of(num_feats=2, edge_feats=3)).eval()
+    nodes, edges = torch.rand(3, 2), torch.zeros(2, 0, dtype=torch.int64)
+    alone = [data.Data(nodes[k : k + 1], edges, **given) for k in range(3)]
+    [found] = model.predict(data.Data(nodes, torch.tensor([[0], [0]]), torch.zeros(1, 3)))
+    for k, each in enumerate(model.predict(alone)):
+        torch.testing.assert_close(each.probabilities[0], found.probabilities[k])
+    assert len(model.predict(data.Data(nodes[:0], edges, **given))[0].steps) == 0
+
+
 def test_predict_labels_and_values() -> None:
     graph = triangle()
     model = UniversalGraphTransformer(
@@ -177,11 +190,11 @@ def test_predict_labels_and_values() -> None:
 def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
     typed = EdgeAttributes.of(None, None, ["a"], 1)
     with pytest.raises(ValueError, match="an edge has the type 'a'; known types are none"):
-        typed.encoded([], 0, 2)
+        typed.encoded([], 0, EDGES)
     with pytest.raises(ValueError, match="an edge has the type 'a'; known types are b, c"):
-        typed.encoded(["b", "c"], 2, 2)
+        typed.encoded(["b", "c"], 2, EDGES)
     with pytest.raises(ValueError, match="an edge has 0 numbers in `feat`; expected 2"):
-        typed.encoded(["a"], 3, 2)
+        typed.encoded(["a"], 3, EDGES)
 
 
 def test_in_groups_keeps_order_and_size() -> None:

@@ -105,7 +105,7 @@ class GraphFile:
                 nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
-                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges.shape[1]),
+                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges),
                 part=self.part,
             )
 

@@ -147,6 +147,19 @@ def test_write_arrays_of_small_graphs_with_labels_of_graphs(label: Any, tmp_path
         assert each.label.tolist() == torch.as_tensor(label).view(1, -1).tolist()
 
 
+def test_write_arrays_of_graphs_without_edges(tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    none, some = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([[0], [1]])
+    graphs = [
+        data.Data(torch.rand(1, 2), none, y=0),
+        data.Data(torch.rand(2, 2), some, torch.tensor([[5.0, 6.0]]), y=1),
+        data.Data(torch.rand(1, 2), none, torch.zeros(0, 2), y=1),
+    ]
+    task = Graphs(write_arrays(graphs, tmp_path / "data"))
+    found = [graph.edge_feats.tolist() for part in PARTS for graph in task.load(part)]
+    assert sorted(found) == [[[0, 0]], [[0, 0]], [[5, 6], [0, 0], [0, 0]]]
+
+
 def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
     data = pytest.importorskip("torch_geometric.data")
     edges = torch.tensor([[0], [1]])

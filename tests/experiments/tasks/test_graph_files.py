@@ -389,12 +389,13 @@ def test_labelled_names_the_node_whose_features_do_not_fit(
 def test_edge_attributes_of_loops_are_neutral() -> None:
     found = read_edge_attributes([{"weight": 2, "feat": [3]}, {"weight": "1", "feat": 4}], 2)
     assert found.weights is not None and found.weights.tolist() == [2, 1, 1, 1]
-    rows = found.encoded([], 1, 4)
+    edges = np.array([[0, 1, 0, 1], [1, 0, 0, 1]])
+    rows = found.encoded([], 1, edges)
     assert rows is not None and rows.tolist() == [[3], [4], [0], [0]]
     assert read_edge_attributes([{"weight": 1.0}, {"weight": 1}], 1).weights is None
     nothing = read_edge_attributes([{}, {"label": 3}], 1)
     assert (nothing.weights, nothing.feats, nothing.types) == (None, None, None)
-    assert nothing.encoded([], 0, 3) is None
+    assert nothing.encoded([], 0, edges) is None
 
 
 @pytest.mark.parametrize(
