@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
@@ -39,6 +39,8 @@ EDGE_NAMES = {
     "edge_features": ("feat", "edge_attr"),
     "edge_types": ("type", "edge_type", "etype"),
 }
+
+_LARGEST = 1e15  # scores and variances, which are products of two features, are finite in float32
 
 
 class GraphInput(NamedTuple):
@@ -83,9 +85,7 @@ class EdgeAttributes(NamedTuple):
             weights = None if (weights == 1).all() else weights
         feats = None if feats is None or not len(feats) else feats
         if feats is not None:
-            feats = np.pad(feats.reshape(len(feats), -1), ((0, loops), (0, 0))).astype(np.float32)
-            if not np.isfinite(feats).all():
-                raise ValueError("an edge has a feature that is not a finite number")
+            feats = np.pad(feature_rows(feats), ((0, loops), (0, 0)))
         known = any(name is not None for name in types)
         return cls(weights, feats, [*types, *[None] * loops] if known else None)
 
@@ -244,6 +244,24 @@ def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return np.concatenate([edges, np.stack([missing, missing])], 1)
 
 
+def feature_rows(
+    features: NDArray[Any], ids: Sequence[Hashable] | None = None
+) -> NDArray[np.float32]:
+    """Return the features of nodes (or of edges, if `ids` is None) as a float32 matrix.
+
+    Raise `ValueError`, which quotes the value and the node's id, if a value is NaN or too large.
+    """
+    features = features.reshape(len(features), prod(features.shape[1:]))
+    if (wrong := ~(np.abs(features) <= _LARGEST)).any():  # also True for NaN
+        row, column = np.argwhere(wrong)[0]
+        owner = "an edge" if ids is None else f"node {ids[row]!r}"
+        raise ValueError(
+            f"{owner} has [{features[row, column]}] in `feat`; expected finite numbers from "
+            f"-{_LARGEST:g} to {_LARGEST:g}"
+        )
+    return features.astype(np.float32)
+
+
 def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     """Return a graph of DGL, PyG or arrays as `GraphInput`, for a model with this configuration.
 
@@ -256,14 +274,12 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     count = len(arrays["graphs"])
     nodes = arrays.get("features")
     if num_feats:
-        nodes = np.zeros((count, 0)) if nodes is None else nodes
-        nodes = nodes.reshape(count, prod(nodes.shape[1:]))
+        nodes = feature_rows(np.zeros((count, 0)) if nodes is None else nodes, range(count))
         if nodes.shape[1] != num_feats:
             raise ValueError(
                 f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
                 "ndata['feat'] of DGL, or x of PyG"
             )
-        nodes = nodes.astype(np.float32)
     elif nodes is None and num_kinds == 1:
         nodes = np.zeros(count, np.int64)
     elif nodes is None or nodes.dtype != np.int64 or nodes.shape != (count,):

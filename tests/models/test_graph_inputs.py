@@ -120,6 +120,9 @@ def test_as_input_refuses_features_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match=r"an edge has 0 numbers in `feat`; expected 3"):
         as_input(triangle(), config_of(num_feats=2, edge_feats=3))
     graph = triangle()
+    graph.ndata["feat"][1, 1] = float("inf")
+    with pytest.raises(ValueError, match=r"node 1 has \[inf\] in `feat`; expected finite numbers"):
+        as_input(graph, config_of(num_feats=2))
     graph.ndata["feat"] = torch.tensor([0, 3, 1])
     assert as_input(graph, config_of(num_kinds=4)).nodes.tolist() == [0, 3, 1]
 

@@ -77,6 +77,8 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
         ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
         ({"features": [1.0]}, r"features\.npy has 1 rows; expected 5"),
         ({"features": [[np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
+        ({"features": [[1.0, -1e30]] * 5}, r"node 0 has \[-1e\+30\] .* from -1e\+15 to 1e\+15"),
+        ({"edge_features": [1, 2, 3, 1e300]}, r"an edge has \[1e\+300\] in `feat`; expected"),
         ({"test_mask": [1, 0, 0, 0, 0]}, "node 0 is in train_mask and in test_mask"),
     ],
 )

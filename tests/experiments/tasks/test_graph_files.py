@@ -406,7 +406,7 @@ def test_edge_attributes_of_loops_are_neutral() -> None:
         ([{"feat": "red"}], "an edge has {'feat': 'red'}"),
         ([{"weight": 0}], "an edge has the weight 0.0, but weights are positive: leave out"),
         ([{"weight": "nan"}], "an edge has the weight nan"),
-        ([{"feat": "inf"}], "a feature that is not a finite number"),
+        ([{"feat": "inf"}], "an edge has .inf. in `feat`; expected finite numbers"),
     ],
 )
 def test_edge_attributes_refuse(edges: list[dict[str, Any]], message: str) -> None:
