@@ -17,6 +17,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
+from graphut.models.checked_config import cut
 from graphut.nn import EventDriven
 
 if TYPE_CHECKING:
@@ -109,8 +110,10 @@ class EdgeAttributes(NamedTuple):
         if self.num_feats != own and not may_lack:
             raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {own}")
         if unknown := {*(self.types or ())} - {None, *types}:
-            known = ", ".join(types) or "none"
-            raise ValueError(f"an edge has the type {unknown.pop()!r}; known types are {known}")
+            known = "the model knows no types of edges"
+            if types:
+                known = f"known types are {', '.join(types)}"
+            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known}")
         if not edge_feats:
             return None
         found = np.zeros((edges.shape[1], edge_feats), np.float32)
@@ -178,12 +181,12 @@ def graph_list(graphs: Any) -> list[Any]:
     Batches of DGL and PyG are split into their graphs. Items may be pairs of a graph and its label.
     """
     # A dataset of PyG forwards the attributes of a graph, but its class does not have them.
-    if any(hasattr(type(graphs), name) for name in ("to_dict", "ndata", "_fields")):
+    if any(hasattr(type(graphs), name) for name in ("to_dict", "nodes")):
         items = [graphs]
     elif hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__"):
         items = [graphs[index] for index in range(len(graphs))]  # iter() fails for some of DGL
     else:
-        items = list(graphs)
+        items = list(graphs) if isinstance(graphs, Iterable) else [graphs]
     return [graph for item in items for graph in _unbatched(item)]
 
 
@@ -216,9 +219,11 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
         of_node, of_edge = graph.ndata, graph.edata
         edges, count = torch.stack(graph.edges(order="eid")), graph.num_nodes()
     else:
+        from_networkx = type(graph).__module__.startswith("networkx")
         raise TypeError(
             "expected a homogeneous DGL graph or a Data of PyG with edge_index, got "
-            f"{type(graph).__name__}"
+            + cut(" ".join(repr(graph).split()), 80)
+            + ": call dgl.from_networkx, or networkx.write_graphml" * from_networkx
         )
     found = {"edges": edges}
     for names, source in ((_NAMES, of_node), (EDGE_NAMES, of_edge)):
@@ -234,6 +239,9 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
     }
     if label:
         arrays["labels"] = arrays["labels"].reshape(1, -1)
+    for name, (_, own, *_) in EDGE_NAMES.items():  # of PyG, as DGL checks its graphs
+        if name in arrays and (rows := len(arrays[name])) != edges.shape[1]:
+            raise ValueError(f"{own} has {rows} rows; expected {edges.shape[1]}, one per edge")
     return {"graphs": np.zeros(count, np.int64), **arrays}
 
 
@@ -283,7 +291,10 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     elif nodes is None and num_kinds == 1:
         nodes = np.zeros(count, np.int64)
     elif nodes is None or nodes.dtype != np.int64 or nodes.shape != (count,):
-        raise ValueError(f"the model has {num_kinds} kinds of nodes: give (N,) int64 kinds")
+        raise ValueError(
+            f"the model has {num_kinds} kinds of nodes: set ndata['feat'] of DGL, or x of PyG, to "
+            f"(N,) int64 kinds from 0 to {num_kinds - 1}"
+        )
     edges = with_loops(arrays["edges"], count)
     loops = edges.shape[1] - arrays["edges"].shape[1]
     types = arrays["edge_types"].astype(str).tolist() if "edge_types" in arrays else []
