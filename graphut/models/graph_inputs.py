@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
+from graphut.models.checked_config import cut
 from graphut.nn import EventDriven
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ EDGE_NAMES = {
     "edge_features": ("feat", "edge_attr"),
     "edge_types": ("type", "edge_type", "etype"),
 }
+
+_LARGEST = 1e15  # scores and variances, which are products of two features, are finite in float32
 
 
 class GraphInput(NamedTuple):
@@ -68,7 +72,8 @@ class EdgeAttributes(NamedTuple):
     ) -> Self:
         """Check the attributes of edges, and append the attributes of `loops` self-loops.
 
-        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None.
+        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None,
+        and so do features of no edges, which may have any shape.
         """
         if weights is not None:
             weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
@@ -79,10 +84,9 @@ class EdgeAttributes(NamedTuple):
                     "out edges of weight 0, and give other numbers as `feat` of the edges"
                 )
             weights = None if (weights == 1).all() else weights
+        feats = None if feats is None or not len(feats) else feats
         if feats is not None:
-            feats = np.pad(feats.reshape(len(feats), -1), ((0, loops), (0, 0))).astype(np.float32)
-            if not np.isfinite(feats).all():
-                raise ValueError("an edge has a feature that is not a finite number")
+            feats = np.pad(feature_rows(feats), ((0, loops), (0, 0)))
         known = any(name is not None for name in types)
         return cls(weights, feats, [*types, *[None] * loops] if known else None)
 
@@ -92,23 +96,27 @@ class EdgeAttributes(NamedTuple):
         return 0 if self.feats is None else self.feats.shape[1]
 
     def encoded(
-        self, types: Sequence[str], edge_feats: int, count: int
+        self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
     ) -> NDArray[np.float32] | None:
-        """Return the features and the one-hot types of `count` edges, `(count, edge_feats)`.
+        """Return the features and the one-hot types of the `(2, E)` edges, `(E, edge_feats)`.
 
         `types` are the types that a model knows; `edge_feats` is its number of features of an edge,
-        including one per type. Return None if `edge_feats` is 0. Raise `ValueError` if the features
-        or types do not fit the model.
+        including one per type. Return None if `edge_feats` is 0. A graph that has only self-loops
+        may lack features; they are zeros. Raise `ValueError` if other features or types do not fit
+        the model.
         """
         own = edge_feats - len(types)
-        if self.num_feats != own:
+        may_lack = self.feats is None and bool((edges[0] == edges[1]).all())
+        if self.num_feats != own and not may_lack:
             raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {own}")
         if unknown := {*(self.types or ())} - {None, *types}:
-            known = ", ".join(types) or "none"
-            raise ValueError(f"an edge has the type {unknown.pop()!r}; known types are {known}")
+            known = "the model knows no types of edges"
+            if types:
+                known = f"known types are {', '.join(types)}"
+            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known}")
         if not edge_feats:
             return None
-        found = np.zeros((count, edge_feats), np.float32)
+        found = np.zeros((edges.shape[1], edge_feats), np.float32)
         found[:, :own] = 0 if self.feats is None else self.feats
         if self.types is not None:
             found[:, own:] = np.array(self.types, object)[:, None] == np.array(types, object)
@@ -173,12 +181,12 @@ def graph_list(graphs: Any) -> list[Any]:
     Batches of DGL and PyG are split into their graphs. Items may be pairs of a graph and its label.
     """
     # A dataset of PyG forwards the attributes of a graph, but its class does not have them.
-    if any(hasattr(type(graphs), name) for name in ("to_dict", "ndata", "_fields")):
+    if any(hasattr(type(graphs), name) for name in ("to_dict", "nodes")):
         items = [graphs]
     elif hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__"):
         items = [graphs[index] for index in range(len(graphs))]  # iter() fails for some of DGL
     else:
-        items = list(graphs)
+        items = list(graphs) if isinstance(graphs, Iterable) else [graphs]
     return [graph for item in items for graph in _unbatched(item)]
 
 
@@ -211,9 +219,11 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
         of_node, of_edge = graph.ndata, graph.edata
         edges, count = torch.stack(graph.edges(order="eid")), graph.num_nodes()
     else:
+        from_networkx = type(graph).__module__.startswith("networkx")
         raise TypeError(
             "expected a homogeneous DGL graph or a Data of PyG with edge_index, got "
-            f"{type(graph).__name__}"
+            + cut(" ".join(repr(graph).split()), 80)
+            + ": call dgl.from_networkx, or networkx.write_graphml" * from_networkx
         )
     found = {"edges": edges}
     for names, source in ((_NAMES, of_node), (EDGE_NAMES, of_edge)):
@@ -229,6 +239,9 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
     }
     if label:
         arrays["labels"] = arrays["labels"].reshape(1, -1)
+    for name, (_, own, *_) in EDGE_NAMES.items():  # of PyG, as DGL checks its graphs
+        if name in arrays and (rows := len(arrays[name])) != edges.shape[1]:
+            raise ValueError(f"{own} has {rows} rows; expected {edges.shape[1]}, one per edge")
     return {"graphs": np.zeros(count, np.int64), **arrays}
 
 
@@ -237,6 +250,24 @@ def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     looped = edges[0, edges[0] == edges[1]]
     missing = np.setdiff1d(np.arange(count), looped)
     return np.concatenate([edges, np.stack([missing, missing])], 1)
+
+
+def feature_rows(
+    features: NDArray[Any], ids: Sequence[Hashable] | None = None
+) -> NDArray[np.float32]:
+    """Return the features of nodes (or of edges, if `ids` is None) as a float32 matrix.
+
+    Raise `ValueError`, which quotes the value and the node's id, if a value is NaN or too large.
+    """
+    features = features.reshape(len(features), prod(features.shape[1:]))
+    if (wrong := ~(np.abs(features) <= _LARGEST)).any():  # also True for NaN
+        row, column = np.argwhere(wrong)[0]
+        owner = "an edge" if ids is None else f"node {ids[row]!r}"
+        raise ValueError(
+            f"{owner} has [{features[row, column]}] in `feat`; expected finite numbers from "
+            f"-{_LARGEST:g} to {_LARGEST:g}"
+        )
+    return features.astype(np.float32)
 
 
 def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
@@ -251,23 +282,25 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     count = len(arrays["graphs"])
     nodes = arrays.get("features")
     if num_feats:
-        nodes = np.zeros((count, 0)) if nodes is None else nodes.reshape(count, -1)
+        nodes = feature_rows(np.zeros((count, 0)) if nodes is None else nodes, range(count))
         if nodes.shape[1] != num_feats:
             raise ValueError(
                 f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
                 "ndata['feat'] of DGL, or x of PyG"
             )
-        nodes = nodes.astype(np.float32)
     elif nodes is None and num_kinds == 1:
         nodes = np.zeros(count, np.int64)
     elif nodes is None or nodes.dtype != np.int64 or nodes.shape != (count,):
-        raise ValueError(f"the model has {num_kinds} kinds of nodes: give (N,) int64 kinds")
+        raise ValueError(
+            f"the model has {num_kinds} kinds of nodes: set ndata['feat'] of DGL, or x of PyG, to "
+            f"(N,) int64 kinds from 0 to {num_kinds - 1}"
+        )
     edges = with_loops(arrays["edges"], count)
     loops = edges.shape[1] - arrays["edges"].shape[1]
     types = arrays["edge_types"].astype(str).tolist() if "edge_types" in arrays else []
     weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
     of_edges = EdgeAttributes.of(weights, feats, types, loops)
-    encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges.shape[1])
+    encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges)
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import networkx
 import numpy as np
 import pytest
 import torch
@@ -18,6 +19,7 @@ from graphut.models.graph_inputs import (
     with_loops,
 )
 
+EDGES = np.array([[0, 1], [1, 1]])
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}
 
 
@@ -72,9 +74,17 @@ def test_predict_of_datasets() -> None:
 
 def test_raw_arrays_refuses_other_objects() -> None:
     several = dgl.heterograph({("a", "to", "b"): ([0], [1])})
-    for graph in (several, "graph"):
-        with pytest.raises(TypeError, match="expected a homogeneous DGL graph or a Data of PyG"):
-            raw_arrays(graph)
+    for graph, found in (
+        (several, r"Graph\(num_nodes={'a': 1, 'b': 2}"),
+        (None, "None"),
+        (networkx.path_graph(2), "<networkx.*call dgl.from_networkx, or networkx.write"),
+    ):
+        with pytest.raises(TypeError, match=rf"a homogeneous DGL graph or .*, got {found}"):
+            [*map(raw_arrays, graph_list(graph))]
+    data = pytest.importorskip("torch_geometric.data")
+    wrong = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]), torch.zeros(3, 2))
+    with pytest.raises(ValueError, match="edge_attr has 3 rows; expected 1, one per edge"):
+        raw_arrays(wrong)
 
 
 def test_with_loops_adds_the_missing_ones() -> None:
@@ -114,11 +124,14 @@ def config_of(**options: Any) -> UniversalGraphTransformerConfig:
 def test_as_input_refuses_features_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="a node has 2 features; the model needs 3"):
         as_input(triangle(), config_of(num_feats=3))
-    with pytest.raises(ValueError, match=r"4 kinds of nodes: give \(N,\) int64 kinds"):
+    with pytest.raises(ValueError, match=r"4 kinds of nodes: set ndata\['feat'\] .* from 0 to 3"):
         as_input(triangle(), config_of(num_kinds=4))
     with pytest.raises(ValueError, match=r"an edge has 0 numbers in `feat`; expected 3"):
         as_input(triangle(), config_of(num_feats=2, edge_feats=3))
     graph = triangle()
+    graph.ndata["feat"][1, 1] = float("inf")
+    with pytest.raises(ValueError, match=r"node 1 has \[inf\] in `feat`; expected finite numbers"):
+        as_input(graph, config_of(num_feats=2))
     graph.ndata["feat"] = torch.tensor([0, 3, 1])
     assert as_input(graph, config_of(num_kinds=4)).nodes.tolist() == [0, 3, 1]
 
@@ -155,6 +168,18 @@ def test_predict_of_edge_features_types_and_weights(messages: str) -> None:
         model.predict(graph)
 
 
+@pytest.mark.parametrize("given", [{}, {"edge_attr": torch.zeros(0, 3)}])
+def test_predict_of_graphs_without_edges(given: dict[str, Any]) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    model = UniversalGraphTransformer(config_of(num_feats=2, edge_feats=3)).eval()
+    nodes, edges = torch.rand(3, 2), torch.zeros(2, 0, dtype=torch.int64)
+    alone = [data.Data(nodes[k : k + 1], edges, **given) for k in range(3)]
+    [found] = model.predict(data.Data(nodes, torch.tensor([[0], [0]]), torch.zeros(1, 3)))
+    for k, each in enumerate(model.predict(alone)):
+        torch.testing.assert_close(each.probabilities[0], found.probabilities[k])
+    assert len(model.predict(data.Data(nodes[:0], edges, **given))[0].steps) == 0
+
+
 def test_predict_labels_and_values() -> None:
     graph = triangle()
     model = UniversalGraphTransformer(
@@ -176,12 +201,12 @@ def test_predict_labels_and_values() -> None:
 
 def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
     typed = EdgeAttributes.of(None, None, ["a"], 1)
-    with pytest.raises(ValueError, match="an edge has the type 'a'; known types are none"):
-        typed.encoded([], 0, 2)
+    with pytest.raises(ValueError, match="an edge has the type 'a'; the model knows no types of"):
+        typed.encoded([], 0, EDGES)
     with pytest.raises(ValueError, match="an edge has the type 'a'; known types are b, c"):
-        typed.encoded(["b", "c"], 2, 2)
+        typed.encoded(["b", "c"], 2, EDGES)
     with pytest.raises(ValueError, match="an edge has 0 numbers in `feat`; expected 2"):
-        typed.encoded(["a"], 3, 2)
+        typed.encoded(["a"], 3, EDGES)
 
 
 def test_in_groups_keeps_order_and_size() -> None:

@@ -173,6 +173,8 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
 
 def _join(name: str, every: Sequence[Arrays]) -> NDArray[Any]:
     """Concatenate an array of all graphs; raise `ValueError` if it is missing or does not fit."""
+    if name in _OF_EDGES:  # graphs without edges may lack it
+        every = [arrays for arrays in every if arrays["edges"].size] or every
     each = [arrays[name] for arrays in every if name in arrays]
     if len(each) != len(every):
         raise ValueError(f"only {len(each)} of {len(every)} graphs have {name}")

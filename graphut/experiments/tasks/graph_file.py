@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +104,7 @@ class GraphFile:
                 nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
-                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges.shape[1]),
+                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges),
                 part=self.part,
             )
 
@@ -132,19 +131,15 @@ class GraphFile:
         return self.masks.get(part, np.full(count, not self.masks))
 
     def _feature_rows(self, num_feats: int) -> NDArray[np.float32]:
-        if isinstance(self.features, np.ndarray) and self.features.shape[1] == num_feats:
-            found = self.features.astype(np.float32)
-            if np.isfinite(found).all():
-                return found
+        from graphut.models.graph_inputs import feature_rows
+
         for node, row in zip(self.ids, self.features, strict=True):
             if len(row) != num_feats:
                 raise ValueError(
                     f"node {node!r} has {pluralize(len(row), 'number')} in `feat`; expected "
                     f"{num_feats}"
                 )
-            if bad := [float(x) for x in row if not isfinite(x)][:1]:
-                raise ValueError(f"node {node!r} has {bad} in `feat`; expected finite numbers")
-        return np.array(self.features, np.float32)
+        return feature_rows(np.asarray(self.features), self.ids)
 
 
 def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:

@@ -34,6 +34,8 @@ from graphut.experiments.tasks.graph_targets import name_of, read_labels, row_of
 from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 
 Attributes = Mapping[str, Any]
+Edge = tuple[Hashable, Hashable, Attributes]
+"""The source, the target and the attributes of an edge."""
 _NODE_FIELDS = {"feat", "label", *MASKS.values(), "node_id", "graph_id"}
 _EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "src_id", "dst_id", "graph_id"}
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
@@ -106,6 +108,9 @@ def _read_networkx(path: Path, target: str | None) -> GraphFile:
         data = read_json(path)
         with reraise_for_file(path, "is not a graph by networkx.node_link_data"):
             links = "edges" if "edges" in data else "links"  # networkx before 3.4 wrote "links"
+            if not isinstance(data, dict) or not {"nodes", links} <= data.keys():
+                found = [*data] if isinstance(data, dict) else data
+                raise ValueError(f"it has {found!r:.80}; expected nodes, and links or edges")
             data["graph"] = dict(data.get("graph", {}))  # old versions wrote pairs
             _check_ids(data["nodes"], data[links])
             graph = networkx.node_link_graph(data, edges=links)
@@ -176,13 +181,17 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 
 def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
     """Return the type of a CSV file ("edges", "nodes" or "graphs") and its rows."""
-    reader = csv.DictReader(read_text(file).splitlines(), strict=True, skipinitialspace=True)
+    lines = read_text(file).splitlines()
+    reader = csv.DictReader(lines, strict=True, skipinitialspace=True)
     with reraise_for_file(file, "is not a CSV file"):
         reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
         columns, rows = set(reader.fieldnames), list(reader)
     kind = next((kind for kind, needed in _KEYS.items() if needed <= columns), None)
     if kind is None:
-        raise ValueError(f"{file} needs the columns src_id and dst_id, node_id, or graph_id")
+        raise ValueError(
+            f"{file} needs the columns src_id and dst_id, node_id, or graph_id, separated by "
+            f"commas; its first line is {''.join(lines[:1])!r:.80}"
+        )
     for index, row in enumerate(rows, 1):
         if None in row.values() or None in row:
             raise ValueError(f"{file} has a wrong number of columns in row {index}")
@@ -193,14 +202,14 @@ def _make(
     place: str,
     name: str,
     nodes: Mapping[Hashable, Attributes],
-    edges: Sequence[tuple[Hashable, Hashable, Attributes]],
+    edges: Sequence[Edge],
     of_graph: Attributes,
     target: str | None,
 ) -> GraphFile:
     """Return a graph, given the attributes of nodes, edges and graph.
 
-    An edge is `(source, target, attributes)`. Error messages begin with `place`, the file or folder
-    of the graph. The argument `target` is the kind of labels, as in `read_graphs`.
+    Error messages begin with `place`, the file or folder of the graph. The argument `target` is the
+    kind of labels, as in `read_graphs`.
     """
     if not nodes:
         raise ValueError(f"{place} holds a graph without nodes")
@@ -227,7 +236,7 @@ def _make(
             labels=labels,
             label=read_labels([of_graph.get("label")], target),
             masks=masks,
-            of_edges=read_edge_attributes([data for *_, data in edges], len(loops)),
+            of_edges=read_edge_attributes(edges, len(loops)),
             unused=frozenset(
                 unused
                 | {f"{name} of edges" for *_, d in edges for name in d if name not in _EDGE_FIELDS}
@@ -242,28 +251,30 @@ def _make(
         )
 
 
-def read_edge_attributes(edges: Sequence[Attributes], loops: int) -> EdgeAttributes:
+def read_edge_attributes(edges: Sequence[Edge], loops: int) -> EdgeAttributes:
     """Return the attributes of edges; append `loops` self-loops with weight 1 and zero features."""
     weights, feats, types = (_column(edges, names) for names in EDGE_NAMES.values())
-    weight, feat = (_numbers(edges, values) for values in (weights, feats))
-    return EdgeAttributes.of(weight, feat, [*map(name_of, types)], loops)
+    weight, feat = (_numbers(edges, *column) for column in (weights, feats))
+    return EdgeAttributes.of(weight, feat, [*map(name_of, types[1])], loops)
 
 
-def _column(edges: Sequence[Attributes], names: Sequence[str]) -> list[Any]:
-    name = next((own for own in names if any(own in edge for edge in edges)), names[0])
-    return [edge.get(name) for edge in edges]
+def _column(edges: Sequence[Edge], names: Sequence[str]) -> tuple[str, list[Any]]:
+    """Return the first of `names` that an edge has as an attribute, and its values."""
+    name = next((own for own in names if any(own in data for *_, data in edges)), names[0])
+    return name, [data.get(name) for *_, data in edges]
 
 
-def _numbers(edges: Sequence[Attributes], values: Sequence[Any]) -> NDArray[Any] | None:
+def _numbers(edges: Sequence[Edge], name: str, values: Sequence[Any]) -> NDArray[Any] | None:
     """Return `K` numbers for each edge, `(E, K)`; None if all are missing, an error if some are."""
     if all(value in (None, "") for value in values):
         return None
     rows = [None if value in (None, "") else row_of_numbers(value) for value in values]
-    for edge, row in zip(edges, rows, strict=True):
+    for (source, end, _), value, row in zip(edges, values, rows, strict=True):
         if row is None or len(row) != len(rows[0] or row):
+            found = "no" if value in (None, "") else f"{value!r:.80} in"
             raise ValueError(
-                f"an edge has {dict(edge)!r:.80}: give all edges as many numbers as the others, "
-                "or give none"
+                f"the edge from {source!r} to {end!r} has {found} `{name}`: give all edges as many "
+                "numbers as the others, or give none"
             )
     return np.array(rows)
 

@@ -101,7 +101,8 @@ class Graphs(GraphTask):
     @property
     def edge_feats(self) -> int:
         """The number of features of an edge, including a one-hot feature for each edge type."""
-        return self._files[0].of_edges.num_feats + len(self.edge_types)
+        given = (file.of_edges.num_feats for file in self._files)
+        return next(filter(None, given), 0) + len(self.edge_types)
 
     @cached_property
     def edge_types(self) -> list[str]:

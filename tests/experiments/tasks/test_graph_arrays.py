@@ -77,6 +77,8 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
         ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
         ({"features": [1.0]}, r"features\.npy has 1 rows; expected 5"),
         ({"features": [[np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
+        ({"features": [[1.0, -1e30]] * 5}, r"node 0 has \[-1e\+30\] .* from -1e\+15 to 1e\+15"),
+        ({"edge_features": [1, 2, 3, 1e300]}, r"an edge has \[1e\+300\] in `feat`; expected"),
         ({"test_mask": [1, 0, 0, 0, 0]}, "node 0 is in train_mask and in test_mask"),
     ],
 )
@@ -145,6 +147,19 @@ def test_write_arrays_of_small_graphs_with_labels_of_graphs(label: Any, tmp_path
     for each in read_graphs(write_arrays(graphs, tmp_path / "data"), "values"):
         assert isinstance(each.label, np.ndarray)
         assert each.label.tolist() == torch.as_tensor(label).view(1, -1).tolist()
+
+
+def test_write_arrays_of_graphs_without_edges(tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    none, some = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([[0], [1]])
+    graphs = [
+        data.Data(torch.rand(1, 2), none, y=0),
+        data.Data(torch.rand(2, 2), some, torch.tensor([[5.0, 6.0]]), y=1),
+        data.Data(torch.rand(1, 2), none, torch.zeros(0, 2), y=1),
+    ]
+    task = Graphs(write_arrays(graphs, tmp_path / "data"))
+    found = [graph.edge_feats.tolist() for part in PARTS for graph in task.load(part)]
+    assert sorted(found) == [[[0, 0]], [[0, 0]], [[5, 6], [0, 0], [0, 0]]]
 
 
 def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:

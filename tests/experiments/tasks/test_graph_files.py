@@ -13,6 +13,7 @@ from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_file import GraphFile, graph_files
 from graphut.experiments.tasks.graph_files import read_edge_attributes, read_graphs
+from graphut.models.graph_inputs import EdgeAttributes
 
 KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
 
@@ -212,7 +213,8 @@ def node_link(*nodes: dict[str, Any], links: Sequence[tuple[Any, Any]] = ()) -> 
 
 BAD_FILES = {
     "is not a JSON file": "{",
-    "is not a graph by networkx.node_link_data": "[1]",
+    r"by networkx.node_link_data: it has \[1\]; expected nodes, and links or edges": "[1]",
+    r"it has \['nodes', 'arcs'\]; expected nodes, and links": '{"nodes": [], "arcs": []}',
     "holds a graph without nodes": node_link(),
     "has no `label`, neither at nodes nor": node_link({"id": 1}),
     "node 2 has no `feat`, but other nodes": node_link({"id": 1, "feat": 2, "label": 1}, {"id": 2}),
@@ -304,7 +306,7 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
             {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
             r"graph '0': an edge refers to \"z\", which is not among the nodes",
         ),
-        ({"edges": "a,b\n1,2\n"}, r"edges\.csv needs the columns src_id and dst_id, node_id, or"),
+        ({"edges": "a,b\n1,2\n"}, r"edges\.csv needs .*; its first line is 'a,b'"),
         ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a wrong number of columns in row 1"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
         (
@@ -386,28 +388,33 @@ def test_labelled_names_the_node_whose_features_do_not_fit(
         graph.labelled(NO_KINDS, CLASSES, graph.num_feats)
 
 
+def edge_attributes(edges: list[dict[str, Any]], loops: int) -> EdgeAttributes:
+    return read_edge_attributes([("x", "y", edge) for edge in edges], loops)
+
+
 def test_edge_attributes_of_loops_are_neutral() -> None:
-    found = read_edge_attributes([{"weight": 2, "feat": [3]}, {"weight": "1", "feat": 4}], 2)
+    found = edge_attributes([{"weight": 2, "feat": [3]}, {"weight": "1", "feat": 4}], 2)
     assert found.weights is not None and found.weights.tolist() == [2, 1, 1, 1]
-    rows = found.encoded([], 1, 4)
+    edges = np.array([[0, 1, 0, 1], [1, 0, 0, 1]])
+    rows = found.encoded([], 1, edges)
     assert rows is not None and rows.tolist() == [[3], [4], [0], [0]]
-    assert read_edge_attributes([{"weight": 1.0}, {"weight": 1}], 1).weights is None
-    nothing = read_edge_attributes([{}, {"label": 3}], 1)
+    assert edge_attributes([{"weight": 1.0}, {"weight": 1}], 1).weights is None
+    nothing = edge_attributes([{}, {"label": 3}], 1)
     assert (nothing.weights, nothing.feats, nothing.types) == (None, None, None)
-    assert nothing.encoded([], 0, 3) is None
+    assert nothing.encoded([], 0, edges) is None
 
 
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([{"weight": 1}, {}], "an edge has {}: give all edges as many numbers as the others, or"),
-        ([{"feat": "1,2"}, {"feat": "1"}], "an edge has {'feat': '1'}: give all edges as many"),
-        ([{"feat": "red"}], "an edge has {'feat': 'red'}"),
+        ([{"weight": 1}, {}], "the edge from 'x' to 'y' has no `weight`: give all edges as many"),
+        ([{"feat": "1,2"}, {"feat": "1"}], "has '1' in `feat`: give all edges as many numbers"),
+        ([{"edge_attr": "red"}], "has 'red' in `edge_attr`"),
         ([{"weight": 0}], "an edge has the weight 0.0, but weights are positive: leave out"),
         ([{"weight": "nan"}], "an edge has the weight nan"),
-        ([{"feat": "inf"}], "a feature that is not a finite number"),
+        ([{"feat": "inf"}], "an edge has .inf. in `feat`; expected finite numbers"),
     ],
 )
 def test_edge_attributes_refuse(edges: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        read_edge_attributes(edges, 0)
+        edge_attributes(edges, 0)

@@ -99,6 +99,22 @@ def test_graphs_with_features_in_one_file_alone_say_so(
     assert "19.graphml: its nodes have features in `feat`" in capsys.readouterr().err
 
 
+def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) -> None:
+    for index in range(4):
+        graph = networkx.path_graph(1 + index % 2, create_using=networkx.DiGraph)
+        graph.graph["label"] = f"c{index // 2}"
+        networkx.set_edge_attributes(graph, "5, 6", "feat")
+        networkx.write_graphml(graph, tmp_path / f"{index}.graphml")
+    task = Graphs(tmp_path)
+    found = [graph.edge_feats.tolist() for part in PARTS for graph in task.load(part)]
+    assert sorted(found) == [[[0, 0]], [[0, 0]], *[[[5, 6], [0, 0], [0, 0]]] * 2]
+    (tmp_path / "1.graphml").write_text((tmp_path / "1.graphml").read_text().replace("5, 6", ""))
+    with pytest.raises(
+        ValueError, match=r"1\.graphml: an edge has 0 numbers in `feat`; expected 2"
+    ):
+        Graphs(tmp_path).load("train")
+
+
 def test_graphs_with_numbers_beside_feat_say_how_to_use_them(tmp_path: Path) -> None:
     graph = networkx.karate_club_graph()
     for node, data in graph.nodes(data=True):
