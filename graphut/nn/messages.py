@@ -129,7 +129,7 @@ class MessageAggregation(nn.Module):
 
     @property
     def edge_flops(self) -> int:
-        """Floating-point operations for one edge: its features' map, and one for each feature."""
+        """Floating-point operations for one edge, with the linear map of the edge's features."""
         mapped = 0 if self.edge is None else 2 * self.edge.weight.numel()
         return self.message.out_features + mapped + getattr(self.attention, "edge_flops", 0)
 
@@ -270,9 +270,9 @@ def reduce_messages(
 
 
 def reduce_rows(messages: dict[str, Tensor], row: Tensor, num_rows: int) -> dict[str, Tensor]:
-    """Return the maximum or sum of the messages of each row; see `reduce_messages`.
+    """Return, for each destination, the maximum or the sum of the messages that it receives.
 
-    `row`, `(E,)` int64, is the row of each of the messages, `(E, D)`.
+    `row`, `(E,)` int64, is the destination of each message, `(E, D)`. See `reduce_messages`.
     """
     found = {name: _widen(part) for name, part in messages.items()}
     if "sum" in found:

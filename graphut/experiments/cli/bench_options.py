@@ -14,7 +14,7 @@ BACKENDS = ("dgl", "torch", "native", "triton")
 """The backends of attention that can be compared."""
 
 PEERS = ("pyg", "padded", "sentences", "flex")
-"""Other implementations of attention, with which the backends are compared."""
+"""The names of other implementations of attention that the benchmark can run."""
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:

@@ -135,7 +135,7 @@ class RunRecord:
 
     @cached_property
     def evaluations(self) -> dict[str, dict[str, Any]]:
-        """A dictionary from each test set, with options, to the contents of its evaluation's file.
+        """A dictionary from test sets, such as "test --max-steps 1", to the contents of the files.
 
         Raise `ValueError` if there is no such file, or if one is damaged or about another model.
         """

@@ -229,9 +229,9 @@ class DrawnTask(Task):
 
 
 class LazySets(UserDict[str, Any]):
-    """The set `test` of a task and further test sets, each of which is drawn when it is read.
+    """A mapping from the names of a task's test sets to the sets, each made when it is read.
 
-    `makers` are functions that return the further sets, by name.
+    The first set is `test`. `makers` are functions that return the other sets, by name.
     """
 
     def __init__(self, task: Task, makers: Mapping[str, Callable[[], list[Any]]]) -> None:
@@ -327,7 +327,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has the labels: "node", "graph", or "edge" if each node selects an incoming edge."""
+        """What a label belongs to: a "node", a "graph", or an "edge" that its target selects."""
         return "node"
 
     @property
@@ -352,7 +352,7 @@ class GraphTask(Task):
 
     @property
     def edge_weights(self) -> bool:
-        """Whether edges have weights."""
+        """True if edges of the training graphs have weights."""
         return False
 
     @property

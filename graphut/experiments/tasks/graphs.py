@@ -64,7 +64,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has the labels: "node" or "graph"."""
+        """What a label belongs to: a "node" or a "graph"."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property
@@ -114,7 +114,7 @@ class Graphs(GraphTask):
 
     @property
     def edge_weights(self) -> bool:
-        """Whether edges have weights other than 1."""
+        """True if edges of the graphs in the files have weights other than 1."""
         return any(file.of_edges.weights is not None for file in self._files)
 
     @property

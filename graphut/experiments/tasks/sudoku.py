@@ -190,7 +190,7 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What has the labels: "node", or "edge" if a constraint selects one of its candidates."""
+        """What a label belongs to: a "node", or an "edge" from the candidate that is selected."""
         return "node" if self.graph == "cells" else "edge"
 
     @property

@@ -44,7 +44,7 @@ class EpochLog:
 
 
 def check_log(name: str) -> None:
-    """Raise `ImportError` if the package of a log is not installed."""
+    """Raise `ImportError` if the package that a log needs, such as wandb, is not installed."""
     if find_spec(name) is None:
         raise ImportError(f"logging to {name} needs it: pip install {name}")
 
