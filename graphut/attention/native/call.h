@@ -7,6 +7,10 @@
 #include <memory>
 #include <vector>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include "vectors.h"
 
 namespace graphut {
@@ -111,14 +115,20 @@ inline T dropout_factor(const Call& call, int64_t edge, int64_t head) {
 
 inline int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Aligned memory of a thread. It never shrinks, and growing discards its content.
+constexpr std::size_t HUGE_PAGE = 2 << 20;  // bytes
+
+// Aligned memory. It never shrinks, and growing discards its content. Large memory asks for huge pages:
+// the system hands out and finds the small ones more slowly than a kernel can read them.
 template <class T>
 class Buffer {
   public:
     T* get(int64_t size) {
         if (size > size_) {
-            const std::size_t bytes = round_up(size * sizeof(T), 64);
-            data_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
+            const std::size_t bytes = size * sizeof(T), page = bytes < HUGE_PAGE ? 64 : HUGE_PAGE;
+            data_.reset(static_cast<T*>(std::aligned_alloc(page, round_up(bytes, page))));
+#if defined(__linux__)
+            if (bytes >= HUGE_PAGE) madvise(data_.get(), bytes, MADV_HUGEPAGE);
+#endif
             size_ = size;
         }
         return data_.get();
