@@ -8,7 +8,7 @@ namespace graphut {
 template <class T>
 class GeometricKernel : RowKernel<T, T> {
     using Base = RowKernel<T, T>;
-    using Base::call_, Base::heads_, Base::period_, Base::key_width_, Base::lanes;
+    using Base::call_, Base::heads_, Base::period_, Base::keys_, Base::queries_, Base::lanes;
     static constexpr int W = LANES<T>;
 
   public:
@@ -46,16 +46,14 @@ class GeometricKernel : RowKernel<T, T> {
                 to[2 * h + (sources_[e] > call_.node(row))] += grad[h];
             }
         }
-        T* sums = this->sums_.zeros(heads_ * key_width_);
-        this->add_weighted(grads, 2 * period_, call_.key, call_.key_feats, key_width_,
-                           {sources_.data(), slots_.data(), count}, sums);
+        T* sums = this->sums_.zeros(this->key_size_);
+        this->add_weighted(grads, 2 * period_, keys_, {sources_.data(), slots_.data(), count}, sums);
         this->give_row(row, sums, T(1));
     }
 
     void backward_sources(int64_t first, const std::vector<EdgeList>& lists, const T* grads) {
         for (const EdgeList& edges : lists)
-            this->gather(first++, edges, grads, call_.query, call_.key_feats, key_width_,
-                         call_.key_grad, T(1), false);
+            this->gather(first++, edges, grads, queries_, call_.key_grad, T(1), false);
     }
 
   private:
@@ -64,12 +62,10 @@ class GeometricKernel : RowKernel<T, T> {
     int64_t find_logits(int64_t row, const T* direction) {
         const int64_t node = call_.node(row), own = list_nearest(node);
         const int64_t count = static_cast<int64_t>(ids_.size());
-        const T* query =
-            this->load_rows(call_.query, {row, row + 1}, call_.key_feats, this->query_, 1);
+        const T* query = this->load_rows(queries_, {row, row + 1}, this->query_, 1);
         logits_ = this->scores_.get(lanes(count));
         misses_ = this->grads_.get(lanes(count));
-        this->products(query, key_width_, call_.key, call_.key_feats,
-                       {sources_.data(), nullptr, count}, logits_);
+        this->products(query, keys_, {sources_.data(), nullptr, count}, logits_);
         const T* toward = direction + row * heads_ * 2;
         for (int64_t e = 0; e < count; ++e)
             for (int64_t h = 0; h < heads_; ++h)

@@ -18,6 +18,12 @@ struct Stretch {
     int64_t first, last;
 };
 
+// A table of features, and the entries of a head in rows of whole vectors.
+struct Features {
+    Rows rows;
+    int64_t feats, width;
+};
+
 template <class S, class T>
 class RowKernel {
     static constexpr int W = LANES<T>;
@@ -25,8 +31,11 @@ class RowKernel {
   public:
     explicit RowKernel(const Call& call)
         : call_(call), heads_(call.heads), period_(power_of_two(call.heads)),
-          head_lanes_(round_up(period_, W)), key_width_(round_up(call.key_feats, W)),
-          value_width_(round_up(call.value_feats, W)),
+          head_lanes_(round_up(period_, W)), queries_(features(call.query, call.key_feats)),
+          keys_(features(call.key, call.key_feats)), values_(features(call.value, call.value_feats)),
+          outs_(features(call.out, call.value_feats)),
+          out_grads_(features(call.out_grad, call.value_feats)),
+          key_size_(period_ * keys_.width), value_size_(period_ * values_.width),
           far_(call.sources * call.heads * (call.key_feats + call.value_feats) *
                    static_cast<int64_t>(sizeof(S)) > NEAR) {}
 
@@ -34,60 +43,53 @@ class RowKernel {
     // sources, and one table of features at a time is read.
     void forward(Stretch batch, bool& finite) {
         const int64_t rows = batch.last - batch.first;
-        const T* queries = load_rows(call_.query, batch, call_.key_feats, query_, call_.scale);
-        T* sums = sums_.zeros(rows * period_ * value_width_);
+        const T* queries = load_rows(queries_, batch, query_, call_.scale);
+        T* sums = sums_.zeros(rows * value_size_);
         T* top = top_.get(rows * head_lanes_);
         T* total = total_.zeros(rows * head_lanes_);
         std::fill(top, top + rows * head_lanes_, T(-INFINITY));
         for (int64_t from = 0; list_in_edges(batch, from); from += PIECE) {
             T* scores = scores_.get(room_);
             for (int64_t r = 0; r < rows; ++r)
-                products(queries + r * period_ * key_width_, key_width_, call_.key, call_.key_feats,
-                         edges_[r], scores + lane_[r]);
+                products(queries + r * key_size_, keys_, edges_[r], scores + lane_[r]);
             for (int64_t r = 0; r < rows; ++r)
                 weigh(batch.first + r, from, edges_[r].count, scores + lane_[r],
-                      top + r * head_lanes_, total + r * head_lanes_,
-                      sums + r * period_ * value_width_);
+                      top + r * head_lanes_, total + r * head_lanes_, sums + r * value_size_);
             for (int64_t r = 0; r < rows; ++r)
-                add_weighted(scores + lane_[r], period_, call_.value, call_.value_feats,
-                             value_width_, edges_[r], sums + r * period_ * value_width_);
+                add_weighted(scores + lane_[r], period_, values_, edges_[r], sums + r * value_size_);
         }
         for (int64_t r = 0; r < rows; ++r)
-            finish(batch.first + r, sums + r * period_ * value_width_, top + r * head_lanes_,
+            finish(batch.first + r, sums + r * value_size_, top + r * head_lanes_,
                    total + r * head_lanes_, finite);
     }
 
     // Write the gradients of queries and biases. `table` starts at the first edge of the batch; an
     // edge has `period` lanes for the weights and as many for the gradients of its scores.
     void backward_rows(Stretch batch, T* table) {
-        const int64_t rows = batch.last - batch.first, pitch = 2 * period_;
-        const T* queries = load_rows(call_.query, batch, call_.key_feats, query_, call_.scale);
-        const T* out_grads = load_rows(call_.out_grad, batch, call_.value_feats, out_grad_, 1);
+        const int64_t rows = batch.last - batch.first;
+        const T* queries = load_rows(queries_, batch, query_, call_.scale);
+        const T* out_grads = load_rows(out_grads_, batch, out_grad_, 1);
         T* delta = delta_.get(rows * head_lanes_);
         for (int64_t row = batch.first, r = 0; r < rows; ++r, ++row)
-            products(out_grads + r * period_ * value_width_, value_width_, call_.out,
-                     call_.value_feats, {&row, nullptr, 1}, delta + r * head_lanes_);
-        T* sums = sums_.zeros(rows * period_ * key_width_);
+            products(out_grads + r * value_size_, outs_, {&row, nullptr, 1}, delta + r * head_lanes_);
+        T* sums = sums_.zeros(rows * key_size_);
         for (int64_t from = 0; list_in_edges(batch, from); from += PIECE) {
             T *scores = scores_.get(room_), *grads = grads_.get(room_);
             for (int64_t r = 0; r < rows; ++r)
-                products(out_grads + r * period_ * value_width_, value_width_, call_.value,
-                         call_.value_feats, edges_[r], grads + lane_[r]);
+                products(out_grads + r * value_size_, values_, edges_[r], grads + lane_[r]);
             for (int64_t r = 0; r < rows; ++r) {  // reads keys twice while they are in the cache
                 const int64_t count = edges_[r].count;
-                products(queries + r * period_ * key_width_, key_width_, call_.key, call_.key_feats,
-                         edges_[r], scores + lane_[r]);
+                products(queries + r * key_size_, keys_, edges_[r], scores + lane_[r]);
                 make_grads(batch.first + r, from, count, delta + r * head_lanes_, scores + lane_[r],
                            grads + lane_[r]);
-                add_weighted(grads + lane_[r], period_, call_.key, call_.key_feats, key_width_,
-                             edges_[r], sums + r * period_ * key_width_);
+                add_weighted(grads + lane_[r], period_, keys_, edges_[r], sums + r * key_size_);
                 store_edges(scores + lane_[r], count, table);
                 store_edges(grads + lane_[r], count, table + period_);
-                table += count * pitch;
+                table += count * 2 * period_;
             }
         }
         for (int64_t r = 0; r < rows; ++r)
-            give_row(batch.first + r, sums + r * period_ * key_width_, static_cast<T>(call_.scale));
+            give_row(batch.first + r, sums + r * key_size_, static_cast<T>(call_.scale));
     }
 
     // Add the gradients of lists of edges to the gradients of consecutive sources, or write them.
@@ -98,35 +100,35 @@ class RowKernel {
             for (int64_t e = 0; e < edges.count; ++e)
                 __builtin_prefetch(table + edges.slot[e] * 2 * period_);
         for (int64_t s = 0; s < count; ++s)
-            gather(first + s, lists[s], table, call_.out_grad, call_.value_feats, value_width_,
-                   call_.value_grad, T(1), adds);
+            gather(first + s, lists[s], table, out_grads_, call_.value_grad, T(1), adds);
         for (int64_t s = 0; s < count; ++s)
-            gather(first + s, lists[s], table + period_, call_.query, call_.key_feats, key_width_,
-                   call_.key_grad, static_cast<T>(call_.scale), adds);
+            gather(first + s, lists[s], table + period_, queries_, call_.key_grad,
+                   static_cast<T>(call_.scale), adds);
     }
 
   protected:
+    static Features features(const Rows& rows, int64_t feats) {
+        return {rows, feats, round_up(feats, W)};
+    }
+
     // The entries of a table of scores, of whole vectors.
     int64_t lanes(int64_t edges) const { return round_up(edges * period_, W); }
 
     // Copy rows times a factor, each head at a multiple of vectors; missing features and heads are 0.
-    const T* load_rows(const Rows& from, Stretch rows, int64_t feats, Buffer<T>& buffer,
-                       double factor) {
-        const int64_t width = round_up(feats, W);
-        T* to = buffer.get((rows.last - rows.first) * period_ * width);
-        const int64_t count = rows.last - rows.first;
-        for (int64_t row = rows.first; row < rows.last; ++row)
-            for (int64_t h = 0; h < period_; ++h) {
-                if (h < heads_)  // of the next batch
-                    for (int64_t f = 0; f < feats; f += LINE / static_cast<int64_t>(sizeof(S)))
-                        __builtin_prefetch(from.at<S>(row + count, h) + f);
-                T* head = to + ((row - rows.first) * period_ + h) * width;
-                for (int64_t f = 0; f < width; f += W)
-                    store<T>(head + f, h < heads_ ? load<T>(from.at<S>(row, h) + f, feats - f) *
-                                                        static_cast<T>(factor)
-                                                  : Vec<T>{});
-            }
-        return to;
+    // Prefetch the rows of the next batch.
+    const T* load_rows(const Features& from, Stretch batch, Buffer<T>& buffer, double factor) {
+        const int64_t count = batch.last - batch.first;
+        T* to = buffer.get(count * period_ * from.width);
+        for (int64_t row = batch.first; row < batch.last; ++row)
+            for (int64_t h = 0; h < period_; ++h)
+                for (int64_t f = 0; f < from.width; f += W, to += W) {
+                    store<T>(to, Vec<T>{});
+                    if (h >= heads_) continue;
+                    const S* at = from.rows.at<S>(row, h) + f;
+                    __builtin_prefetch(at + count * from.rows.row);
+                    store<T>(to, load<T>(at, from.feats - f) * static_cast<T>(factor));
+                }
+        return to - count * period_ * from.width;
     }
 
     // List the edges of each row of a batch: all, or, of a single row, some after `from`. Return
@@ -142,18 +144,18 @@ class RowKernel {
             lane_.push_back(room_);
             room_ += lanes(count), all += count;
             if (!far_) continue;
-            fetch(call_.key, edges_.back(), call_.key_feats);
-            fetch(call_.value, edges_.back(), call_.value_feats);
+            fetch(keys_, edges_.back());
+            fetch(values_, edges_.back());
         }
         return all > 0;
     }
 
     // Prefetch rows, so that many are loaded from memory at the same time.
-    void fetch(const Rows& table, const EdgeList& edges, int64_t feats) const {
+    void fetch(const Features& table, const EdgeList& edges) const {
         for (int64_t e = 0; e < edges.count; ++e)
             for (int64_t h = 0; h < heads_; ++h) {
-                const S* from = table.at<S>(edges.at[e], h);
-                for (int64_t f = 0; f < feats; f += LINE / static_cast<int64_t>(sizeof(S)))
+                const S* from = table.rows.at<S>(edges.at[e], h);
+                for (int64_t f = 0; f < table.feats; f += LINE / static_cast<int64_t>(sizeof(S)))
                     __builtin_prefetch(from + f);
             }
     }
@@ -167,48 +169,48 @@ class RowKernel {
     }
 
     // scores[e, h] = row[h] . table[at[e], h]. The last edge is repeated up to a whole vector.
-    void products(const T* row, int64_t width, const Rows& table, int64_t feats,
-                  const EdgeList& edges, T* scores) const {
+    void products(const T* row, const Features& table, const EdgeList& edges, T* scores) const {
+        const bool full = heads_ == period_;
         choose([&](auto heads) {
-            if (heads_ < period_ && feats <= W)
-                return products_of<heads, 1, true, false>(row, width, table, feats, edges, scores);
-            if (heads_ < period_)
-                return products_of<heads, 0, true, false>(row, width, table, feats, edges, scores);
-            if (feats == W)
-                return products_of<heads, 1, false>(row, width, table, feats, edges, scores);
-            if (feats == 2 * W)
-                return products_of<heads, 2, false>(row, width, table, feats, edges, scores);
-            if (feats < W)
-                return products_of<heads, 1, true>(row, width, table, feats, edges, scores);
-            products_of<heads, 0, true>(row, width, table, feats, edges, scores);
+            if (full && table.feats == W)
+                products_of<heads, 1, false, true>(row, table, edges, scores);
+            else if (full && table.feats == 2 * W)
+                products_of<heads, 2, false, true>(row, table, edges, scores);
+            else if (table.feats <= W)
+                full ? products_of<heads, 1, true, true>(row, table, edges, scores)
+                     : products_of<heads, 1, true, false>(row, table, edges, scores);
+            else
+                full ? products_of<heads, 0, true, true>(row, table, edges, scores)
+                     : products_of<heads, 0, true, false>(row, table, edges, scores);
         });
     }
 
-    // Of heads with N vectors, or any number (0), whose last is not whole if it is a TAIL.
-    template <int P, int N, bool TAIL, bool FULL = true>
-    NOINLINE void products_of(const T* row, int64_t width, const Rows& table, int64_t feats,
-                              const EdgeList& edges, T* scores) const {
+    // For P heads in a vector of scores, all or some of which exist (FULL), and N vectors of features
+    // of a head, or any number (0), of which the last may not be whole (TAIL).
+    template <int P, int N, bool TAIL, bool FULL>
+    NOINLINE void products_of(const T* row, Features table, EdgeList edges, T* scores) const {
         constexpr int E = W / P;  // edges of a vector of scores
-        const int64_t vectors = N ? N : width / W, tail = feats - (vectors - 1) * W;
+        constexpr bool HELD = N > 0 && N * P <= ACCUMULATORS / 2;  // the row is held in registers
+        const int64_t vectors = N ? N : table.width / W, tail = table.feats - (vectors - 1) * W;
         for (int64_t first = 0; first < period_; first += P) {
             [[maybe_unused]] const int64_t last = heads_ - 1 - first;  // no heads after it
-            Vec<T> whole[N ? P * N : 1];  // the row, in registers
-            if constexpr (N * P <= ACCUMULATORS / 2)
-                for (int i = 0; i < N * P; ++i) whole[i] = load<T>(row + first * width + i * W);
+            const T* from = row + first * table.width;
+            Vec<T> held[HELD ? P * N : 1];
+            for (int i = 0; HELD && i < N * P; ++i) held[i] = load<T>(from + i * W);
             for (int64_t e = 0; e < edges.count; e += E) {
                 const S* at[E];
                 for (int k = 0; k < E; ++k)
-                    at[k] = table.at<S>(edges.at[std::min(e + k, edges.count - 1)], first);
+                    at[k] = table.rows.at<S>(edges.at[std::min(e + k, edges.count - 1)], first);
                 store<T>(scores + e * period_ + first, row_sums<T>([&](int l) INLINE_LAMBDA {
                     const int64_t h = FULL ? l % P : std::min<int64_t>(l % P, last);
-                    const S* from = at[l / P] + h * table.head;
+                    const S* head = at[l / P] + h * table.rows.head;
                     const auto own = [&](int64_t n) INLINE_LAMBDA {
-                        if constexpr (N && N * P <= ACCUMULATORS / 2) return whole[l % P * N + n];
-                        else return load<T>(row + (first + l % P) * width + n * W);
+                        if constexpr (HELD) return held[l % P * N + n];
+                        else return load<T>(from + l % P * table.width + n * W);
                     };
                     Vec<T> sum{};
-                    for (int64_t n = 0; n + TAIL < vectors; ++n) sum += own(n) * load<T>(from + n * W);
-                    if (TAIL) sum += own(vectors - 1) * load<T>(from + (vectors - 1) * W, tail);
+                    for (int64_t n = 0; n + TAIL < vectors; ++n) sum += own(n) * load<T>(head + n * W);
+                    if (TAIL) sum += own(vectors - 1) * load<T>(head + (vectors - 1) * W, tail);
                     return sum;
                 }));
             }
@@ -235,7 +237,7 @@ class RowKernel {
                 sum += e;
             }
             store<T>(total + v, sum);
-            if (from) scale_heads(sums + v * value_width_, factor);
+            if (from) scale_heads(sums + v * values_.width, factor);
         }
         if (call_.threshold)
             for (int64_t e = 0; e < count; ++e)
@@ -258,9 +260,8 @@ class RowKernel {
 
     void scale_heads(T* sums, Vec<T> factors) const {
         for (int64_t h = 0; h < std::min<int64_t>(period_, W); ++h)
-            for (int64_t f = 0; f < value_width_; f += W)
-                store<T>(sums + h * value_width_ + f,
-                         load<T>(sums + h * value_width_ + f) * factors[h]);
+            for (int64_t f = 0; f < values_.width; f += W, sums += W)
+                store<T>(sums, load<T>(sums) * factors[h]);
     }
 
     void finish(int64_t row, T* sums, const T* top, T* total, bool& finite) const {
@@ -270,14 +271,14 @@ class RowKernel {
                                         [](Vec<T> a, Vec<T> b) { return a + b; }));
         for (int64_t h = 0; h < heads_; ++h) {
             const T inverse = total[h] == 0 ? T(0) : 1 / total[h];
-            T* of_head = sums + h * value_width_;
-            for (int64_t f = 0; f < value_width_; f += W) {
+            T* of_head = sums + h * values_.width;
+            for (int64_t f = 0; f < values_.width; f += W) {
                 const Vec<T> out = load<T>(of_head + f) * inverse;
                 bad += out - out;
                 store<T>(of_head + f, out);
             }
             finite = finite && (total[h] != 0 || call_.may_be_dead(call_.node(row)));
-            store(call_.out.at<S>(row, h), of_head, call_.value_feats);
+            store(call_.out.at<S>(row, h), of_head, values_.feats);
             T* own = static_cast<T*>(call_.softmax) + 2 * (row * heads_ + h);
             own[0] = total[h] == 0 ? T(INFINITY) : top[h], own[1] = inverse;
         }
@@ -285,13 +286,12 @@ class RowKernel {
     }
 
     // sums[h] += sum over e of weights[slot[e], h] table[at[e], h], with `pitch` lanes for each slot
-    void add_weighted(const T* weights, int64_t pitch, const Rows& table, int64_t feats,
-                      int64_t width, const EdgeList& edges, T* sums) const {
+    void add_weighted(const T* weights, int64_t pitch, const Features& table, const EdgeList& edges,
+                      T* sums) const {
         int64_t f = 0;
         const auto add = [&](auto vectors, auto tail) {
-            for (; f + (tail ? 0 : vectors * W - 1) < feats; f += vectors * W)
-                add_heads<8 / vectors, vectors, tail>(weights, pitch, table, feats, width, edges,
-                                                     sums, 0, f);
+            for (; f + (tail ? 0 : vectors * W - 1) < table.feats; f += vectors * W)
+                add_heads<8 / vectors, vectors, tail>(weights, pitch, table, edges, sums, 0, f);
         };
         add(std::integral_constant<int, 4>(), std::false_type());
         add(std::integral_constant<int, 2>(), std::false_type());
@@ -299,42 +299,40 @@ class RowKernel {
         add(std::integral_constant<int, 1>(), std::true_type());
     }
 
-    // For N vectors of each head, H heads at a time. A TAIL is a vector that is not whole.
+    // For heads from h, and N vectors of each from f; a TAIL is a vector that is not whole.
     template <int H, int N, bool TAIL>
-    void add_heads(const T* weights, int64_t pitch, const Rows& table, int64_t feats, int64_t width,
-                   const EdgeList& edges, T* sums, int64_t h, int64_t f) const {
+    void add_heads(const T* weights, int64_t pitch, const Features& table, const EdgeList& edges,
+                   T* sums, int64_t h, int64_t f) const {
         for (; h + H <= heads_; h += H)
-            add_some<H, N, TAIL>(weights + h, pitch, table, feats, width, edges, sums, h, f);
+            add_some<H, N, TAIL>(weights + h, pitch, table, edges, sums + h * table.width + f, h, f);
         if constexpr (H > 1)
-            if (h < heads_)
-                add_heads<H / 2, N, TAIL>(weights, pitch, table, feats, width, edges, sums, h, f);
+            if (h < heads_) add_heads<H / 2, N, TAIL>(weights, pitch, table, edges, sums, h, f);
     }
 
     template <int H, int N, bool TAIL>
-    NOINLINE void add_some(const T* weights, int64_t pitch, const Rows& table, int64_t feats,
-                           int64_t width, const EdgeList& edges, T* sums, int64_t first,
-                           int64_t f) const {
-        sums += first * width + f;
+    NOINLINE void add_some(const T* weights, int64_t pitch, Features table, EdgeList edges, T* sums,
+                           int64_t first, int64_t f) const {
+        const int64_t rest = table.feats - f;
         Vec<T> acc[H][N];
-#pragma GCC unroll 16
+#pragma GCC unroll 8
         for (int h = 0; h < H; ++h)
 #pragma GCC unroll 4
-            for (int n = 0; n < N; ++n) acc[h][n] = load<T>(sums + h * width + n * W);
+            for (int n = 0; n < N; ++n) acc[h][n] = load<T>(sums + h * table.width + n * W);
         for (int64_t e = 0; e < edges.count; ++e) {
-            const S* at = table.at<S>(edges.at[e], first) + f;
+            const S* at = table.rows.at<S>(edges.at[e], first) + f;
             const T* weight = weights + (edges.slot ? edges.slot[e] : e) * pitch;
-#pragma GCC unroll 16
+#pragma GCC unroll 8
             for (int h = 0; h < H; ++h)
 #pragma GCC unroll 4
                 for (int n = 0; n < N; ++n) {
-                    const S* from = at + h * table.head + n * W;
-                    acc[h][n] += weight[h] * (TAIL ? load<T>(from, feats - f) : load<T>(from));
+                    const S* from = at + h * table.rows.head + n * W;
+                    acc[h][n] += weight[h] * (TAIL ? load<T>(from, rest) : load<T>(from));
                 }
         }
-#pragma GCC unroll 16
+#pragma GCC unroll 8
         for (int h = 0; h < H; ++h)
 #pragma GCC unroll 4
-            for (int n = 0; n < N; ++n) store<T>(sums + h * width + n * W, acc[h][n]);
+            for (int n = 0; n < N; ++n) store<T>(sums + h * table.width + n * W, acc[h][n]);
     }
 
     // Replace scores and products by weights and gradients of the scores.
@@ -376,24 +374,24 @@ class RowKernel {
 
     void give_row(int64_t row, T* sums, T factor) const {
         for (int64_t h = 0; h < heads_; ++h) {
-            T* of_head = sums + h * key_width_;
-            for (int64_t f = 0; f < key_width_; f += W)
+            T* of_head = sums + h * keys_.width;
+            for (int64_t f = 0; f < keys_.width; f += W)
                 store<T>(of_head + f, load<T>(of_head + f) * factor);
-            store(call_.query_grad.at<S>(row, h), of_head, call_.key_feats);
+            store(call_.query_grad.at<S>(row, h), of_head, keys_.feats);
         }
     }
 
     // to[source] (+)= factor times the weighted sum of rows
-    void gather(int64_t source, const EdgeList& edges, const T* weights, const Rows& table,
-                int64_t feats, int64_t width, const Rows& to, T factor, bool adds) {
+    void gather(int64_t source, const EdgeList& edges, const T* weights, const Features& table,
+                const Rows& to, T factor, bool adds) {
         if (adds && !edges.count) return;
-        if (far_) fetch(table, edges, feats);
-        T* sums = sums_.zeros(heads_ * width);
-        add_weighted(weights, 2 * period_, table, feats, width, edges, sums);
+        if (far_) fetch(table, edges);
+        T* sums = sums_.zeros(heads_ * table.width);
+        add_weighted(weights, 2 * period_, table, edges, sums);
         for (int64_t h = 0; h < heads_; ++h)
-            for (int64_t f = 0; f < width; f += W) {
+            for (int64_t f = 0; f < table.width; f += W, sums += W) {
                 T* sum = to.at<T>(source, h) + f;
-                const Vec<T> own = load<T>(sums + h * width + f) * factor;
+                const Vec<T> own = load<T>(sums) * factor;
                 store<T>(sum, adds ? load<T>(sum) + own : own);
             }
     }
@@ -406,8 +404,10 @@ class RowKernel {
     }
 
     const Call& call_;
-    const int64_t heads_, period_, head_lanes_, key_width_, value_width_;
-    const bool far_;
+    const int64_t heads_, period_, head_lanes_;
+    const Features queries_, keys_, values_, outs_, out_grads_;
+    const int64_t key_size_, value_size_;  // of a row of all heads
+    const bool far_;                       // no cache holds keys and values
     std::vector<EdgeList> edges_;  // of each row of a batch
     std::vector<int64_t> lane_;    // where the scores of each row begin
     std::vector<int64_t> consecutive_;

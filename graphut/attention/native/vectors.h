@@ -138,14 +138,14 @@ INLINE Vec<T> load(const S* from) {
 
 template <class T, class S>
 INLINE Vec<T> load(const S* from, int64_t count) {
-    if (count >= LANES<T>) return load<T>(from);
 #if defined(__AVX512F__)
-    const uint32_t lanes = (1u << count) - 1;
+    const uint32_t lanes = count >= LANES<T> ? ~0u : (1u << count) - 1;
     if constexpr (std::is_same_v<S, float>) return (Vec<T>)_mm512_maskz_loadu_ps(lanes, from);
     if constexpr (std::is_same_v<S, double>) return (Vec<T>)_mm512_maskz_loadu_pd(lanes, from);
     if constexpr (std::is_same_v<S, bfloat16>)
         return widen((Halves)_mm256_maskz_loadu_epi16(lanes, from));
 #else
+    if (count >= LANES<T>) return load<T>(from);
 #if defined(__AVX2__)
     IntVec<T> lane{};
     for (int l = 0; l < LANES<T>; ++l) lane[l] = l;
