@@ -30,7 +30,7 @@ from graphut.attention.library import (
     timed_phases,
 )
 from graphut.attention.native import ops
-from graphut.topology import Causal
+from graphut.topology import Causal, Complete
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients, normal
 
@@ -129,7 +129,7 @@ def test_library_norm_is_that_of_torch_by_any_strides(dtype: torch.dtype) -> Non
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_timed_phases_are_those_of_the_kernel_for_intervals(backward: bool) -> None:
-    graph = Causal().layout([40])
+    graph = Complete().layout([40])
     tables = [x.requires_grad_(backward) for x in inputs(graph)]
     with timed_phases() as seconds:
         out = edge_attention(graph, *tables, backend="native")

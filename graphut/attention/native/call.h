@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #if defined(__linux__)
@@ -113,6 +114,19 @@ inline T dropout_factor(const Call& call, int64_t edge, int64_t head) {
     return bits < call.threshold ? T(0) : T(1.0 / call.keep);
 }
 
+// Edges of a row or of a source: the other end of each, and its index in tables of weights; without
+// `slot`, its index in the list.
+struct EdgeList {
+    const int64_t *at, *slot;
+    int64_t count;
+};
+
+inline int64_t power_of_two(int64_t least) {
+    int64_t power = 1;
+    while (power < least) power *= 2;
+    return power;
+}
+
 inline int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 constexpr std::size_t HUGE_PAGE = 2 << 20;  // bytes
@@ -145,6 +159,24 @@ class Buffer {
     };
     std::unique_ptr<T, Free> data_;
     int64_t size_ = 0;
+};
+
+// A table of a call, in memory that later calls use again unless it is large or in use.
+template <class T>
+class KeptTable {
+    static constexpr std::size_t KEPT = 32 << 20;  // bytes
+
+  public:
+    T* get(int64_t size) {
+        if (lock_ && size * sizeof(T) <= KEPT) return kept_.get(size);
+        return own_.get(size);
+    }
+
+  private:
+    static inline std::mutex mutex_;
+    static inline Buffer<T> kept_;
+    const std::unique_lock<std::mutex> lock_{mutex_, std::try_to_lock};
+    Buffer<T> own_;
 };
 
 }  // namespace graphut

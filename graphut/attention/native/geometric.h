@@ -8,18 +8,18 @@ namespace graphut {
 template <class T>
 class GeometricKernel : RowKernel<T, T> {
     using Base = RowKernel<T, T>;
-    using Base::call_, Base::edges_, Base::heads_, Base::period_, Base::key_width_, Base::lanes;
+    using Base::call_, Base::heads_, Base::period_, Base::keys_, Base::queries_, Base::lanes;
     static constexpr int W = LANES<T>;
 
   public:
-    using Base::Base, Base::period;
+    using Base::Base;
 
     void forward(int64_t row, const T* direction, T* bias) {
-        const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(edges_.size());
+        const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(ids_.size());
         double* missed = sum_.zeros(heads_);
         for (int64_t e = 0; e < count; ++e) {
             const T *logits = logits_ + e * period_, *misses = misses_ + e * period_;
-            T* to = bias + edges_[e].id * heads_;
+            T* to = bias + ids_[e] * heads_;
             for (int64_t h = 0; h < heads_; ++h) {
                 to[h] = e < own ? T(-INFINITY) : logits[h] + static_cast<T>(missed[h] + misses[h]);
                 missed[h] += misses[h];
@@ -27,35 +27,33 @@ class GeometricKernel : RowKernel<T, T> {
         }
     }
 
-    // Write the gradients of a query, of its directions, and of the logits: a table with `period`
-    // lanes for each edge, starting at the first edge of the row.
+    // Write the gradients of a query, of its directions, and of the logits. They are in `grads`, which
+    // starts at the first edge of the row, in the first of twice `period` lanes for each edge.
     void backward_row(int64_t row, const T* direction, const T* bias_grad, T* direction_grad,
                       T* grads) {
-        const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(edges_.size());
+        const int64_t own = find_logits(row, direction), count = static_cast<int64_t>(ids_.size());
         for (int64_t l = 0; l < lanes(count); l += W)
             store<T>(logits_ + l, exp<T>(load<T>(logits_ + l) + load<T>(misses_ + l)));
         T* to = direction_grad + row * heads_ * 2;
         std::fill(to, to + heads_ * 2, T(0));
         double* farther = sum_.zeros(heads_);  // the gradients of this edge and all farther ones
         for (int64_t e = count - 1; e >= 0; --e) {
-            const T *hits = logits_ + e * period_, *from = bias_grad + edges_[e].id * heads_;
-            T* grad = grads + edges_[e].slot * period_;
+            const T *hits = logits_ + e * period_, *from = bias_grad + ids_[e] * heads_;
+            T* grad = grads + slots_[e] * 2 * period_;
             for (int64_t h = 0; h < heads_; ++h) {
                 if (e >= own) farther[h] += from[h];
                 grad[h] = e < own ? T(0) : from[h] - hits[h] * static_cast<T>(farther[h]);
-                to[2 * h + (edges_[e].other > call_.node(row))] += grad[h];
+                to[2 * h + (sources_[e] > call_.node(row))] += grad[h];
             }
         }
-        T* sums = this->sums_.zeros(heads_ * key_width_);
-        this->add_weighted(grads, call_.key, call_.key_feats, key_width_, count, sums);
-        for (int64_t h = 0; h < heads_; ++h)
-            store(call_.query_grad.template at<T>(row, h), sums + h * key_width_, call_.key_feats);
+        T* sums = this->sums_.zeros(this->key_size_);
+        this->add_weighted(grads, 2 * period_, keys_, {sources_.data(), slots_.data(), count}, sums);
+        this->give_row(row, sums, T(1));
     }
 
-    void backward_source(int64_t source, const std::vector<Edge>& edges, const T* grads) {
-        edges_.assign(edges.begin(), edges.end());
-        this->gather_and_add(source, grads, call_.query, call_.key_feats, key_width_,
-                             call_.key_grad, T(1), false);
+    void backward_sources(int64_t first, const std::vector<EdgeList>& lists, const T* grads) {
+        for (const EdgeList& edges : lists)
+            this->gather(first++, edges, grads, queries_, call_.key_grad, T(1), false);
     }
 
   private:
@@ -63,16 +61,15 @@ class GeometricKernel : RowKernel<T, T> {
     // nearest first. Return the number of self-loops, for which 1 - p is 1.
     int64_t find_logits(int64_t row, const T* direction) {
         const int64_t node = call_.node(row), own = list_nearest(node);
-        const int64_t count = static_cast<int64_t>(edges_.size());
-        const T* query =
-            this->load_row(call_.query, row, call_.key_feats, key_width_, this->query_, T(1));
+        const int64_t count = static_cast<int64_t>(ids_.size());
+        const T* query = this->load_rows(queries_, {row, row + 1}, this->query_, 1);
         logits_ = this->scores_.get(lanes(count));
-        misses_ = this->inner_.get(lanes(count));
-        this->products(query, key_width_, call_.key, call_.key_feats, count, logits_);
+        misses_ = this->grads_.get(lanes(count));
+        this->products(query, keys_, {sources_.data(), nullptr, count}, logits_);
         const T* toward = direction + row * heads_ * 2;
         for (int64_t e = 0; e < count; ++e)
             for (int64_t h = 0; h < heads_; ++h)
-                logits_[e * period_ + h] += toward[2 * h + (edges_[e].other > node)];
+                logits_[e * period_ + h] += toward[2 * h + (sources_[e] > node)];
         for (int64_t l = 0; l < lanes(count); l += W) {
             const Vec<T> s = load<T>(logits_ + l), none{};
             const Vec<T> above = s > none ? s : none, size = s > none ? s : -s;
@@ -88,9 +85,9 @@ class GeometricKernel : RowKernel<T, T> {
         const auto source = [&](int64_t e) {
             return call_.indices ? call_.indices[start + e] : start + e;
         };
-        edges_.clear();
+        sources_.clear(), ids_.clear(), slots_.clear();
         const auto list = [&](int64_t e) {
-            edges_.push_back({source(e), call_.edge_id(node, e), e});
+            sources_.push_back(source(e)), ids_.push_back(call_.edge_id(node, e)), slots_.push_back(e);
         };
         int64_t left = 0;  // edges to the left that are not in the list yet
         while (left < count && source(left) < node) ++left;
@@ -110,6 +107,7 @@ class GeometricKernel : RowKernel<T, T> {
         return own;
     }
 
+    std::vector<int64_t> sources_, ids_, slots_;  // of the edges of a row, nearest first
     T *logits_ = nullptr, *misses_ = nullptr;
     Buffer<double> sum_;
 };
@@ -131,21 +129,18 @@ void geometric_backward(const Call& call, const T* direction, const T* bias_grad
     Columns columns(call, slots);
     columns.advance({0, call.rows});
     Buffer<T> grad_table;
-    const int64_t period = GeometricKernel<T>::period(call.heads);
-    T* grads = grad_table.get(slots.back() * period);
+    const int64_t pitch = 2 * power_of_two(call.heads);
+    T* grads = grad_table.get(slots.back() * pitch);
 #pragma omp parallel num_threads(call.threads)
     {
         GeometricKernel<T> kernel(call);
-        std::vector<Edge> edges;
 #pragma omp for schedule(dynamic, 16)
         for (int64_t row = 0; row < call.rows; ++row)
             kernel.backward_row(row, direction, bias_grad, direction_grad,
-                                grads + slots[row] * period);
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t source = 0; source < call.sources; ++source) {
-            columns.list(source, edges);
-            kernel.backward_source(source, edges, grads);
-        }
+                                grads + slots[row] * pitch);
+        each_source(call, columns, [&](int64_t first, const std::vector<EdgeList>& lists) {
+            kernel.backward_sources(first, lists, grads);
+        });
     }
 }
 

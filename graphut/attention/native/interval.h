@@ -532,7 +532,7 @@ const T* make_delta(const Call& call, const Tile& tile, Heads heads, Buffer<T>& 
                            load<T>(grad + f, call.value_feats - f);
             if (++head == heads.last) head = heads.first, ++row;
         }
-        store<T>(delta + pair, row_sums<T>(sums));
+        store<T>(delta + pair, row_sums<T>([&](int l) { return sums[l]; }));
     }
     return delta;
 }

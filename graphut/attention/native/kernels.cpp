@@ -1,19 +1,19 @@
 // The entry points, with C linkage, independent of torch and Python.
 #include "geometric.h"
 #include "interval.h"
-#include "packed.h"
 
 namespace graphut {
 namespace {
 
 enum Dtype { FLOAT32 = 0, FLOAT64 = 1, BFLOAT16 = 2 };
-enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2, PACKED = 3, PAIRS = 4 };
+enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2, PAIRS = 3 };
 
 // Measured costs of the kernels, in units of one entry of a block of the interval kernel. They affect
 // the speed, but not the result.
-constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 32, EDGE_COST = 5;
+constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 40;
+constexpr int64_t FORWARD_EDGE_COST = 2, BACKWARD_EDGE_COST = 4;
 
-bool by_interval(const Call& call, int64_t lanes) {
+bool by_interval(const Call& call, int64_t lanes, int64_t edge_cost) {
     int64_t blocks = 0, rows = 0;
     for (const Tile& tile : make_tiles(call))
         for (int64_t row = tile.first; row < tile.last; row += 2 * lanes) {
@@ -24,15 +24,13 @@ bool by_interval(const Call& call, int64_t lanes) {
                 if (!call.degree(node)) continue;
                 low = std::min(low, call.start[node]);
                 high = std::max(high, call.stop[node]);
-                rows += EDGE_COST * call.degree(node) + ROW_COST;
+                rows += edge_cost * call.degree(node) + ROW_COST;
             }
             blocks += std::max<int64_t>(0, high - low) * round_up(count, lanes);
             blocks += BLOCK_COST + BLOCK_ROW_COST * count;
         }
     return blocks <= rows;
 }
-
-constexpr int64_t PACKED_EDGES = 12;  // edges of a source that are worth a packed key and value
 
 // Whether this build and this processor multiply pairs of bfloat16.
 bool multiplies_pairs() {
@@ -45,37 +43,30 @@ bool multiplies_pairs() {
 }
 
 template <class S>
-Kernel choose(const Call& call, int64_t lanes) {
+Kernel choose(const Call& call, int64_t lanes, int64_t edge_cost) {
     if (!call.rows) return INTERVAL;
     if (call.kernel != FASTEST) return static_cast<Kernel>(call.kernel);
-    if (!call.indices) {
-        if (!by_interval(call, lanes)) return ROWS;
-        return std::is_same_v<S, bfloat16> && multiplies_pairs() ? PAIRS : INTERVAL;
-    }
-    int64_t edges = 0;
-    for (int64_t row = 0; row < call.rows; ++row) edges += call.degree(call.node(row));
-    return edges < PACKED_EDGES * call.sources ? ROWS : PACKED;
+    if (call.indices || !by_interval(call, lanes, edge_cost)) return ROWS;
+    return std::is_same_v<S, bfloat16> && multiplies_pairs() ? PAIRS : INTERVAL;
 }
 
 template <class S, class T>
 int forward(const Call& call) {
-    const Kernel kernel = choose<S>(call, LANES<T>);
+    const Kernel kernel = choose<S>(call, LANES<T>, FORWARD_EDGE_COST);
 #if defined(__AVX512BF16__)
     if constexpr (std::is_same_v<S, bfloat16>)
         if (kernel == PAIRS) return interval_forward<S, Pair>(call);
 #endif
-    if (kernel == PACKED) return packed_forward<S, T>(call);
     return kernel == INTERVAL ? interval_forward<S, T>(call) : row_forward<S, T>(call);
 }
 
 template <class S, class T>
 void backward(const Call& call) {
-    const Kernel kernel = choose<S>(call, LANES<T>);
+    const Kernel kernel = choose<S>(call, LANES<T>, BACKWARD_EDGE_COST);
 #if defined(__AVX512BF16__)
     if constexpr (std::is_same_v<S, bfloat16>)
         if (kernel == PAIRS) return interval_backward<S, Pair>(call);
 #endif
-    if (kernel == PACKED) return packed_backward<S, T>(call);
     kernel == INTERVAL ? interval_backward<S, T>(call) : row_backward<S, T>(call);
 }
 

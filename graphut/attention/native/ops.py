@@ -13,7 +13,7 @@ from graphut.attention.checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
 from graphut.attention.library import Call, Library, Rows, compiled, phases_address
 
-KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "packed": 3, "pairs": 4}
+KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "pairs": 3}
 
 
 class Edges(NamedTuple):

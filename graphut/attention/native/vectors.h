@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -77,6 +77,7 @@ template <class T>
 constexpr int TERMS = std::is_same_v<T, Pair> ? 2 : 1;  // numbers in a lane
 
 #define INLINE inline __attribute__((always_inline))
+#define INLINE_LAMBDA __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 
 template <class T>
@@ -115,14 +116,19 @@ INLINE S narrow(T x) {
     }
 }
 
+typedef uint16_t Halves __attribute__((vector_size(BYTES / 2)));
+
+INLINE Vec<float> widen(Halves halves) {
+    typedef uint32_t Wide __attribute__((vector_size(BYTES)));
+    return (Vec<float>)(__builtin_convertvector(halves, Wide) << 16);
+}
+
 template <class T, class S>
 INLINE Vec<T> load(const S* from) {
     if constexpr (std::is_same_v<S, bfloat16>) {
-        typedef uint16_t Half __attribute__((vector_size(BYTES / 2)));
-        typedef uint32_t Wide __attribute__((vector_size(BYTES)));
-        Half half;
-        std::memcpy(&half, from, sizeof half);
-        return (Vec<T>)(__builtin_convertvector(half, Wide) << 16);
+        Halves halves;
+        std::memcpy(&halves, from, sizeof halves);
+        return widen(halves);
     } else {
         Vec<T> v;
         std::memcpy(&v, from, sizeof v);
@@ -132,10 +138,25 @@ INLINE Vec<T> load(const S* from) {
 
 template <class T, class S>
 INLINE Vec<T> load(const S* from, int64_t count) {
+#if defined(__AVX512F__)
+    const uint32_t lanes = count >= LANES<T> ? ~0u : (1u << count) - 1;
+    if constexpr (std::is_same_v<S, float>) return (Vec<T>)_mm512_maskz_loadu_ps(lanes, from);
+    if constexpr (std::is_same_v<S, double>) return (Vec<T>)_mm512_maskz_loadu_pd(lanes, from);
+    if constexpr (std::is_same_v<S, bfloat16>)
+        return widen((Halves)_mm256_maskz_loadu_epi16(lanes, from));
+#else
     if (count >= LANES<T>) return load<T>(from);
+#if defined(__AVX2__)
+    IntVec<T> lane{};
+    for (int l = 0; l < LANES<T>; ++l) lane[l] = l;
+    const __m256i inside = (__m256i)(lane < static_cast<Int<T>>(count));
+    if constexpr (std::is_same_v<S, float>) return (Vec<T>)_mm256_maskload_ps(from, inside);
+    if constexpr (std::is_same_v<S, double>) return (Vec<T>)_mm256_maskload_pd(from, inside);
+#endif
     T lanes[LANES<T>] = {};
     for (int64_t l = 0; l < count; ++l) lanes[l] = widen<T>(from[l]);
     return load<T>(lanes);
+#endif
 }
 
 template <class T>
@@ -269,19 +290,28 @@ struct Swapped {
     static constexpr int at(int l) { return (l & HALF ? W + l : l) ^ HALF; }
 };
 
-// The sums of all lanes of `ROWS` vectors whose distance is a multiple of P = W / ROWS: lane r * P + l
-// of the result is the sum of lanes l, l + P, ... of rows[r].
-template <class T, int ROWS = LANES<T>, int HALF = LANES<T> / 2>
-INLINE Vec<T> row_sums(Vec<T>* rows) {
-    constexpr int W = LANES<T>;
-    if constexpr (ROWS > 1) {
-#pragma GCC unroll 16
-        for (int i = 0; i < ROWS / 2; ++i)
-            rows[i] = shuffle<T, Kept<W, HALF>>(rows[i], rows[i + ROWS / 2]) +
-                      shuffle<T, Swapped<W, HALF>>(rows[i], rows[i + ROWS / 2]);
-        return row_sums<T, ROWS / 2, HALF / 2>(rows);
+// Lane r of the result is the sum of the lanes of the vector row(r), for as many rows as lanes.
+template <class T, int ROWS = LANES<T>, class F>
+INLINE Vec<T> row_sums(F row, int first = 0) {
+    constexpr int W = LANES<T>, HALF = ROWS / 2;
+    if constexpr (ROWS == 1) {
+        return row(first);
+    } else {
+        const Vec<T> a = row_sums<T, HALF>(row, first), b = row_sums<T, HALF>(row, first + HALF);
+        return shuffle<T, Kept<W, HALF>>(a, b) + shuffle<T, Swapped<W, HALF>>(a, b);
     }
-    return rows[0];
+}
+
+// Combine each lane with all lanes at a distance of a multiple of `period`, a power of two.
+template <class T, int HALF = LANES<T> / 2, class F>
+INLINE Vec<T> fold(Vec<T> v, int64_t period, F combine) {
+    if constexpr (HALF == 0) {
+        return v;
+    } else {
+        if (HALF < period) return v;
+        v = combine(v, shuffle<T, Swapped<LANES<T>, HALF>>(v, v));
+        return fold<T, HALF / 2>(v, period, combine);
+    }
 }
 
 template <class T>

@@ -34,7 +34,6 @@ HAS_PAIRS = LIBRARY is not None and LIBRARY.multiplies_pairs
 NEEDS_PAIRS = pytest.mark.skipif(not HAS_PAIRS, reason="no AVX512-BF16 here")
 
 KERNELS = ["interval", "rows"]
-LISTED = ["rows", "packed"]  # kernels of graphs that are no intervals
 PAIRS = pytest.param("pairs", marks=NEEDS_PAIRS)  # the kernel of intervals for bfloat16
 
 
@@ -136,11 +135,6 @@ def joined(grads: list[Tensor]) -> Tensor:
     return torch.cat([grad.flatten().double() for grad in grads])
 
 
-def listed(layout: EdgeLayout, kernel: str) -> str:
-    """Return the kernel, or "rows" if the layout has no list of sources."""
-    return kernel if edge_tensors(layout).indices.numel() else "rows"
-
-
 def has_intervals(spec: str) -> bool:
     return not edge_tensors(parse(spec).layout([63])).indices.numel()
 
@@ -233,54 +227,51 @@ def test_native_attention_of_frontiers(share: str, kernel: str) -> None:
         check(layout, inputs, kernel, frontier=frontier)
 
 
-@pytest.mark.parametrize("kernel", LISTED)
-def test_native_attention_of_rows_and_sources_of_many_edges(kernel: str, threads: int) -> None:
+def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> None:
     """More edges than the kernels hold at a time: of one row, of one source, and in all."""
     layout = hubs(700, 700, 40_000)
-    check(layout, tables(layout, 1, 2), kernel)
+    check(layout, tables(layout, 1, 2), "rows")
     frontier = every_other(layout)
-    check(layout, tables(layout, 1, 2, rows=len(frontier)), kernel, frontier=frontier)
+    check(layout, tables(layout, 1, 2, rows=len(frontier)), "rows", frontier=frontier)
 
 
-@pytest.mark.parametrize("kernel", LISTED)
-def test_native_attention_of_tables_that_no_cache_holds(kernel: str, threads: int) -> None:
+def test_native_attention_of_tables_that_no_cache_holds(threads: int) -> None:
     """Keys and values of over four MiB, which are asked for early."""
     layout = hubs(3000, 3000, 6000)
-    check(layout, tables(layout, 1, 96), kernel)
+    check(layout, tables(layout, 1, 96), "rows")
     frontier = every_other(layout)
-    check(layout, tables(layout, 2, 45, rows=len(frontier)), kernel, frontier=frontier)
+    check(layout, tables(layout, 2, 45, rows=len(frontier)), "rows", frontier=frontier)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("heads", "feats"), [(1, 17), (2, 3), (3, 16), (4, 32), (8, 16), (40, 5)])
-def test_native_attention_of_packed_heads(heads: int, feats: int, dtype: torch.dtype) -> None:
+def test_native_attention_by_rows_of_any_heads(heads: int, feats: int, dtype: torch.dtype) -> None:
     layout, tolerance = hubs(90, 70, 900), 1e-10 if dtype == torch.float64 else 1e-5
-    check(layout, tables(layout, heads, feats, dtype=dtype), "packed", tolerance, True)
+    check(layout, tables(layout, heads, feats, dtype=dtype), "rows", tolerance, True)
     inputs = tables(layout, heads, feats, feats + 5, dtype=dtype)
-    check(layout, inputs, "packed", tolerance, True)
+    check(layout, inputs, "rows", tolerance, True)
 
 
-@given(multigraphs(), st.booleans(), st.sampled_from(LISTED))
+@given(multigraphs(), st.booleans())
 def test_native_attention_by_rows_on_any_graph(
-    graph: tuple[Pairs, int, int], everything: bool, kernel: str
+    graph: tuple[Pairs, int, int], everything: bool
 ) -> None:
     layout = layout_of(*graph)
     options: dict[str, Any] = {}
     if everything:
         options = {"edge_bias": normal(layout.num_edges, 2, seed=5), "dropout": 0.3, "seed": 11}
-    check(layout, tables(layout), listed(layout, kernel), **options)
+    check(layout, tables(layout), "rows", **options)
 
 
-@pytest.mark.parametrize("kernel", LISTED)
 @pytest.mark.parametrize("spec", ALL)
-def test_native_attention_by_rows_on_every_topology(spec: str, kernel: str) -> None:
+def test_native_attention_by_rows_on_every_topology(spec: str) -> None:
     layout = parse(spec).layout([63, 2])
     bias = normal(layout.num_edges, 3, seed=5)
     options: dict[str, Any] = {"edge_bias": bias, "dropout": 0.3, "seed": 11}
     for frontier in (torch.arange(layout.num_dst), every_other(layout), torch.tensor([5])):
         inputs = tables(layout, 3, 5, 18, rows=len(frontier))
-        check(layout, inputs, listed(layout, kernel), frontier=frontier)
-        check(layout, inputs, listed(layout, kernel), frontier=frontier, **options)
+        check(layout, inputs, "rows", frontier=frontier)
+        check(layout, inputs, "rows", frontier=frontier, **options)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -372,7 +363,7 @@ def random_layout(random: Random) -> tuple[EdgeLayout, str]:
             (Causal().layout(lengths), random.choice(KERNELS)),
             (Window(random.choice([1, 7, 30])).layout(lengths), random.choice(KERNELS)),
             (Complete().layout(sources, lengths), random.choice(KERNELS)),
-            (random_edges, listed(random_edges, random.choice(LISTED))),
+            (random_edges, "rows"),
         ]
     )
 

@@ -5,7 +5,6 @@
 #include "geometric.h"
 #include "interval.h"
 #include "openmp.h"
-#include "packed.h"
 
 using namespace graphut;
 
@@ -102,8 +101,6 @@ void try_rows() {
     call.column_start = first.data(), call.column_node = node.data();
     call.column_edge = edge.data();
     row_backward<float, float>(call);
-    packed_forward<float, float>(call);
-    packed_backward<float, float>(call);
     try_geometric(call, NODES * DEGREE);
 }
 
