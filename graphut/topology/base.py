@@ -9,18 +9,16 @@ from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-import torch
-from torch import Tensor
-
 from graphut._dgl import DGLGraph
-from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edges
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import positions, ragged_arange, starts
 from graphut.topology.batch import Interval, Lengths, as_lengths, graph_from_layouts
-from graphut.topology.causality import sees_future
 from graphut.topology.registry import operators, register, registry
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from graphut.attention import EdgeLayout
 
 LONGEST = 4096  # tokens of the longest sentence that `is_causal` checks
 
@@ -234,6 +232,8 @@ class Topology:
         The first three arguments are the same as in `interval`. `first`, `(D,)`, is the node id of
         the first source in the source sentence of each destination.
         """
+        from graphut.attention.layout import IntervalLayout, layout_from_edges
+
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
             return IntervalLayout(lo=interval[0] + first, hi=interval[1] + first, **batch)
@@ -357,6 +357,8 @@ class Topology:
 
 @lru_cache(maxsize=256)
 def _is_causal(topology: Topology, n: int) -> bool:
+    from graphut.topology.causality import sees_future
+
     numbers = re.findall("[:,]-?([0-9]+)", topology.spec())
     beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
     lengths = as_lengths([*range(1, n + 1), beyond])

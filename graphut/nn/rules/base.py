@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeAlias
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from graphut._specs import rule_settings, split_rule
-from graphut.attention import EdgeLayout
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import earlier_equals, ragged_arange
+
+if TYPE_CHECKING:
+    from graphut.attention import EdgeLayout
 
 Memory: TypeAlias = tuple[Any, ...]
 
@@ -37,7 +37,7 @@ class BatchIndex(NamedTuple):
         """
         if graph_ids is None:
             return self
-        if not isinstance(graph_ids, Tensor):
+        if not isinstance(graph_ids, torch.Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
         if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
             raise ValueError(
@@ -283,11 +283,11 @@ class RuleState:
         """Keep memory and outputs only of active nodes with the indices `rows`; None keeps all."""
         if rows is not None:
             self.memory = tuple(
-                x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
+                x.index_select(0, rows) if isinstance(x, torch.Tensor) else x for x in self.memory
             )
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
         """Drop memory and outputs of all nodes but the first `count`."""
-        self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
+        self.memory = tuple(x[:count] if isinstance(x, torch.Tensor) else x for x in self.memory)
         self.out = self.out[:count]
