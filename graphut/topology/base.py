@@ -66,6 +66,8 @@ class Topology:
         # Edges defined in this class take precedence over inherited definitions of edges.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
+        if cls.__dict__.keys() & {"in_edges", "interval"} and "_known_causal" not in cls.__dict__:
+            cls._known_causal = Topology._known_causal  # type: ignore[method-assign]
         if not named:
             return
         if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
@@ -129,6 +131,11 @@ class Topology:
     def stable_past(self) -> bool:
         """True if in `self.causal()` appended tokens never change the in-edges of earlier ones."""
         return self.stable
+
+    @property
+    def _known_causal(self) -> bool | None:
+        """Whether the topology is causal; None if only its edges, which torch computes, tell."""
+        return None
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the interval of sources of each destination, or None if they are not contiguous.
@@ -330,7 +337,8 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        return _is_causal(self, n)
+        known = self._known_causal
+        return _is_causal(self, n) if known is None else known
 
     @final
     def causal(self) -> Topology:

@@ -24,6 +24,7 @@ class Strided(Topology, minimum={"stride": 1}):
 
     name = "strided"
     stable = True
+    _known_causal = True
 
     stride: int
 
@@ -55,6 +56,7 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
 
     name = "fixed"
     stable = True
+    _known_causal = True
 
     block: int
     summary: int

@@ -52,6 +52,7 @@ class Ancestors(Topology, minimum={"arity": 1}):
 
     name = "ancestors"
     stable = True
+    _known_causal = True
 
     arity: int
 

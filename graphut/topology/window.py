@@ -26,6 +26,7 @@ class Complete(Topology):
 
     name = "complete"
     stable = True
+    _known_causal = False
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         """Return the interval of all sources of the sentence."""
@@ -49,6 +50,7 @@ class Causal(Topology):
 
     name = "causal"
     stable = True
+    _known_causal = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         """Return the interval of the sources up to the destination."""
@@ -75,6 +77,10 @@ class Window(Topology, minimum={"radius": 0}):
     stable = True
 
     radius: int
+
+    @property
+    def _known_causal(self) -> bool:
+        return self.radius == 0
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         """Return the interval of the sources within the radius."""

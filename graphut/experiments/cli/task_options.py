@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from graphut.experiments.cli.options import (
     Parser,
@@ -25,6 +26,10 @@ from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
 
+_MANY = 2**31
+_SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
+"""Sizes that a model takes from the examples; it accepts most options if they are large."""
+
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse the options of `train` or `topology`.
@@ -39,6 +44,10 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     options: Namespace = parser.parse_args(argv)
     if command == "topology" and options.ACTION == "show" and options.out is not None:
         check_picture_path(options.out)
+    if command == "topology" and options.ACTION == "compare":
+        chosen = {**preset_of(options.task), **vars(options)}
+        for spec in options.specs:
+            _check_new(options.task, {**chosen, TASKS[options.task].config_kind.varied: spec})
     if command == "train":
         if not options.minutes > 0:
             raise ValueError(f"--minutes must be positive, got {options.minutes}")
@@ -51,15 +60,24 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         chosen = {**preset_of(options.task, options.preset), **vars(options)}
         if not options.resume and "RANK" not in os.environ:  # of torchrun: another may have begun
             check_is_new(options.out)
-            build(TrainingConfig, chosen)
-            build(TASKS[options.task], chosen).check_files()
-            build(ModelConfig, chosen)
+            _check_new(options.task, chosen)
         if "rule" in options and not chosen.get("adaptive", True):
             raise ValueError(
                 f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
                 "leave out --rule, or the preset or --no-adaptive that disables halting"
             )
     return options
+
+
+def _check_new(task: str, options: Mapping[str, Any]) -> None:
+    """Raise an error if options of a task, its training or its model are wrong.
+
+    Options of the model that depend on the examples are checked when these have been read.
+    """
+    kind = TASKS[task]
+    build(TrainingConfig, options)
+    build(kind, options).check_files()
+    build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
 
 
 def _train_parser(task: str | None) -> Parser:
