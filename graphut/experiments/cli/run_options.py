@@ -6,9 +6,8 @@ import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from graphut._files import read_checked_json, reraise_for_file
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
@@ -22,13 +21,10 @@ from graphut.experiments.cli.options import (
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.files import check_is_file
 from graphut.experiments.tasks.graph_file import graph_files
+from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
-from graphut.experiments.training.run_folder import RUN, check_is_run
 from graphut.models.decoding.search_options import SearchOptions
 from graphut.plotting.figure import check_picture_path
-
-if TYPE_CHECKING:
-    from graphut.experiments.training import Run
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -42,12 +38,11 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     add(parser)
     options: Namespace = parser.parse_args(argv)
     own = vars(options)
-    for folder in own.get("folders") or filter(None, [own.get("folder")]):
-        check_is_run(folder)
+    runs = [Run.open(folder) for folder in own.get("folders") or filter(None, [own.get("folder")])]
     if "out" in own:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
-        _check_task(command, options)
+        _check_task(command, options, *runs)
     if command in ("eval", "generate", "show"):
         names = {*field_names(SearchOptions)}
         SearchOptions(**{name: value for name, value in vars(options).items() if name in names})
@@ -89,12 +84,9 @@ def _check_parquet(out: str) -> None:
         ) from None
 
 
-def _check_task(command: str, options: Namespace) -> None:
+def _check_task(command: str, options: Namespace, run: Run) -> None:
     """Raise `ValueError` if the task of the run does not suit the command or its arguments."""
-    state, _ = read_checked_json(path := Path(options.folder, RUN))
-    name = str(state.get("task"))
-    if (kind := TASKS.get(name)) is None:
-        return  # `Run.open` says which option is missing
+    name, kind = run.task_name, TASKS[run.task_name]
     has_graphs = issubclass(kind, GraphTask)
     if command == "predict" and not has_graphs:
         raise ValueError(f"{name} is not a task on graphs: graphut generate answers texts")
@@ -111,8 +103,7 @@ def _check_task(command: str, options: Namespace) -> None:
     if command == "eval" and options.data is not None and not has_graphs:
         check_is_file(options.data)
     if command == "eval" and options.set is not None:
-        with reraise_for_file(path, "does not describe a run of this version"):
-            sets = build(kind, state["task_options"]).test_sets
+        sets = run.task(check_data=False).test_sets
         if options.set not in sets:
             raise ValueError(f"{name} has no test set {options.set!r}; it has: {', '.join(sets)}")
 

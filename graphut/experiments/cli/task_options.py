@@ -6,9 +6,11 @@ import math
 import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from graphut._files import is_path
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
@@ -19,9 +21,9 @@ from graphut.experiments.cli.options import (
 )
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
-from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
-from graphut.experiments.training.run_folder import check_is_new, check_is_run
+from graphut.experiments.training.run_folder import check_is_new
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
@@ -55,10 +57,11 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
             check_log(options.log_to)
         if not options.out or Path(options.out).is_file():
             raise ValueError(f"--out must be a folder, new or existing; got {options.out!r}")
-        if options.resume:
-            check_is_run(options.out)
         chosen = {**preset_of(options.task, options.preset), **vars(options)}
-        if not options.resume and "RANK" not in os.environ:  # of torchrun: another may have begun
+        if options.resume:
+            given = vars(options) if options.preset is None else chosen
+            resumable_run(options.out, options.task, given)
+        elif "RANK" not in os.environ:  # of torchrun: another may have begun
             check_is_new(options.out)
             _check_new(options.task, chosen)
         if "rule" in options and not chosen.get("adaptive", True):
@@ -78,6 +81,32 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
     build(TrainingConfig, options)
     build(kind, options).check_files()
     build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
+
+
+def resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:
+    """Return a run with the new number of epochs and the new paths of its data in `options`.
+
+    Raise `ValueError` if another option or the task differs from the run in the folder.
+    """
+    run = Run.open(folder)
+    if options.get("epochs", 0) > run.training.epochs:  # train longer
+        run = replace(run, training=replace(run.training, epochs=options["epochs"]))
+    before = {**run.task_options, **vars(run.training), **vars(run.config)}
+    _check_same(folder, "task", run.task_name, task)
+    task_options = asdict(build(TASKS[task], {**run.task_options, **options}))
+    for option, value in {**options, **task_options}.items():
+        moved = is_path(before.get(option)) and is_path(value)
+        if option in before and not moved:
+            _check_same(folder, option, before[option], value)
+    return replace(run, task_options=task_options)
+
+
+def _check_same(folder: str, what: str, before: object, given: object) -> None:
+    if before != given:
+        raise ValueError(
+            f"the run in {folder} began with {what} {before} and cannot be resumed with {given}: "
+            "begin another run, with another --out"
+        )
 
 
 def _train_parser(task: str | None) -> Parser:

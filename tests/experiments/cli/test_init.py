@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,7 +19,7 @@ from graphut.experiments.cli import COMMANDS, main
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.nn.rules.base import RULES
 from graphut.topology.registry import registry
-from tests.experiments.cli.tiny import TINY
+from tests.experiments.cli.tiny import TINY, describe_run
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -124,6 +123,9 @@ QUICK = [
     "train copy --out run --num-heads 7",
     "train copy --out begun",
     "train copy --out missing --resume",
+    "train copy --out begun --resume --d-model 4",
+    "train copy --out damaged --resume",
+    "train sort --out begun --resume",
     "train graphs --out run --data missing",
     "train pairs --out run --data missing",
     "train listops --out run --data missing",
@@ -198,13 +200,18 @@ QUICK = [
 
 
 def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
-    tasks = {"begun": "copy", "of-graphs": "graphs", "of-texts": "sort"}
-    for folder, task in {**tasks, "of-sums": "algorithmic-addition"}.items():
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "run.json").write_text(json.dumps({"task": task, "task_options": {}}))
+    tasks = {
+        "begun": "copy", "of-graphs": "graph-distance", "of-texts": "sort",
+        "of-sums": "algorithmic-addition",
+    }  # fmt: skip
+    for folder, task in tasks.items():
+        describe_run(tmp_path / folder, task)
+    describe_run(tmp_path / "damaged", "copy")
+    (tmp_path / "damaged" / "config.json").write_text("{")
     code = f"""
 import sys
-from graphut.experiments.cli import main
+from graphut.experiments.cli import main, run_options
+assert [run_options.read_options("info", [run]) for run in {[*tasks]}]  # they can be read
 sys.modules["pandas"] = sys.modules["wandb"] = None  # as if they were missing
 for line in {QUICK!r}:
     try:
