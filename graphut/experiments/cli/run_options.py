@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from graphut.experiments.tasks.graph_file import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.pretrained import check_is_trained
 from graphut.plotting.figure import check_picture_path
 
 
@@ -43,6 +45,9 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
         _check_task(command, options, *runs)
+        check_is_trained(options.folder)
+    if command not in ("partition", "plot"):
+        _check_model(command, own, *runs)
     if command in ("eval", "generate", "show"):
         names = {*field_names(SearchOptions)}
         SearchOptions(**{name: value for name, value in vars(options).items() if name in names})
@@ -100,22 +105,29 @@ def _check_task(command: str, options: Namespace, run: Run) -> None:
         )
     if command == "show" and has_graphs and options.draw:
         raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
-    if command == "eval" and options.data is not None and not has_graphs:
-        check_is_file(options.data)
+    if command == "eval" and options.data is not None:
+        if not issubclass(kind, GraphTask):
+            check_is_file(options.data)
+        elif kind.read is GraphTask.read and not Path(options.data).exists():
+            graph_files(options.data)  # says what to name
     if command == "eval" and options.set is not None:
         sets = run.task(check_data=False).test_sets
         if options.set not in sets:
             raise ValueError(f"{name} has no test set {options.set!r}; it has: {', '.join(sets)}")
 
 
-def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
-    """Build the generation options from parsed options; `None` if the task has no such options.
+def _check_model(command: str, options: Mapping[str, Any], run: Run) -> None:
+    """Raise `ValueError` for options that the model of the run does not have."""
+    names, kind = field_names(GenerationOptions), TASKS[run.task_name]
+    has_options = kind.searches if command == "eval" else kind.generates
+    check_options(options.keys() & {*names}, names * has_options, f"the task {run.task_name}")
+    changed = {name: options[name] for name in EVALUATION_SETTINGS if name in options}
+    replace(run.config, **changed)
 
-    Raise `ValueError` for an option that does not apply to the task of the run.
-    """
-    kind = run.learner.generation_kind
-    check_options(options, field_names(kind) if kind else [], f"the task {run.task_name}")
-    return build(kind, options) if kind else None
+
+def generation_options(run: Run, options: Mapping[str, Any]) -> GenerationOptions | None:
+    """Build the generation options from parsed options; `None` if the task has no such options."""
+    return build(GenerationOptions, options) if TASKS[run.task_name].generates else None
 
 
 # fmt: off
@@ -215,6 +227,9 @@ def _add_share(parser: Parser) -> None:
     option("--license", metavar="NAME", help="license of the model, such as mit")
 # fmt: on
 
+
+EVALUATION_SETTINGS = ("max_steps", "evaluation_rule")
+"""The options of `graphut eval` that change a setting of the model."""
 
 _SUFFIXES = {"predict": (".csv", ".json", ".parquet"), "report": (".html", ".htm")}
 

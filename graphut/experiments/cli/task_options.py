@@ -78,8 +78,9 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
     Options of the model that depend on the examples are checked when these have been read.
     """
     kind = TASKS[task]
-    build(TrainingConfig, options)
-    build(kind, options).check_files()
+    own = build(kind, options)
+    own.check_choice(build(TrainingConfig, options).choose_by)
+    own.check_files()
     build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
 
 

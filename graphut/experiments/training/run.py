@@ -76,10 +76,8 @@ class Run:
 
         `lock` is the lock of the folder, if the caller already holds it.
         """
-        from graphut.experiments.training.learners import learner_of
-
         folder = Path(folder)
-        learner_of(task).check_choice(model, task, training.choose_by)
+        task.check_choice(training.choose_by)
         with lock or FolderLock(folder):
             check_is_new(folder)
             for name, vocabulary in task.vocabularies.items():
