@@ -21,11 +21,11 @@ def check_device(name: str | None) -> None:
     """
     if name is not None and not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
         raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
-    if name is not None and name.startswith("cuda") and _torch_is_for_cpus():
+    if name is not None and name.startswith("cuda") and torch_is_for_cpus():
         raise ValueError(f"there is no device {name!r} here: Torch not compiled with CUDA enabled")
 
 
-def _torch_is_for_cpus() -> bool:
+def torch_is_for_cpus() -> bool:
     """Return whether torch's `version.py`, which does not import torch, names no GPU platform."""
     torch = find_spec("torch")
     if torch is None or torch.origin is None:

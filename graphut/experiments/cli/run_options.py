@@ -26,7 +26,7 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.pretrained import check_is_trained
-from graphut.plotting.figure import check_picture_path
+from graphut.plotting.figure import check_picture_path, new_figure
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -45,6 +45,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
         _check_task(command, options, *runs)
+    if command not in ("info", "partition", "plot"):
         check_is_trained(options.folder)
     if command not in ("partition", "plot"):
         _check_model(command, own, *runs)
@@ -74,6 +75,8 @@ def _check_out(command: str, out: str) -> None:
             raise ValueError(f"--out must end with {', '.join(_SUFFIXES[command])}; got {out!r}")
         if not Path(out).absolute().parent.is_dir():
             raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
+        if command == "report":
+            new_figure(1, 1)  # raises ImportError without matplotlib
         if Path(out).suffix.lower() == ".parquet":
             _check_parquet(out)
 

@@ -27,6 +27,7 @@ from graphut.experiments.training.run_folder import check_is_new
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
+from graphut.topology.statistics import check_tokens
 
 _MANY = 2**31
 _SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
@@ -44,9 +45,13 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     task = next((word for word in argv if word in TASKS), None)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
     options: Namespace = parser.parse_args(argv)
-    if command == "topology" and options.ACTION == "show" and options.out is not None:
-        check_picture_path(options.out)
+    if command == "topology" and options.ACTION == "show":
+        check_tokens(options.nodes)
+        if options.out is not None:
+            check_picture_path(options.out)
     if command == "topology" and options.ACTION == "compare":
+        if options.out is not None:
+            _check_folder(options.out)
         chosen = {**preset_of(options.task), **vars(options)}
         for spec in options.specs:
             _check_new(options.task, {**chosen, TASKS[options.task].config_kind.varied: spec})
@@ -55,8 +60,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
             raise ValueError(f"--minutes must be positive, got {options.minutes}")
         if options.log_to:
             check_log(options.log_to)
-        if not options.out or Path(options.out).is_file():
-            raise ValueError(f"--out must be a folder, new or existing; got {options.out!r}")
+        _check_folder(options.out)
         chosen = {**preset_of(options.task, options.preset), **vars(options)}
         if options.resume:
             given = vars(options) if options.preset is None else chosen
@@ -70,6 +74,11 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
                 "leave out --rule, or the preset or --no-adaptive that disables halting"
             )
     return options
+
+
+def _check_folder(out: str) -> None:
+    if not out or Path(out).is_file():
+        raise ValueError(f"--out must be a folder, new or existing; got {out!r}")
 
 
 def _check_new(task: str, options: Mapping[str, Any]) -> None:

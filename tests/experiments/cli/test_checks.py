@@ -49,7 +49,7 @@ def test_check_device_refuses_other_devices(name: str) -> None:
 def test_check_device_knows_whether_torch_is_built_for_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert checks._torch_is_for_cpus() is (torch.version.cuda is torch.version.hip is None)
+    assert checks.torch_is_for_cpus() is (torch.version.cuda is torch.version.hip is None)
     origin = str(tmp_path / "__init__.py")
     monkeypatch.setattr(checks, "find_spec", lambda name: ModuleSpec(name, None, origin=origin))
     check_device("cuda")  # without version.py, torch decides

@@ -130,6 +130,7 @@ QUICK = [
     "train graphs --out run --data missing",
     "train pairs --out run --data missing",
     "train listops --out run --data missing",
+    "train pairs --out run --data . --subwords 300",
     "topology compare causal --task copy --nonsense",
     "topology compare windw:3 --task copy",
     "topology compare window:1,2 --task copy",
@@ -139,6 +140,7 @@ QUICK = [
     "topology compare expander:3 --task copy",
     "topology show window:3 --out a.foo",
     "topology show window:3 --nodes 0",
+    "topology show window:3 --nodes 9999",
     "bench attention --topology windw:3 --nodes 9",
     "bench attention --sentences 3",
     "bench attention --topology window --nodes 9",
@@ -150,6 +152,10 @@ QUICK = [
     "bench model --shape 9",
     "bench model --heads 3",
     "bench waking missing",
+    "bench waking of-graphs",
+    "bench attention --nodes 9 --frontier 2",
+    "bench layers --edges -1",
+    "bench model --topology star",
     "train copy --out run --rule foo",
     "train copy --out run --rule act:treshold=.5",
     "train copy --out run --rule global:act:threshold=abc",
@@ -220,7 +226,8 @@ def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> 
 import sys
 from graphut.experiments.cli import main, run_options
 assert [run_options.read_options("info", [run]) for run in {[*tasks]}]  # they can be read
-sys.modules["pandas"] = sys.modules["wandb"] = None  # as if they were missing
+for name in ("pandas", "tokenizers", "wandb"):
+    sys.modules[name] = None  # as if it were missing
 for line in {QUICK!r}:
     try:
         status = main(line.split())
