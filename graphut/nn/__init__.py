@@ -89,11 +89,8 @@ _MODULES = {
     "step": ("UniversalTransformerStep",),
     "transition": ("CopyGate", "PositionwiseTransition", "SeparableConvTransition"),
 }
-_get = lazy_names(
-    __name__,
-    # Other names are those of rules, which can be imported without torch.
-    dict.fromkeys(__all__, "rules") | {name: key for key in _MODULES for name in _MODULES[key]},
-)
+_OWNERS = {name: module for module, names in _MODULES.items() for name in names}
+_get = lazy_names(__name__, dict.fromkeys(__all__, "rules") | _OWNERS)
 _FORMER_NAMES = {"OutputOnly": "LayerAsConv", "EdgeIndexLayer": "EdgeIndexLayer"}
 
 

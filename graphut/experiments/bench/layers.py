@@ -11,12 +11,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.experiments.bench.checks import check_graph, check_heads, check_tokens_only
-from graphut.experiments.bench.driver import (
-    CPU,
-    Row,
-    largest_error,
-    measure,
-)
+from graphut.experiments.bench.driver import CPU, Row, largest_error, measure
 from graphut.nn import DotGATConv, MultiHeadAttention, from_edge_index
 from graphut.topology import parse
 

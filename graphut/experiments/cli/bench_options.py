@@ -22,10 +22,10 @@ from graphut.topology import parse
 BACKENDS = ("dgl", "torch", "native", "triton")
 """The backends of attention that can be compared."""
 
-NO_GPU = "there is no CUDA device: --tiny tests the program without one"
-
 PEERS = ("pyg", "padded", "sentences", "flex")
 """The names of other implementations of attention that the benchmark can run."""
+
+NO_GPU = "there is no CUDA device: --tiny tests the program without one"
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
