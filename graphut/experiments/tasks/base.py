@@ -151,10 +151,11 @@ class Task(ABC):
 
     def check_choice(self, choice: str) -> None:
         """Raise `ValueError` if training cannot choose the best model by `choice`, a metric."""
-        known = ("task", "last", *self.choices)
-        if choice not in known:
-            names = ", ".join(map(repr, known))
-            raise ValueError(f"choose_by must be one of {names} for {self.name}; got {choice!r}")
+        if choice not in ("task", "last", *self.choices):
+            others = f", or one of its metrics {', '.join(self.choices)}" * bool(self.choices)
+            raise ValueError(
+                f"choose_by must be 'task' or 'last' for {self.name}{others}; got {choice!r}"
+            )
 
     def load(self, part: str) -> list[Any]:
         """Return the examples of "train", "validation" or "test"; subclasses override this."""
