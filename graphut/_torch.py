@@ -1,6 +1,6 @@
-"""Import torch when an attribute of `torch` is first used, which takes more than a second.
+"""Import torch when an attribute of `torch` is first used.
 
-Topologies and halting rules take torch from here: the command line checks their specs without it.
+`import torch` takes more than a second, and the command line refuses most mistakes without it.
 """
 
 from __future__ import annotations

@@ -33,3 +33,7 @@ __getattr__ = lazy_names(
         "edge_attention": "functional",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

@@ -102,3 +102,7 @@ def __getattr__(name: str) -> Any:
 
     warnings.warn(f"{name} is now LayerAsConv", DeprecationWarning, stacklevel=2)
     return getattr(conv_adapters, _FORMER_NAMES[name])
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]
