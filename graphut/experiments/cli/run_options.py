@@ -120,12 +120,14 @@ def _check_task(command: str, options: Namespace, run: Run) -> None:
 
 
 def _check_model(command: str, options: Mapping[str, Any], run: Run) -> None:
-    """Raise `ValueError` for options that the model of the run does not have."""
+    """Raise `ValueError` for options that the model of the run does not have, or damaged files."""
     names, kind = field_names(GenerationOptions), TASKS[run.task_name]
     has_options = kind.searches if command == "eval" else kind.generates
     check_options(options.keys() & {*names}, names * has_options, f"the task {run.task_name}")
     changed = {name: options[name] for name in EVALUATION_SETTINGS if name in options}
     replace(run.config, **changed)
+    if command in ("eval", "generate", "predict", "show"):
+        _ = run.vocabularies  # raises an error if a file is damaged
 
 
 def generation_options(run: Run, options: Mapping[str, Any]) -> GenerationOptions | None:

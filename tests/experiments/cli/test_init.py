@@ -192,6 +192,7 @@ QUICK = [
     "report of-graphs --out missing/a.html",
     "generate of-graphs a",
     "generate of-texts",
+    "generate lacking a",
     "generate of-texts a --skip-unknown",
     "generate of-texts a --beam-size 0",
     "generate of-texts --input missing",
@@ -222,10 +223,12 @@ def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> 
         describe_run(tmp_path / folder, task)
     describe_run(tmp_path / "damaged", "copy")
     (tmp_path / "damaged" / "config.json").write_text("{")
+    describe_run(tmp_path / "lacking", "copy")
+    (tmp_path / "lacking" / "source_vocabulary.json").unlink()
     code = f"""
 import sys
 from graphut.experiments.cli import main, run_options
-assert [run_options.read_options("info", [run]) for run in {[*tasks]}]  # they can be read
+assert [run_options.read_options("eval", [run]) for run in {[*tasks]}]  # they can be read
 for name in ("pandas", "tokenizers", "wandb"):
     sys.modules[name] = None  # as if it were missing
 for line in {QUICK!r}:

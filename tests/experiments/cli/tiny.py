@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -22,18 +21,17 @@ TINY = shlex.split(
 MODEL = shlex.split("--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu")
 
 
-def describe_run(folder: Path, task: str, **model: Any) -> str:
+def describe_run(folder: Path, task: str) -> str:
     """Write the JSON files of a run, with an empty file of weights; return the folder."""
     kind, config = TASKS[task], TASKS[task].config_kind
     sizes = {"source_vocab": 9, "target_vocab": 9, "vocab_size": 9, "num_kinds": 2, "classes": 2}
     known = {name: size for name, size in sizes.items() if name in kind.from_data}
-    run = Run(
-        folder, task, {}, dict.fromkeys(kind.vocabulary_names, "-"), TrainingConfig(), "1", {}
-    )
     folder.mkdir()
-    run.write()
-    model = {"model": config.__name__.removesuffix("Config"), **known, **model}
-    write_json(folder / "config.json", with_checksum(model))
+    for name, vocabulary in (vocabularies := kind().vocabularies).items():
+        vocabulary.save(folder / f"{name}_vocabulary.json")
+    Run(folder, task, {}, dict.fromkeys(vocabularies), TrainingConfig(), "1", {}).write()
+    fields = {"model": config.__name__.removesuffix("Config"), **known}
+    write_json(folder / "config.json", with_checksum(fields))
     (folder / "model.safetensors").touch()
     append_metrics(folder / METRICS, {"update": 1})
     return str(folder)
