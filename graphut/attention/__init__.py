@@ -1,10 +1,15 @@
 """Softmax attention over the edges of graphs, with interchangeable backends."""
 
-from graphut.attention.backend import Backend
-from graphut.attention.backends import BACKENDS
-from graphut.attention.functional import edge_attention
-from graphut.attention.graphs import as_layout, keep_layout
-from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphut.attention.backend import Backend
+    from graphut.attention.backends import BACKENDS
+    from graphut.attention.functional import edge_attention
+    from graphut.attention.graphs import as_layout, keep_layout
+    from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
 
 __all__ = [
     "BACKENDS",
@@ -17,3 +22,18 @@ __all__ = [
     "keep_layout",
     "layout_from_edges",
 ]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(__all__, "layout"),
+        **dict.fromkeys(("as_layout", "keep_layout"), "graphs"),
+        "BACKENDS": "backends",
+        "Backend": "backend",
+        "edge_attention": "functional",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from graphut._torch import Tensor, torch
 
 
 def starts(lengths: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from graphut.experiments.training import (
     learner_of,
 )
 from graphut.models.base import AdaptiveModel
-from graphut.models.config import ModelConfig, UniversalTransformerConfig
+from graphut.models.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,7 @@ def compare_topologies(
     for name, values in (("topologies", topologies), ("seeds", seeds)):
         if not values or len({*values}) < len(values):
             raise ValueError(f"{name} must be different values, at least one; got {[*values]}")
-    has_encoder = isinstance(config, UniversalTransformerConfig)
-    field = "encoder_topology" if has_encoder else "topology"
-    changes: list[dict[str, Any]] = [{field: topology} for topology in topologies]
+    changes: list[dict[str, Any]] = [{config.varied: topology} for topology in topologies]
     configs = [replace(config, **change) for change in changes]
     learner, batch = learner_of(task), task.test[: training.batch_size]
 

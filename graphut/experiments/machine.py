@@ -8,8 +8,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import torch
-
+from graphut._torch import torch
 from graphut._version import __version__
 
 # NumPy shuffles, and tokenizers makes subwords: results depend on both.

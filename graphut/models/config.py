@@ -9,12 +9,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from graphut.models.checked_config import CheckedConfig, option
+from graphut.nn import ACT, HALTING_PRESETS, parse_rule
+from graphut.nn.rules.base import states_read
+from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-    from graphut.nn import HaltingRule
-    from graphut.topology import Topology
 
 T = TypeVar("T", bound=type)
 
@@ -27,27 +27,12 @@ def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     Renamed fields get their current names. Former fields with settings of the halting rule `ACT`
     become the field `rule`.
     """
-    from graphut.nn import ACT
-
     values = {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
     of_rule = {field.name for field in fields(ACT)} & values.keys()
     if not of_rule or "rule" in values:
         return values
     settings = ",".join(f"{name}={str(values.pop(name)).lower()}" for name in sorted(of_rule))
-    return {**values, "rule": _rule(f"act:{settings}").spec()}
-
-
-# The command line reads the options of models before it imports torch, which takes a second.
-def _rule(spec: str) -> HaltingRule:
-    from graphut.nn import parse_rule
-
-    return parse_rule(spec)
-
-
-def _topology(spec: str) -> Topology:
-    from graphut.topology import parse
-
-    return parse(spec)
+    return {**values, "rule": parse_rule(f"act:{settings}").spec()}
 
 
 def _accept_former_names(kind: T) -> T:
@@ -143,6 +128,7 @@ class ModelConfig(CheckedConfig):
     max_length: int = option(10_000, "maximum length of a sentence, in tokens", least=1)
 
     decodes = False  # whether the model has a causal decoder
+    varied = "topology"  # the field that `graphut topology compare` varies
 
     def _check_values(self) -> None:
         # Every step has a signal: a damaged file must not ask for more memory than there is.
@@ -159,11 +145,11 @@ class ModelConfig(CheckedConfig):
         self._check("num_heads", self.d_model % self.num_heads == 0, f"a divisor of {self.d_model}")
         if self.transition == "sepconv":
             self._check("kernel_size", self.kernel_size % 2 == 1, "odd")
-        self._check_rules()  # at the end, because this imports torch
+        self._check_rules()
 
     def _check_rules(self) -> None:
         for name in ("rule", "evaluation_rule") if self.evaluation_rule else ("rule",):
-            rule = self._parsed(name, _rule)
+            rule = self._parsed(name, parse_rule)
             other = "a rule other than global and event_driven, which do not fit a decoder"
             self._check(name, rule.fits_decoders or not self.decodes, other)
             if name == "evaluation_rule" and not self.adaptive:
@@ -172,10 +158,14 @@ class ModelConfig(CheckedConfig):
                 every = "'fixed' if share_weights is False: layers with separate weights all run"
                 self._check(name, self.share_weights or rule.name == "fixed", every)
         if self.adaptive and self.evaluation_rule:
-            from graphut.nn.rules.base import states_read
-
-            read = states_read(map(_rule, (self.rule, self.evaluation_rule)))
+            read = states_read(map(parse_rule, (self.rule, self.evaluation_rule)))
             self._check("evaluation_rule", len(read) < 2, f"one with the halt_from of {self.rule}")
+
+    def _check_causal(self, name: str) -> Topology:
+        """Return the topology of the decoder, the field `name`, if it is causal."""
+        topology = self._parsed(name, parse)
+        self._check(name, topology.is_causal(), f"causal: '({topology})&causal'")
+        return topology
 
     def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
@@ -194,8 +184,6 @@ class ModelConfig(CheckedConfig):
         ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
         'pre'
         """
-        from graphut.nn import HALTING_PRESETS
-
         if name not in HALTING_PRESETS:
             known = ", ".join(HALTING_PRESETS)
             raise ValueError(f"unknown preset {name!r}; choose one of: {known}")
@@ -258,6 +246,7 @@ class UniversalTransformerConfig(ModelConfig):
     cross_topology: str = option("complete", "source tokens that a target token attends to")
 
     decodes = True
+    varied = "encoder_topology"
 
     @property
     def longest_pair(self) -> tuple[int, int]:
@@ -268,10 +257,9 @@ class UniversalTransformerConfig(ModelConfig):
         super()._check_values()
         same = self.source_vocab == self.target_vocab
         self._check_defaults(same, "if the two vocabularies differ in size", "share_embeddings")
-        encoder = self._parsed("encoder_topology", _topology)
-        decoder = self._parsed("decoder_topology", _topology)
-        cross = self._parsed("cross_topology", _topology)
-        self._check("decoder_topology", decoder.is_causal(), f"causal: '({decoder})&causal'")
+        encoder = self._parsed("encoder_topology", parse)
+        decoder = self._check_causal("decoder_topology")
+        cross = self._parsed("cross_topology", parse)
         one = self.source_positions == "start" or self.position_signal != "learned"
         self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
         even = self.d_model % 2 == 0
@@ -298,12 +286,10 @@ class UniversalTransformerLMConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        topology = self._parsed("topology", _topology)
-        self._check("topology", topology.is_causal(), f"causal: '({topology})&causal'")
         self._check_defaults(
             False, "in a language model, which has no encoder", "geometric_attention"
         )
-        self._check_extra_nodes(topology)
+        self._check_extra_nodes(self._check_causal("topology"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +305,7 @@ class EncoderConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         self._check_defaults(self.positions != "fixed", "if positions is 'fixed'", "max_offset")
-        self._check_extra_nodes(self._parsed("topology", _topology))
+        self._check_extra_nodes(self._parsed("topology", parse))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,7 +428,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
         named = len(self.class_names.split()) in (0, self.classes)
         self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:
-            added = self._parsed("topology", _topology)
+            added = self._parsed("topology", parse)
             fits = self.answer_at != "edge" and not added.has_extra_nodes
             self._check("topology", fits, "one without extra nodes, or '' where edges answer")
         unordered = ("geometric_attention", "max_offset", "transition")

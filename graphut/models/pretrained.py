@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor, nn
-
 from graphut._files import (
     encode_json,
     explain_write_errors,
@@ -19,6 +17,7 @@ from graphut._files import (
     warn_unchecked,
     with_checksum,
 )
+from graphut._torch import Tensor, torch
 from graphut.models.checked_config import quote
 from graphut.models.tensor_file import encode_tensors, read_checked_tensors
 
@@ -36,7 +35,11 @@ class SavedConfig(NamedTuple):
 
 
 def save_model(
-    folder: str | Path, kind: str, config: dict[str, Any], model: nn.Module, outline: nn.Module
+    folder: str | Path,
+    kind: str,
+    config: dict[str, Any],
+    model: torch.nn.Module,
+    outline: torch.nn.Module,
 ) -> None:
     """Write the configuration and the weights of a model of class `kind` into a folder.
 
@@ -109,7 +112,7 @@ def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
     return tensors
 
 
-def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Module) -> None:
+def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: torch.nn.Module) -> None:
     """Copy the weights `tensors`, read from `folder`, into a model, and set its dtype to theirs.
 
     Raise `ValueError` if the names or shapes differ from the model's, or a weight is not finite.
@@ -121,7 +124,7 @@ def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: nn.Mo
         value.data.copy_(tensors[name])
 
 
-def _check_weights(weights: Mapping[str, Tensor], model: nn.Module) -> None:
+def _check_weights(weights: Mapping[str, Tensor], model: torch.nn.Module) -> None:
     """Raise `ValueError` unless weights are finite, have one dtype, and fit a model's tensors."""
     wanted = _unique(model)
     missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
@@ -140,6 +143,6 @@ def _check_weights(weights: Mapping[str, Tensor], model: nn.Module) -> None:
         raise ValueError(f"there are weights in {found}; all must be in one floating-point dtype")
 
 
-def _unique(model: nn.Module) -> dict[str, Tensor]:
+def _unique(model: torch.nn.Module) -> dict[str, Tensor]:
     """Return parameters and buffers by name; a shared tensor has only its first name."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-import torch
 from safetensors import safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from graphut._files import reraise_for_file, write_atomically
+from graphut._torch import Tensor, torch
 
 _CHECKSUM = "sha256"
 _FAULT = "is damaged or not a safetensors file"
@@ -25,6 +23,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], **metadata: str) ->
 
 def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[bytes, memoryview]:
     """Return the header and the data of the file that `write_tensors` writes, as two parts."""
+    from safetensors.torch import save
+
     copies = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     data = save(copies, {**metadata, _CHECKSUM: _checksum(copies, metadata)})
     end = 8 + int.from_bytes(data[:8], "little")

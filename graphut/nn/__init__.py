@@ -1,37 +1,39 @@
 """Graph layers: attention, transitions, halting, and the adaptive recurrence."""
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphut.nn import conv_adapters
-from graphut.nn.attention import AttentionRecord, MultiHeadAttention
-from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
-from graphut.nn.dgl_layers import DotGATConv
-from graphut.nn.halting import HaltingUnit, ScheduledHalting
-from graphut.nn.messages import MessageAggregation
-from graphut.nn.noise import InputNoise
-from graphut.nn.ponder import Ponder
-from graphut.nn.presets import HALTING_PRESETS
-from graphut.nn.quantized import Quantized
-from graphut.nn.recurrence import AdaptiveRecurrence
-from graphut.nn.reference import dense_event_driven, dense_recurrence
-from graphut.nn.rules import (
-    ACT,
-    Convergence,
-    Decision,
-    EventDriven,
-    FixedDepth,
-    Global,
-    HaltingRule,
-    PonderNet,
-    Quantile,
-    Sampled,
-    Threshold,
-    parse_rule,
-)
-from graphut.nn.signals import LearnedSignal, SinusoidalSignal, coordinate_signal
-from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import CopyGate, PositionwiseTransition, SeparableConvTransition
+from graphut._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from graphut.nn.attention import AttentionRecord, MultiHeadAttention
+    from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
+    from graphut.nn.dgl_layers import DotGATConv
+    from graphut.nn.halting import HaltingUnit, ScheduledHalting
+    from graphut.nn.messages import MessageAggregation
+    from graphut.nn.noise import InputNoise
+    from graphut.nn.ponder import Ponder
+    from graphut.nn.presets import HALTING_PRESETS
+    from graphut.nn.quantized import Quantized
+    from graphut.nn.recurrence import AdaptiveRecurrence
+    from graphut.nn.reference import dense_event_driven, dense_recurrence
+    from graphut.nn.rules import (
+        ACT,
+        Convergence,
+        Decision,
+        EventDriven,
+        FixedDepth,
+        Global,
+        HaltingRule,
+        PonderNet,
+        Quantile,
+        Sampled,
+        Threshold,
+        parse_rule,
+    )
+    from graphut.nn.signals import LearnedSignal, SinusoidalSignal, coordinate_signal
+    from graphut.nn.step import UniversalTransformerStep
+    from graphut.nn.transition import CopyGate, PositionwiseTransition, SeparableConvTransition
 
 __all__ = [
     "ACT",
@@ -71,12 +73,36 @@ __all__ = [
     "parse_rule",
 ]
 
-_FORMER_NAMES = {"OutputOnly": LayerAsConv, "EdgeIndexLayer": conv_adapters.EdgeIndexLayer}
+_MODULES = {
+    "attention": ("AttentionRecord", "MultiHeadAttention"),
+    "conv_adapters": ("ConvAsAttention", "LayerAsConv", "from_edge_index"),
+    "dgl_layers": ("DotGATConv",),
+    "halting": ("HaltingUnit", "ScheduledHalting"),
+    "messages": ("MessageAggregation",),
+    "noise": ("InputNoise",),
+    "ponder": ("Ponder",),
+    "presets": ("HALTING_PRESETS",),
+    "quantized": ("Quantized",),
+    "recurrence": ("AdaptiveRecurrence",),
+    "reference": ("dense_event_driven", "dense_recurrence"),
+    "signals": ("LearnedSignal", "SinusoidalSignal", "coordinate_signal"),
+    "step": ("UniversalTransformerStep",),
+    "transition": ("CopyGate", "PositionwiseTransition", "SeparableConvTransition"),
+}
+_OWNERS = {name: module for module, names in _MODULES.items() for name in names}
+_get = lazy_names(__name__, dict.fromkeys(__all__, "rules") | _OWNERS)
+_FORMER_NAMES = {"OutputOnly": "LayerAsConv", "EdgeIndexLayer": "EdgeIndexLayer"}
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class that was formerly called `name`, with a `DeprecationWarning` (PEP 562)."""
+    """Import a public name; for a former one, return its class with a `DeprecationWarning`."""
     if name not in _FORMER_NAMES:
-        raise AttributeError(f"module 'graphut.nn' has no attribute {name!r}")
+        return _get(name)
+    from graphut.nn import conv_adapters
+
     warnings.warn(f"{name} is now LayerAsConv", DeprecationWarning, stacklevel=2)
-    return _FORMER_NAMES[name]
+    return getattr(conv_adapters, _FORMER_NAMES[name])
+
+
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]

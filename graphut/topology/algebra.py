@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
 from graphut.topology.registry import operators
@@ -72,6 +70,11 @@ class Union(_Pair, named=False):
 
     name = "|"
 
+    @property
+    def _known_causal(self) -> bool | None:
+        known = {self.left._known_causal, self.right._known_causal}
+        return False if False in known else None if None in known else True
+
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
             each = dst, n_dst, n_src, width
@@ -121,6 +124,11 @@ class Intersection(_Pair, named=False):
         """
         past = self.stable_past and (self.left.is_causal() or self.right.is_causal())
         return past or super().stable
+
+    @property
+    def _known_causal(self) -> bool | None:
+        known = True in (self.left._known_causal, self.right._known_causal)
+        return True if known and not self.has_extra_nodes else None
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the intersection of both intervals; None if a side has none, or extra nodes."""

@@ -9,18 +9,16 @@ from functools import lru_cache
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
-import torch
-from torch import Tensor
-
 from graphut._dgl import DGLGraph
-from graphut.attention.layout import EdgeLayout, IntervalLayout, layout_from_edges
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import positions, ragged_arange, starts
 from graphut.topology.batch import Interval, Lengths, as_lengths, graph_from_layouts
-from graphut.topology.causality import sees_future
 from graphut.topology.registry import operators, register, registry
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from graphut.attention import EdgeLayout
 
 LONGEST = 4096  # tokens of the longest sentence that `is_causal` checks
 
@@ -68,6 +66,8 @@ class Topology:
         # Edges defined in this class take precedence over inherited definitions of edges.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
+        if cls.__dict__.keys() & {"in_edges", "interval"} and "_known_causal" not in cls.__dict__:
+            cls._known_causal = Topology._known_causal  # type: ignore[method-assign]
         if not named:
             return
         if cls.interval is Topology.interval and cls.in_edges is Topology.in_edges:
@@ -131,6 +131,11 @@ class Topology:
     def stable_past(self) -> bool:
         """True if in `self.causal()` appended tokens never change the in-edges of earlier ones."""
         return self.stable
+
+    @property
+    def _known_causal(self) -> bool | None:
+        """Whether the topology is causal; None if only its edges, which torch computes, tell."""
+        return None
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the interval of sources of each destination, or None if they are not contiguous.
@@ -234,6 +239,8 @@ class Topology:
         The first three arguments are the same as in `interval`. `first`, `(D,)`, is the node id of
         the first source in the source sentence of each destination.
         """
+        from graphut.attention.layout import IntervalLayout, layout_from_edges
+
         interval = self.clipped_interval(dst, n_dst, n_src)
         if interval is not None:
             return IntervalLayout(lo=interval[0] + first, hi=interval[1] + first, **batch)
@@ -330,7 +337,8 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        return _is_causal(self, n)
+        known = self._known_causal
+        return _is_causal(self, n) if known is None else known
 
     @final
     def causal(self) -> Topology:
@@ -357,6 +365,8 @@ class Topology:
 
 @lru_cache(maxsize=256)
 def _is_causal(topology: Topology, n: int) -> bool:
+    from graphut.topology.causality import sees_future
+
     numbers = re.findall("[:,]-?([0-9]+)", topology.spec())
     beyond = min(max(map(int, numbers), default=0) + 2, LONGEST)
     lengths = as_lengths([*range(1, n + 1), beyond])

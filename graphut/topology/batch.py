@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.attention.graphs import keep_layout
-from graphut.attention.layout import EdgeLayout
+from graphut._torch import Tensor, torch
 
-Lengths = Sequence[int] | Tensor
+if TYPE_CHECKING:
+    from graphut.attention import EdgeLayout
+
+Lengths: TypeAlias = "Sequence[int] | Tensor"
 EdgeType = tuple[str, str, str]
 Interval = tuple[Tensor, Tensor]  # (lo, hi): the half-open interval from `lo` to `hi`
-
-_CANONICAL = torch.empty(0, dtype=torch.int64)  # no edge ids: DGL uses the order of the edges
 
 
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
@@ -44,9 +42,12 @@ def graph_from_layouts(layouts: Mapping[EdgeType, EdgeLayout]) -> DGLGraph:
     The keys of `layouts` are `(source type, edge type, destination type)`. The edges are sorted by
     destination and source. The graph stores the layouts for `graphut.attention.as_layout`.
     """
+    from graphut.attention import keep_layout
+
+    no_ids = torch.empty(0, dtype=torch.int64)  # DGL then uses the order of the edges
     edges, lengths = {}, {}
     for etype, layout in layouts.items():
-        edges[etype] = ("csc", (layout.row_starts, layout.sources(), _CANONICAL))
+        edges[etype] = ("csc", (layout.row_starts, layout.sources(), no_ids))
         lengths[etype[0]], lengths[etype[2]] = layout.src_lengths, layout.dst_lengths
     graph = dgl.heterograph(edges, {ntype: int(n.sum()) for ntype, n in lengths.items()})
     # Copies: DGL returns these tensors to the caller, who may modify them.

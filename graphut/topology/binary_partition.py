@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval

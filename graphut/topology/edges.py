@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 
@@ -77,8 +75,9 @@ def from_mask(mask: Tensor) -> Edges:
     >>> from_mask(torch.tensor([[True, False], [True, True]])) == from_edges([0, 0, 1], [0, 1, 1])
     True
     """
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 2:
-        shown = f"{mask.dtype} of {tuple(mask.shape)}" if isinstance(mask, Tensor) else repr(mask)
+    is_tensor = isinstance(mask, torch.Tensor)
+    if not is_tensor or mask.dtype != torch.bool or mask.dim() != 2:
+        shown = f"{mask.dtype} of {tuple(mask.shape)}" if is_tensor else repr(mask)
         raise TypeError(f"mask must be a bool tensor of shape (n_dst, n_src), got {shown}")
     destinations, sources = mask.nonzero(as_tuple=True)
     return from_edges(sources, destinations)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import earlier_equals, positions, ragged_arange, row_sums, starts
 from graphut.topology.base import Topology
 from graphut.topology.batch import Lengths, as_lengths

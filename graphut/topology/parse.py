@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from difflib import get_close_matches
+from functools import partial
+from inspect import Parameter, Signature, signature
+from typing import Any, NoReturn
 
-from graphut._specs import TopologyParser, signatures
 from graphut.topology.base import Topology
 from graphut.topology.registry import operators, registry
+
+_TOKEN = re.compile(r"\s*([|&():,@]|[^\s|&():,@]+)")
 
 
 def parse(spec: str | Topology) -> Topology:
@@ -31,8 +36,7 @@ def parse(spec: str | Topology) -> Topology:
         return spec
     if not isinstance(spec, str):
         raise TypeError(f"spec must be a string such as 'window:8', got {spec!r}")
-    topology: Topology = _Parser(spec, registry, operators).parse()
-    return topology
+    return _Parser(spec).parse()
 
 
 def spec_signatures() -> list[str]:
@@ -43,12 +47,103 @@ def spec_signatures() -> list[str]:
     >>> spec_signatures()[:3]
     ['ancestors:arity', 'axial:width', 'bigbird:radius,global_tokens,links@seed']
     """
-    return signatures(registry)
+    found = []
+    for name, make in sorted(registry.items()):
+        integers, seeded = _parameters(make)
+        names = ",".join(p.name + ",..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
+        found.append(name + ":" * bool(names) + names + "@seed" * seeded)
+    return found
 
 
-class _Parser(TopologyParser):
-    def make(self, position: int, maker: Callable[..., Any], *values: Any, **seed: int) -> Any:
-        made = super().make(position, maker, *values, **seed)
+def _parameters(make: Callable[..., Any]) -> tuple[list[Parameter], bool]:
+    """Return the integer parameters of a class or function, and whether it takes a seed."""
+    parameters = signature(make).parameters
+    return [p for p in parameters.values() if p.name != "seed"], "seed" in parameters
+
+
+class _Parser:
+    """Recursive descent parser of one spec; unlike `ast`, its errors say what was expected."""
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+        self.tokens = [(match[1], match.start(1)) for match in _TOKEN.finditer(spec)]
+        self.tokens.append(("", len(spec.rstrip())))
+
+    def parse(self) -> Topology:
+        try:
+            topology = self.combined()
+        except RecursionError:
+            raise ValueError(f"parentheses are nested too deeply: {self.spec[:40]}...") from None
+        if self.tokens[0][0]:
+            self.expected("'|', '&' or the end")
+        return topology
+
+    def combined(self, operator: str = "|") -> Topology:
+        """Parse specs that are joined by `operator`; `&` binds more tightly than `|`."""
+        operand = partial(self.combined, "&") if operator == "|" else self.operand
+        topology = operand()
+        while (position := self.take(operator)) is not None:
+            topology = self.make(position, operators[operator], topology, operand())
+        return topology
+
+    def operand(self) -> Topology:
+        if self.take("(") is None:
+            return self.named()
+        topology = self.combined()
+        if self.take(")") is None:
+            self.expected("')'")
+        return topology
+
+    def named(self) -> Topology:
+        name, position = self.tokens[0]
+        if self.take(*registry) is None:
+            hint = " (import the module of your own topology first: --import MODULE); known are "
+            hint += "; ".join(spec_signatures())
+            if name in {"", *"|&():,@"}:
+                self.expected("a topology", hint)
+            near = get_close_matches(name, registry, n=1)
+            meant = f", did you mean {near[0]}?" if near else ""
+            self.fail(f"unknown topology {name!r}{meant}{hint}", position)
+        values = [] if self.take(":") is None else [self.integer()]
+        while values and self.take(",") is not None:
+            values.append(self.integer())
+        seed = {} if self.take("@") is None else {"seed": self.integer()}
+        integers, seeded = _parameters(registry[name])
+        try:
+            Signature(integers).bind(*values)
+        except TypeError:
+            names = ", ".join(p.name for p in integers)
+            takes = f"{len(integers)} integer{'s' * (len(integers) > 1)} ({names})"
+            takes = takes if integers else "no integers"
+            self.fail(f"{name} takes {takes}, got {len(values)}", position)
+        if seed and not seeded:
+            self.fail(f"{name} takes no seed", position)
+        return self.make(position, registry[name], *values, **seed)
+
+    def make(self, position: int, maker: Callable[..., Any], *values: Any, **seed: int) -> Topology:
+        """Return `maker(*values, **seed)`; if it raises, raise an error that marks the position."""
+        try:
+            made = maker(*values, **seed)
+        except (TypeError, ValueError) as error:
+            self.fail(str(error), position)
         if not isinstance(made, Topology):
             self.fail(f"{maker} is registered as a topology but returned {made!r}", position)
         return made
+
+    def integer(self) -> int:
+        token, _ = self.tokens[0]
+        if not re.fullmatch("-?[0-9]+", token):
+            self.expected("an integer")
+        self.take(token)
+        return int(token)
+
+    def take(self, *tokens: str) -> int | None:
+        """Consume the next token if it is one of `tokens`; return its position, or else None."""
+        return self.tokens.pop(0)[1] if self.tokens[0][0] in tokens else None
+
+    def expected(self, what: str, hint: str = "") -> NoReturn:
+        token, position = self.tokens[0]
+        self.fail(f"expected {what}, got {repr(token) if token else 'the end'}{hint}", position)
+
+    def fail(self, message: str, position: int) -> NoReturn:
+        raise ValueError(f"{message}\n    {self.spec}\n    {' ' * position}^")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from graphut.attention.dropout import mix
+from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
 
 
@@ -87,6 +84,8 @@ class Expander(Topology, minimum={"degree": 2}):
 
 def random_bits(seed: int, *keys: Tensor | int) -> Tensor:
     """Hash a seed and broadcastable integer `keys` to uniform integers below `2^32`."""
+    from graphut.attention.dropout import mix
+
     low, high = (torch.tensor(half & 0xFFFFFFFF) for half in (seed, seed >> 32))
     bits = mix(low ^ mix(high))
     for key in keys:

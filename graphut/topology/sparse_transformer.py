@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 
@@ -26,6 +24,7 @@ class Strided(Topology, minimum={"stride": 1}):
 
     name = "strided"
     stable = True
+    _known_causal = True
 
     stride: int
 
@@ -57,6 +56,7 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
 
     name = "fixed"
     stable = True
+    _known_causal = True
 
     block: int
     summary: int

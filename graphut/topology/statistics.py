@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
 from graphut.topology.parse import parse
 
@@ -43,8 +41,7 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
     >>> statistics("window:2", 9).diameter
     4
     """
-    if not 1 <= n <= LONGEST:
-        raise ValueError(f"n must be between 1 and {LONGEST} tokens, got {n}")
+    check_tokens(n)
     topology = parse(topology)
     layout = topology.layout([n])
     diameter, reached = _distances(topology.mask(n), n)
@@ -58,6 +55,12 @@ def statistics(topology: Topology | str, n: int) -> Statistics:
         diameter=diameter,
         unreachable=(int(missing[0, 0]), int(missing[0, 1])) if len(missing) else None,
     )
+
+
+def check_tokens(n: int) -> None:
+    """Raise `ValueError` if a sentence of `n` tokens is too long for `statistics`."""
+    if not 1 <= n <= LONGEST:
+        raise ValueError(f"n must be between 1 and {LONGEST} tokens, got {n}")
 
 
 def _distances(mask: Tensor, n: int) -> tuple[int, Tensor]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 
@@ -54,6 +52,7 @@ class Ancestors(Topology, minimum={"arity": 1}):
 
     name = "ancestors"
     stable = True
+    _known_causal = True
 
     arity: int
 

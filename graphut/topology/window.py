@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
 
@@ -28,6 +26,7 @@ class Complete(Topology):
 
     name = "complete"
     stable = True
+    _known_causal = False
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         """Return the interval of all sources of the sentence."""
@@ -51,6 +50,7 @@ class Causal(Topology):
 
     name = "causal"
     stable = True
+    _known_causal = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         """Return the interval of the sources up to the destination."""
@@ -77,6 +77,10 @@ class Window(Topology, minimum={"radius": 0}):
     stable = True
 
     radius: int
+
+    @property
+    def _known_causal(self) -> bool:
+        return self.radius == 0
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
         """Return the interval of the sources within the radius."""

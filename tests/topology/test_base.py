@@ -128,6 +128,7 @@ def test_topology_derived_from_a_built_in_one_has_its_own_edges() -> None:
             return torch.arange(len(dst)), dst - self.radius
 
     assert torch.equal(Others(2).mask(6), Back(2).mask(6))
+    assert Others(2).is_causal()
 
 
 def test_is_causal_tries_lengths_beyond_negative_integers() -> None:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.experiments.bench.driver import CPU, check_heads, sentence_lengths
+from graphut.experiments.bench.checks import check_active, check_heads
+from graphut.experiments.bench.driver import CPU, sentence_lengths
 from graphut.topology import parse
 
 REFERENCE = "dense"
@@ -35,8 +36,7 @@ class AttentionWorkload:
     def __post_init__(self) -> None:
         """Raise `ValueError` if `heads` does not divide `dim`, or `fraction` is not in (0, 1]."""
         check_heads(self.dim, self.heads)
-        if not 0.0 < self.fraction <= 1.0:
-            raise ValueError(f"the frontier must be a share in (0, 1], got {self.fraction}")
+        check_active(self.fraction)
 
     def __str__(self) -> str:
         """Return a title for the table: topology, sizes, share of active nodes, data type."""

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 from torch.utils.benchmark import timer  # waits for the GPU
 
+from graphut.experiments.bench.checks import parse_shape
 from graphut.experiments.bench.peak_memory import peak_bytes, settle_allocator
-from graphut.experiments.bench.shape import parse_shape
 from graphut.experiments.tables import plain_table, three_digits
-from graphut.topology import Topology
 
 Row = dict[str, Any]
 """The figures of one contender, by column of the table of results."""
@@ -123,18 +122,6 @@ def sentence_lengths(shape: str) -> Tensor:
     sentences, shortest, longest = parse_shape(shape)
     generator = torch.Generator().manual_seed(0)
     return torch.randint(shortest, longest + 1, (sentences,), generator=generator)
-
-
-def check_heads(dim: int, heads: int) -> None:
-    """Raise `ValueError` if `dim` features cannot be divided evenly among attention heads."""
-    if heads < 1 or dim < 1 or dim % heads:
-        raise ValueError(f"{dim} features do not divide into {heads} heads")
-
-
-def check_tokens_only(topology: Topology) -> None:
-    """Raise `ValueError` if a topology adds extra nodes to the tokens of a sentence."""
-    if topology.has_extra_nodes:
-        raise ValueError(f"{topology} has nodes that are not tokens: choose another topology")
 
 
 _QUARTILES = ("lower_ms", "upper_ms")

@@ -10,14 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.experiments.bench.driver import (
-    CPU,
-    Row,
-    check_heads,
-    check_tokens_only,
-    largest_error,
-    measure,
-)
+from graphut.experiments.bench.checks import check_graph, check_heads, check_tokens_only
+from graphut.experiments.bench.driver import CPU, Row, largest_error, measure
 from graphut.nn import DotGATConv, MultiHeadAttention, from_edge_index
 from graphut.topology import parse
 
@@ -60,8 +54,7 @@ def random_blocks(
     of the edges. With `seeds` (the number of nodes in a mini-batch), sample two blocks (DGL's
     bipartite graphs, one for each layer) with 10 in-neighbours per node.
     """
-    if edges < 0 or not 1 <= (1 if seeds is None else seeds) <= nodes:
-        raise ValueError(f"no graph has {nodes} nodes, {edges} edges and {seeds} seeds")
+    check_graph(nodes, edges, seeds)
     drawn = torch.rand(2, edges, generator=torch.Generator().manual_seed(0))
     if power_law:
         drawn = drawn ** torch.tensor([[3.0], [2.0]])

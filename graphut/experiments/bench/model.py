@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from graphut.experiments.bench.attention_workload import gradient_run
+from graphut.experiments.bench.checks import check_tokens_only
 from graphut.experiments.bench.driver import (
     CPU,
     TOLERANCE,
     Contender,
     Row,
-    check_tokens_only,
     largest_error,
     measure,
     say,

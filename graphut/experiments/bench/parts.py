@@ -14,7 +14,8 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.distributed import Part, assign_parts, cut_graph
-from graphut.experiments.bench.driver import CPU, Row, check_heads, measure
+from graphut.experiments.bench.checks import check_heads
+from graphut.experiments.bench.driver import CPU, Row, measure
 from graphut.experiments.training.processes import all_reduce_sum, barrier, num_processes, rank
 from graphut.nn import (
     AdaptiveRecurrence,

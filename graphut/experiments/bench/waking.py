@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from graphut.experiments.bench.checks import check_waking
 from graphut.experiments.bench.driver import CPU, Contender, Row, measure, say
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners.graph_batch import GraphBatch
@@ -18,7 +19,7 @@ from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import until_quiescent
 from graphut.models.outputs import GraphOutput
 from graphut.models.saved import load
-from graphut.nn import EventDriven, FixedDepth
+from graphut.nn import FixedDepth
 
 WAKING, EVERY = "nodes that wake", "every node in every round"
 _COMPARED = ("near", "grid", "delaunay")
@@ -38,11 +39,8 @@ def bench_waking(
     `ValueError` if the folder `run` has no model of graphs with the evaluation rule `EventDriven`.
     """
     model = load(run)
-    rule = getattr(model, "evaluation_rule", None)
-    if not (isinstance(model, UniversalGraphTransformer) and isinstance(rule, EventDriven)):
-        raise ValueError(f"{run} has no model of graphs with the evaluation rule event_driven")
-    if min([nodes, *scaling]) < 2:
-        raise ValueError(f"a graph needs two nodes, got {min([nodes, *scaling])}")
+    check_waking(run, model.config, nodes, *scaling)
+    assert isinstance(model, UniversalGraphTransformer)
     baseline = load(run)
     baseline.evaluation_rule = FixedDepth()
     rows = []

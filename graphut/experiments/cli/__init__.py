@@ -59,9 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         for module in modules:
             _import(module)
         import_module("graphut.experiments.tasks").load_task_plugins()
-        # --help and wrong options end here, before torch is imported, which takes a second.
         reader = import_module(f"graphut.experiments.cli.{_READERS.get(command, 'run_options')}")
-        options = reader.read_options(command, arguments)
+        # --help and wrong options end here, before torch is imported, which takes a second. The
+        # command reads the files again, and then warns.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            options = reader.read_options(command, arguments)
         if command != "train":  # it says how the run is resumed
             vars(options).pop("import", None)
         status: int = import_module(f"graphut.experiments.cli.{command}").main(options)

@@ -20,6 +20,7 @@ from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.parts import bench_parts
 from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
+from graphut.experiments.cli.bench_options import NO_GPU
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.result_table import append_rows
@@ -84,7 +85,7 @@ def _gpu(results: Path, minutes: float, tiny: bool) -> int:
         os.environ.setdefault("TRITON_INTERPRET", "1")  # before the kernels are imported
         print("these figures are not a measurement: --tiny runs without a GPU", file=sys.stderr)
     elif not torch.cuda.is_available():
-        raise ValueError("there is no CUDA device: --tiny tests the program without one")
+        raise ValueError(NO_GPU)
     complete = measure_missing(TINY if tiny else Plan(), results, minutes, report=print)
     if not complete:
         print("some sections are missing: repeat the command to measure them", file=sys.stderr)

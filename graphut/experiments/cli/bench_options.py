@@ -6,15 +6,26 @@ import shlex
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 
-from graphut.experiments.bench.shape import parse_shape
+from graphut.experiments.bench.checks import (
+    check_active,
+    check_graph,
+    check_heads,
+    check_tokens_only,
+    check_waking,
+    parse_shape,
+)
+from graphut.experiments.cli.checks import torch_is_for_cpus
 from graphut.experiments.cli.options import Parser, add_device, count
-from graphut.experiments.training.run_folder import check_is_run
+from graphut.experiments.training import Run
+from graphut.topology import parse
 
 BACKENDS = ("dgl", "torch", "native", "triton")
 """The backends of attention that can be compared."""
 
 PEERS = ("pyg", "padded", "sentences", "flex")
 """The names of other implementations of attention that the benchmark can run."""
+
+NO_GPU = "there is no CUDA device: --tiny tests the program without one"
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -45,14 +56,24 @@ def _check(options: Namespace) -> None:
         sentences = f"{options.sentences}x{options.lengths}"
         options.shape = [f"1x{options.nodes}" if has_nodes else sentences]
         del options.nodes, options.sentences, options.lengths
+        check_active(options.fraction)
     if options.what == "waking":
-        check_is_run(options.run)
+        config = Run.open(options.run).config
+        check_waking(options.run, config, options.nodes, *options.scaling)
+    if options.what == "layers":
+        check_graph(options.nodes, options.edges, options.seeds)
+    if options.what == "model":
+        for spec in options.topology or []:
+            check_tokens_only(parse(spec))
+    if options.what == "scaling":
+        check_tokens_only(parse(options.spec))
+    if options.what == "gpu" and not options.tiny and torch_is_for_cpus():
+        raise ValueError(NO_GPU)
     for shape in getattr(options, "shape", None) or []:
         parse_shape(shape)
     dims = getattr(options, "dim", None) or 128
     for dim in dims if isinstance(dims, list) else [dims]:
-        if dim % (heads := getattr(options, "heads", 1)):
-            raise ValueError(f"{dim} features do not divide into {heads} heads")
+        check_heads(dim, getattr(options, "heads", 1))
 
 
 # fmt: off

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from graphut._files import with_checksum, write_json
 from graphut._version import __version__
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.options import check_options
+from graphut.experiments.cli.run_options import EVALUATION_SETTINGS
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.result_table import append_rows
 from graphut.experiments.training import Run
@@ -43,11 +43,9 @@ def main(arguments: Namespace) -> int:
 def _evaluate(options: dict[str, Any]) -> int:
     folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
     files = ResultFiles(options.pop("results"), options.pop("curves"))
-    settings = ("max_steps", "evaluation_rule")
-    changed = {key: options.pop(key) for key in settings if key in options}
+    changed = {key: options.pop(key) for key in EVALUATION_SETTINGS if key in options}
     target = pick_device(device)
     run = Run.open(folder)
-    check_options(options, run.learner.evaluation_options, f"the task {run.task_name}")
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.
     digest = model_digest(folder) if data is None and is_first() else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from argparse import (
     SUPPRESS,
     ArgumentError,
@@ -73,8 +72,7 @@ class Parser(ArgumentParser):
         for name in ("results", "curves"):
             if getattr(found, name, None) is not None:
                 check_table(getattr(found, name))
-        if "torch" not in sys.modules:  # else a module of the user may have defined further names
-            check_specs(vars(found))
+        check_specs(vars(found))
         return found
 
 

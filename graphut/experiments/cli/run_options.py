@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from graphut._files import read_checked_json, reraise_for_file
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
@@ -22,13 +22,11 @@ from graphut.experiments.cli.options import (
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.files import check_is_file
 from graphut.experiments.tasks.graph_file import graph_files
+from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
-from graphut.experiments.training.run_folder import RUN, check_is_run
 from graphut.models.decoding.search_options import SearchOptions
-from graphut.plotting.figure import check_picture_path
-
-if TYPE_CHECKING:
-    from graphut.experiments.training import Run
+from graphut.models.pretrained import check_is_trained
+from graphut.plotting.figure import check_picture_path, new_figure
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -42,12 +40,15 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     add(parser)
     options: Namespace = parser.parse_args(argv)
     own = vars(options)
-    for folder in own.get("folders") or filter(None, [own.get("folder")]):
-        check_is_run(folder)
+    runs = [Run.open(folder) for folder in own.get("folders") or filter(None, [own.get("folder")])]
     if "out" in own:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
-        _check_task(command, options)
+        _check_task(command, options, *runs)
+    if command not in ("info", "partition", "plot"):
+        check_is_trained(options.folder)
+    if command not in ("partition", "plot"):
+        _check_model(command, own, *runs)
     if command in ("eval", "generate", "show"):
         names = {*field_names(SearchOptions)}
         SearchOptions(**{name: value for name, value in vars(options).items() if name in names})
@@ -74,6 +75,8 @@ def _check_out(command: str, out: str) -> None:
             raise ValueError(f"--out must end with {', '.join(_SUFFIXES[command])}; got {out!r}")
         if not Path(out).absolute().parent.is_dir():
             raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
+        if command == "report":
+            new_figure(1, 1)  # raises ImportError without matplotlib
         if Path(out).suffix.lower() == ".parquet":
             _check_parquet(out)
 
@@ -89,12 +92,9 @@ def _check_parquet(out: str) -> None:
         ) from None
 
 
-def _check_task(command: str, options: Namespace) -> None:
+def _check_task(command: str, options: Namespace, run: Run) -> None:
     """Raise `ValueError` if the task of the run does not suit the command or its arguments."""
-    state, _ = read_checked_json(path := Path(options.folder, RUN))
-    name = str(state.get("task"))
-    if (kind := TASKS.get(name)) is None:
-        return  # `Run.open` says which option is missing
+    name, kind = run.task_name, TASKS[run.task_name]
     has_graphs = issubclass(kind, GraphTask)
     if command == "predict" and not has_graphs:
         raise ValueError(f"{name} is not a task on graphs: graphut generate answers texts")
@@ -108,23 +108,31 @@ def _check_task(command: str, options: Namespace) -> None:
         )
     if command == "show" and has_graphs and options.draw:
         raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
-    if command == "eval" and options.data is not None and not has_graphs:
-        check_is_file(options.data)
+    if command == "eval" and options.data is not None:
+        if not issubclass(kind, GraphTask):
+            check_is_file(options.data)
+        elif kind.read is GraphTask.read and not Path(options.data).exists():
+            graph_files(options.data)  # says what to name
     if command == "eval" and options.set is not None:
-        with reraise_for_file(path, "does not describe a run of this version"):
-            sets = build(kind, state["task_options"]).test_sets
+        sets = run.task(check_data=False).test_sets
         if options.set not in sets:
             raise ValueError(f"{name} has no test set {options.set!r}; it has: {', '.join(sets)}")
 
 
-def generation_options(run: Run, options: Mapping[str, Any]) -> Any:
-    """Build the generation options from parsed options; `None` if the task has no such options.
+def _check_model(command: str, options: Mapping[str, Any], run: Run) -> None:
+    """Raise `ValueError` for options that the model of the run does not have, or damaged files."""
+    names, kind = field_names(GenerationOptions), TASKS[run.task_name]
+    has_options = kind.searches if command == "eval" else kind.generates
+    check_options(options.keys() & {*names}, names * has_options, f"the task {run.task_name}")
+    changed = {name: options[name] for name in EVALUATION_SETTINGS if name in options}
+    replace(run.config, **changed)
+    if command in ("eval", "generate", "predict", "show"):
+        _ = run.vocabularies  # raises an error if a file is damaged
 
-    Raise `ValueError` for an option that does not apply to the task of the run.
-    """
-    kind = run.learner.generation_kind
-    check_options(options, field_names(kind) if kind else [], f"the task {run.task_name}")
-    return build(kind, options) if kind else None
+
+def generation_options(run: Run, options: Mapping[str, Any]) -> GenerationOptions | None:
+    """Build the generation options from parsed options; `None` if the task has no such options."""
+    return build(GenerationOptions, options) if TASKS[run.task_name].generates else None
 
 
 # fmt: off
@@ -224,6 +232,9 @@ def _add_share(parser: Parser) -> None:
     option("--license", metavar="NAME", help="license of the model, such as mit")
 # fmt: on
 
+
+EVALUATION_SETTINGS = ("max_steps", "evaluation_rule")
+"""The options of `graphut eval` that change a setting of the model."""
 
 _SUFFIXES = {"predict": (".csv", ".json", ".parquet"), "report": (".html", ".htm")}
 

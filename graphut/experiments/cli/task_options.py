@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
+from graphut._files import is_path
 from graphut.experiments.cli.options import (
     Parser,
     add_device,
@@ -18,12 +21,17 @@ from graphut.experiments.cli.options import (
 )
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
-from graphut.experiments.training.config import TrainingConfig
+from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
-from graphut.experiments.training.run_folder import check_is_new, check_is_run
+from graphut.experiments.training.run_folder import check_is_new
 from graphut.experiments.wording import meaning_of
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
+from graphut.topology.statistics import check_tokens
+
+_MANY = 2**31
+_SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
+"""Sizes that a model takes from the examples; it accepts most options if they are large."""
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
@@ -37,29 +45,78 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     task = next((word for word in argv if word in TASKS), None)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
     options: Namespace = parser.parse_args(argv)
-    if command == "topology" and options.ACTION == "show" and options.out is not None:
-        check_picture_path(options.out)
+    if command == "topology" and options.ACTION == "show":
+        check_tokens(options.nodes)
+        if options.out is not None:
+            check_picture_path(options.out)
+    if command == "topology" and options.ACTION == "compare":
+        if options.out is not None:
+            _check_folder(options.out)
+        chosen = {**preset_of(options.task), **vars(options)}
+        for spec in options.specs:
+            _check_new(options.task, {**chosen, TASKS[options.task].config_kind.varied: spec})
     if command == "train":
         if not options.minutes > 0:
             raise ValueError(f"--minutes must be positive, got {options.minutes}")
         if options.log_to:
             check_log(options.log_to)
-        if not options.out or Path(options.out).is_file():
-            raise ValueError(f"--out must be a folder, new or existing; got {options.out!r}")
-        if options.resume:
-            check_is_run(options.out)
+        _check_folder(options.out)
         chosen = {**preset_of(options.task, options.preset), **vars(options)}
-        if not options.resume and "RANK" not in os.environ:  # of torchrun: another may have begun
+        if options.resume:
+            given = vars(options) if options.preset is None else chosen
+            resumable_run(options.out, options.task, given)
+        elif "RANK" not in os.environ:  # of torchrun: another may have begun
             check_is_new(options.out)
-            build(TrainingConfig, chosen)
-            build(TASKS[options.task], chosen).check_files()
-            build(ModelConfig, chosen)
+            _check_new(options.task, chosen)
         if "rule" in options and not chosen.get("adaptive", True):
             raise ValueError(
                 f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
                 "leave out --rule, or the preset or --no-adaptive that disables halting"
             )
     return options
+
+
+def _check_folder(out: str) -> None:
+    if not out or Path(out).is_file():
+        raise ValueError(f"--out must be a folder, new or existing; got {out!r}")
+
+
+def _check_new(task: str, options: Mapping[str, Any]) -> None:
+    """Raise an error if options of a task, its training or its model are wrong.
+
+    Options of the model that depend on the examples are checked when these have been read.
+    """
+    kind = TASKS[task]
+    own = build(kind, options)
+    own.check_choice(build(TrainingConfig, options).choose_by)
+    own.check_files()
+    build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
+
+
+def resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:
+    """Return a run with the new number of epochs and the new paths of its data in `options`.
+
+    Raise `ValueError` if another option or the task differs from the run in the folder.
+    """
+    run = Run.open(folder)
+    if options.get("epochs", 0) > run.training.epochs:  # train longer
+        run = replace(run, training=replace(run.training, epochs=options["epochs"]))
+    before = {**run.task_options, **vars(run.training), **vars(run.config)}
+    _check_same(folder, "task", run.task_name, task)
+    task_options = asdict(build(TASKS[task], {**run.task_options, **options}))
+    for option, value in {**options, **task_options}.items():
+        moved = is_path(before.get(option)) and is_path(value)
+        if option in before and not moved:
+            _check_same(folder, option, before[option], value)
+    return replace(run, task_options=task_options)
+
+
+def _check_same(folder: str, what: str, before: object, given: object) -> None:
+    if before != given:
+        raise ValueError(
+            f"the run in {folder} began with {what} {before} and cannot be resumed with {given}: "
+            "begin another run, with another --out"
+        )
 
 
 def _train_parser(task: str | None) -> Parser:

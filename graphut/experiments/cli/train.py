@@ -6,17 +6,16 @@ import shlex
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
 from textwrap import fill
 from typing import Any
 
 import torch
 
-from graphut._files import is_path
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.interruption import Interruption
 from graphut.experiments.cli.options import build
+from graphut.experiments.cli.task_options import resumable_run
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.epoch_log import EpochLog
@@ -105,17 +104,8 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
     """Check options and data of a run; return its task, and a function that updates it."""
-    run = Run.open(folder)
-    if options.get("epochs", 0) > run.training.epochs:  # train longer
-        run = replace(run, training=replace(run.training, epochs=options["epochs"]))
+    run = resumable_run(folder, name, options)
     config = run.model().config
-    _check_same(folder, "task", run.task_name, name)
-    task = build(TASKS[name], {**run.task_options, **options})
-    before = {**run.task_options, **vars(run.training), **vars(config)}
-    for option, value in {**options, **asdict(task)}.items():
-        if not (is_path(before[option]) and is_path(value)):  # data may be moved
-            _check_same(folder, option, before[option], value)
-    run = replace(run, task_options=asdict(task))
     torch.manual_seed(run.training.seed)
     run.learner.model_kind(config)  # leaves the random state with which training begins
     return run.task(), lambda lock: run.write()
@@ -165,11 +155,3 @@ def _fit(
             for name in (RUN, CHECKPOINT):  # the folder is then free for another attempt
                 (run.folder / name).unlink(missing_ok=True)
         raise
-
-
-def _check_same(folder: str, what: str, before: object, given: object) -> None:
-    if before != given:
-        raise ValueError(
-            f"the run in {folder} began with {what} {before} and cannot be resumed with {given}: "
-            "begin another run, with another --out"
-        )

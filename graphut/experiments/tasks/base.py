@@ -116,6 +116,8 @@ class Task(ABC):
     config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
     # Fields of the configuration that follow from the examples, so they are no options.
     from_data: ClassVar[Sequence[str]] = ("vocab_size",)
+    generates: ClassVar[bool] = False  # whether the models generate text
+    searches: ClassVar[bool] = False  # whether an evaluation generates it, by beam search
 
     def __post_init__(self) -> None:
         """Check the options, and make paths absolute."""
@@ -141,6 +143,19 @@ class Task(ABC):
     def vocabularies(self) -> Vocabularies:
         """A dictionary from names, such as "source" and "target", to the vocabularies."""
         return {name: getattr(self, own) for name, own in self.vocabulary_names.items()}
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The names of the metrics by which training can choose the best model."""
+        return ()
+
+    def check_choice(self, choice: str) -> None:
+        """Raise `ValueError` if training cannot choose the best model by `choice`, a metric."""
+        if choice not in ("task", "last", *self.choices):
+            others = f", or one of its metrics {', '.join(self.choices)}" * bool(self.choices)
+            raise ValueError(
+                f"choose_by must be 'task' or 'last' for {self.name}{others}; got {choice!r}"
+            )
 
     def load(self, part: str) -> list[Any]:
         """Return the examples of "train", "validation" or "test"; subclasses override this."""
@@ -253,6 +268,7 @@ class PairTask(Task):
     }
     config_kind = UniversalTransformerConfig
     from_data = ("source_vocab", "target_vocab")
+    generates = searches = True
 
     @property
     @abstractmethod
@@ -282,6 +298,8 @@ class TextTask(VocabularyTask):
     """A base class of language modelling tasks, whose examples are `Text`s."""
 
     config_kind = UniversalTransformerLMConfig
+    generates = True
+    choices: ClassVar[tuple[str, ...]] = ("accuracy",)
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
         """Read texts from a user's file for an evaluation; by default, raise `ValueError`."""
@@ -293,6 +311,7 @@ class PassageTask(VocabularyTask):
     """A base class of tasks: find the word that follows a passage among the passage's words."""
 
     config_kind = UniversalTransformerPointerConfig
+    choices = ("accuracy", "log_probability")
 
 
 @dataclass(frozen=True)
@@ -301,6 +320,7 @@ class QuestionTask(VocabularyTask):
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
     config_kind = UniversalTransformerClassifierConfig
+    choices = ("accuracy", "log_probability")
     from_data = ("vocab_size", "classes", "longest_sentence")
 
     @property
@@ -339,6 +359,11 @@ class GraphTask(Task):
     def target(self) -> Literal["class", "labels", "values"]:
         """The form of a label: a "class", several yes-or-no "labels", or real "values"."""
         return "class"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The names of the metrics by which training can choose the best model."""
+        return ("accuracy", "log_probability")
 
     @property
     def edge_feats(self) -> int:

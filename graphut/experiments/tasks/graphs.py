@@ -99,6 +99,13 @@ class Graphs(GraphTask):
         return classes
 
     @property
+    def choices(self) -> tuple[str, ...]:
+        """The names of the metrics by which training can choose the best model."""
+        if self.target == "values":
+            return ("mae", "r2")
+        return ("accuracy", "macro_f1", "auc", "log_probability")
+
+    @property
     def edge_feats(self) -> int:
         """The number of features of an edge, including a one-hot feature for each edge type."""
         given = (file.of_edges.num_feats for file in self._files)

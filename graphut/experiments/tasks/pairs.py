@@ -14,7 +14,7 @@ from typing import NamedTuple
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.subwords import BYTES, Subwords
+from graphut.experiments.tasks.subwords import BYTES, Subwords, tokenizers_package
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
@@ -112,6 +112,12 @@ class Pairs(PairTask):
         super().__post_init__()
         if self.characters and self.subwords:
             raise ValueError(f"characters must be False with subwords, {self.subwords}")
+
+    def check_files(self) -> None:
+        """Raise an error if a file does not exist, or the package for subwords is missing."""
+        super().check_files()
+        if self.subwords:
+            tokenizers_package()
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:

@@ -31,6 +31,7 @@ def translation_package(name: str, need: str) -> ModuleType:
 
 
 tokenizers_package = partial(translation_package, "tokenizers", "subwords need")
+sacrebleu_package = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 @dataclass(frozen=True, repr=False)

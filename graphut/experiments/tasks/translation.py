@@ -18,7 +18,12 @@ from graphut.experiments.tasks.base import PARTS, Pair, PairTask, in_batches
 from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
-from graphut.experiments.tasks.subwords import BYTES, Subwords, tokenizers_package
+from graphut.experiments.tasks.subwords import (
+    BYTES,
+    Subwords,
+    sacrebleu_package,
+    tokenizers_package,
+)
 from graphut.models.checked_config import option
 
 LANGUAGES = ("en", "de")
@@ -113,6 +118,12 @@ class TranslationTask(PairTask):
     def source_vocabulary(self) -> Subwords:
         """The vocabulary of subwords, which both languages share."""
         return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
+
+    def check_files(self) -> None:
+        """Raise an error if a file does not exist, or a package is not installed."""
+        super().check_files()
+        tokenizers_package()
+        sacrebleu_package()
 
     def load(self, part: str) -> list[Pair]:
         """Return the pairs of "train", "validation" or "test"."""

@@ -82,9 +82,6 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
     model_kind: ClassVar[type[AdaptiveModel]]
-    # Dataclass of the options of `generate`; None if the model does not generate text.
-    generation_kind: ClassVar[type[Any] | None] = None
-    evaluation_options: ClassVar[Sequence[str]] = ()  # those that `evaluate_in_detail` takes
     example: ClassVar[str]  # noun for an example
     metric_meanings: ClassVar[Mapping[str, str]]  # explanation of each metric of an evaluation
     rank_by: ClassVar[Sequence[str]]  # metrics that compare evaluations, the most important first
@@ -105,19 +102,6 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     @abstractmethod
     def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
         """Return `Outcome.counts` (terms of each loss, and nodes) without running the model."""
-
-    def metrics_for(self, model: ModelT) -> Sequence[str]:
-        """Return the names of the metrics by which training can choose the best model."""
-        return [*self.metric_meanings]
-
-    def check_choice(self, model: ModelT, task: TaskT, choice: str) -> None:
-        """Raise `ValueError` if training cannot choose the best model by `choice`, a metric."""
-        metrics = self.metrics_for(model)
-        if choice not in ("task", "last", *metrics):
-            raise ValueError(
-                f"choose_by must be 'task' or 'last' for {task.name}, or one of its metrics "
-                f"{', '.join(metrics)}; got {choice!r}"
-            )
 
     @classmethod
     def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:

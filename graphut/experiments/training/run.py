@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from graphut._files import (
     is_path,
@@ -19,18 +17,20 @@ from graphut._files import (
     with_checksum,
     write_json,
 )
+from graphut._torch import torch
 from graphut._version import __version__
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.learner import AnyLearner
-from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.run_files import METRICS, FolderLock
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
 from graphut.experiments.wording import flag
-from graphut.models.base import AdaptiveModel
-from graphut.models.config import upgrade_fields
-from graphut.models.pretrained import check_is_trained, read_config
+from graphut.models.config import ModelConfig, upgrade_fields
+from graphut.models.pretrained import CONFIG, check_is_trained, read_config
+
+if TYPE_CHECKING:
+    from graphut.experiments.training.learner import AnyLearner
+    from graphut.models.base import AdaptiveModel
 
 # Options of older versions, with the only values that this version still supports.
 _RETIRED: dict[str, Any] = {
@@ -77,7 +77,7 @@ class Run:
         `lock` is the lock of the folder, if the caller already holds it.
         """
         folder = Path(folder)
-        learner_of(task).check_choice(model, task, training.choose_by)
+        task.check_choice(training.choose_by)
         with lock or FolderLock(folder):
             check_is_new(folder)
             for name, vocabulary in task.vocabularies.items():
@@ -149,12 +149,21 @@ class Run:
     @property
     def learner(self) -> AnyLearner:
         """The learner of the task, which trains and evaluates its models."""
+        from graphut.experiments.training.learners import learner_of
+
         return learner_of(TASKS[self.task_name])
 
     @property
     def has_begun(self) -> bool:
         """Return whether training has saved a checkpoint or metrics."""
         return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
+
+    @property
+    def config(self) -> ModelConfig:
+        """Return the configuration of the model, without reading its weights."""
+        values = read_config(self.folder).values
+        with reraise_for_file(self.folder / CONFIG, ""):
+            return TASKS[self.task_name].config_kind.from_dict(values)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
 
 from graphut._files import (
@@ -24,8 +23,8 @@ from graphut._files import (
     write_atomically,
     write_json,
 )
+from graphut._torch import torch
 from graphut.experiments.machine import describe_machine
-from graphut.experiments.training.processes import is_first
 from graphut.models.pretrained import WEIGHTS
 
 LOCK = "lock"
@@ -48,6 +47,8 @@ class FolderLock:
 
     def __enter__(self) -> FolderLock:
         """Lock the folder."""
+        from graphut.experiments.training.processes import is_first
+
         if not is_first():
             return self
         with explain_write_errors(self.folder):

@@ -118,7 +118,7 @@ class Trainer:
                 f"the task {task.name} needs a {self.learner.model_kind.__name__}, got a "
                 f"{type(model).__name__}"
             )
-        self.learner.check_choice(model, task, config.choose_by)
+        task.check_choice(config.choose_by)
         self.learner.prepare(model, task)
         self.progress = Progress()
         self.saved_update = 0  # number of updates in the last checkpoint

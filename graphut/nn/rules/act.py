@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.nn.rules.base import Decision, HaltingRule, Memory, StepRows
 
 

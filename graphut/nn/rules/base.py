@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-import torch
-from torch import Tensor
-
-from graphut._specs import rule_settings, split_rule
-from graphut.attention import EdgeLayout
+from graphut._torch import Tensor, torch
 from graphut.attention.ragged import earlier_equals, ragged_arange
+
+if TYPE_CHECKING:
+    from graphut.attention import EdgeLayout
 
 Memory: TypeAlias = tuple[Any, ...]
 
@@ -37,7 +37,7 @@ class BatchIndex(NamedTuple):
         """
         if graph_ids is None:
             return self
-        if not isinstance(graph_ids, Tensor):
+        if not isinstance(graph_ids, torch.Tensor):
             raise TypeError(f"graph_ids must be a tensor, got {type(graph_ids).__name__}")
         if graph_ids.shape != self.graph.shape or graph_ids.dtype != torch.int64:
             raise ValueError(
@@ -172,7 +172,7 @@ class HaltingRule(ABC):
     def from_settings(cls, text: str) -> HaltingRule:
         """Return a rule of this class with settings such as `threshold=0.9,weighting=last`."""
         known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
-        return cls(**rule_settings(cls.name, known, text))
+        return cls(**_settings(cls.name, known, text))
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
         """Raise a `ValueError` that says "`name` must `wanted`", unless `is_valid` is true."""
@@ -214,6 +214,28 @@ class FixedDepth(HaltingRule):
         return Decision(measure > 0), memory
 
 
+def _settings(rule: str, defaults: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return settings such as `threshold=0.9,weighting=last`, with the types of the defaults.
+
+    Raise `ValueError` if a setting is unknown, or its value has another type.
+    """
+    settings: dict[str, Any] = {}
+    for part in text.split(",") if text else []:
+        name, _, value = part.partition("=")
+        if name not in defaults:
+            names = ", ".join(defaults) or "none"
+            raise ValueError(f"{rule!r} has no setting {name!r}; its settings: {names}")
+        if name in settings:
+            raise ValueError(f"{rule!r} has the setting {name!r} twice: give it once")
+        kind = type(defaults[name])
+        try:
+            settings[name] = {"true": True, "false": False}[value] if kind is bool else kind(value)
+        except (KeyError, ValueError):
+            wanted = {bool: "true or false", int: "a whole number"}.get(kind, "a number")
+            raise ValueError(f"{name} of {rule!r} must be {wanted}, got {value!r}") from None
+    return settings
+
+
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
     """Return the set of values of `halt_from` in the rules that use a halting module.
 
@@ -234,8 +256,15 @@ def parse_rule(spec: str) -> HaltingRule:
     >>> parse_rule("act:threshold=0.9,weighting=last").threshold
     0.9
     """
-    kind, settings = split_rule(spec, RULES)
-    return kind.from_settings(settings)
+    name, _, settings = spec.partition(":")
+    if name not in RULES:
+        near = get_close_matches(name, RULES, n=1)
+        choose = f", did you mean {near[0]}? Choose" if near else "; choose"
+        raise ValueError(
+            f"there is no halting rule {name!r}{choose} one of: {', '.join(RULES)} (import the "
+            "module of your own rule first: --import MODULE)"
+        )
+    return RULES[name].from_settings(settings)
 
 
 class RuleState:
@@ -283,11 +312,11 @@ class RuleState:
         """Keep memory and outputs only of active nodes with the indices `rows`; None keeps all."""
         if rows is not None:
             self.memory = tuple(
-                x.index_select(0, rows) if isinstance(x, Tensor) else x for x in self.memory
+                x.index_select(0, rows) if isinstance(x, torch.Tensor) else x for x in self.memory
             )
             self.out = self.out.index_select(0, rows)
 
     def keep_first(self, count: int) -> None:
         """Drop memory and outputs of all nodes but the first `count`."""
-        self.memory = tuple(x[:count] if isinstance(x, Tensor) else x for x in self.memory)
+        self.memory = tuple(x[:count] if isinstance(x, torch.Tensor) else x for x in self.memory)
         self.out = self.out[:count]

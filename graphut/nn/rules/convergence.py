@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
 
@@ -53,17 +51,18 @@ class Convergence(HaltingRule):
         """Return the memory: the states, and the number of successive small changes, which is 0."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
-    @torch.no_grad()
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
         """Return the change of each node's state, or prediction, in this step, `(A,)`."""
-        wide = torch.promote_types(rows.after.dtype, torch.float32)
-        if self.readout is not None:
-            was, now = (self.readout(x).to(wide).log_softmax(-1) for x in (memory[0], rows.after))
-            # A class with probability 0 adds 0.
-            return (was.exp() * (was - now)).masked_fill(was == -torch.inf, 0.0).sum(-1)
-        was, now = memory[0].to(wide), rows.after.to(wide)
-        size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
-        return (now - was).norm(dim=1) / size
+        with torch.no_grad():
+            wide = torch.promote_types(rows.after.dtype, torch.float32)
+            if self.readout is not None:
+                logits = (self.readout(states).to(wide) for states in (memory[0], rows.after))
+                was, now = (x.log_softmax(-1) for x in logits)
+                # A class with probability 0 adds 0.
+                return (was.exp() * (was - now)).masked_fill(was == -torch.inf, 0.0).sum(-1)
+            was, now = memory[0].to(wide), rows.after.to(wide)
+            size = now.norm(dim=1).clamp_min(torch.finfo(wide).tiny)
+            return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Return a decision to halt nodes after `patience` small changes, and the new memory."""

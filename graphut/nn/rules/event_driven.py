@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
+from graphut._torch import Tensor
 from graphut.nn.rules.base import Decision, HaltingRule, Memory, StepRows
 
 

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from math import log, log1p
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from graphut.attention.dropout import mix, seed_hash
+from graphut._torch import Tensor, torch
 from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows
 
 _STEP = 0x9E3779B9  # so that steps and positions give different bits
@@ -125,11 +122,15 @@ class Sampled(HaltingRule):
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         """Return the memory: 32 random bits for each node."""
+        from graphut.attention.dropout import mix, seed_hash
+
         assert members is not None
         ids = members.ids ^ (members.ids >> 32)
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Return a decision that halts nodes at random, by their probabilities, and `memory`."""
+        from graphut.attention.dropout import mix
+
         bits = mix(memory[0] ^ mix(rows.step + _STEP))
         return Decision(bits.double() < measure.double() * 2.0**32), memory

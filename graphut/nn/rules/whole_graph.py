@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+from graphut._torch import Tensor, torch
 from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows, parse_rule
 from graphut.nn.rules.event_driven import EventDriven

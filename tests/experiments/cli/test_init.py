@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,7 +19,7 @@ from graphut.experiments.cli import COMMANDS, main
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.nn.rules.base import RULES
 from graphut.topology.registry import registry
-from tests.experiments.cli.tiny import TINY
+from tests.experiments.cli.tiny import TINY, describe_run
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -124,15 +123,24 @@ QUICK = [
     "train copy --out run --num-heads 7",
     "train copy --out begun",
     "train copy --out missing --resume",
+    "train copy --out run --choose-by r2",
+    "train copy --out begun --resume --d-model 4",
+    "train copy --out damaged --resume",
+    "train sort --out begun --resume",
     "train graphs --out run --data missing",
     "train pairs --out run --data missing",
     "train listops --out run --data missing",
+    "train pairs --out run --data . --subwords 300",
     "topology compare causal --task copy --nonsense",
     "topology compare windw:3 --task copy",
     "topology compare window:1,2 --task copy",
     "topology show windw:3|causal",
+    "topology show window:-1",
+    "topology show star&virtual:1",
+    "topology compare expander:3 --task copy",
     "topology show window:3 --out a.foo",
     "topology show window:3 --nodes 0",
+    "topology show window:3 --nodes 9999",
     "bench attention --topology windw:3 --nodes 9",
     "bench attention --sentences 3",
     "bench attention --topology window --nodes 9",
@@ -144,9 +152,22 @@ QUICK = [
     "bench model --shape 9",
     "bench model --heads 3",
     "bench waking missing",
+    "bench waking of-graphs",
+    "bench attention --nodes 9 --frontier 2",
+    "bench layers --edges -1",
+    "bench model --topology star",
     "train copy --out run --rule foo",
     "train copy --out run --rule act:treshold=.5",
     "train copy --out run --rule global:act:threshold=abc",
+    "train copy --out run --rule act:threshold=7",
+    "eval of-texts --evaluation-rule act:weighting=foo",
+    "train copy --out run --rule global",
+    "train copy --out run --no-adaptive --evaluation-rule act",
+    "train copy --out run --decoder-topology window:3|causal",
+    "train copy --out run --encoder-topology star --transition sepconv",
+    "train graph-distance --out run --topology star",
+    "topology compare causal window:3 --task char-lm --data .",
+    "topology compare causal --task copy --num-heads 7",
     "train copy --out run --encoder-topology window",
     "train copy --out run --encoder-topology causal|window:x",
     "train copy --out run --curves missing/c.csv",
@@ -171,6 +192,7 @@ QUICK = [
     "report of-graphs --out missing/a.html",
     "generate of-graphs a",
     "generate of-texts",
+    "generate lacking a",
     "generate of-texts a --skip-unknown",
     "generate of-texts a --beam-size 0",
     "generate of-texts --input missing",
@@ -179,6 +201,13 @@ QUICK = [
     "eval of-texts --set tset",
     "eval of-sums --set tset",
     "eval of-texts --evaluation-rule quantile:p=.5",
+    "eval of-texts --evaluation-rule event_driven",
+    "eval of-texts --max-steps 0",
+    "eval of-graphs --beam-size 3",
+    "eval of-graphs --data missing",
+    "eval damaged",
+    "info damaged",
+    "show of-graphs 1 --out a.png --temperature 1",
     *(f"{command} --help" for command in COMMANDS),
     "train graphs --help",
 ]
@@ -186,14 +215,22 @@ QUICK = [
 
 
 def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
-    tasks = {"begun": "copy", "of-graphs": "graphs", "of-texts": "sort"}
-    for folder, task in {**tasks, "of-sums": "algorithmic-addition"}.items():
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "run.json").write_text(json.dumps({"task": task, "task_options": {}}))
+    tasks = {
+        "begun": "copy", "of-graphs": "graph-distance", "of-texts": "sort",
+        "of-sums": "algorithmic-addition",
+    }  # fmt: skip
+    for folder, task in tasks.items():
+        describe_run(tmp_path / folder, task)
+    describe_run(tmp_path / "damaged", "copy")
+    (tmp_path / "damaged" / "config.json").write_text("{")
+    describe_run(tmp_path / "lacking", "copy")
+    (tmp_path / "lacking" / "source_vocabulary.json").unlink()
     code = f"""
 import sys
-from graphut.experiments.cli import main
-sys.modules["pandas"] = sys.modules["wandb"] = None  # as if they were missing
+from graphut.experiments.cli import main, run_options
+assert [run_options.read_options("eval", [run]) for run in {[*tasks]}]  # they can be read
+for name in ("pandas", "tokenizers", "wandb"):
+    sys.modules[name] = None  # as if it were missing
 for line in {QUICK!r}:
     try:
         status = main(line.split())

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.cli.run_options import read_options
+from tests.experiments.cli.tiny import describe_run
 
 
 def test_read_options_leaves_out_options_of_generation_that_are_not_given(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
-    options = vars(read_options("generate", [str(tmp_path), "a b", "--beam-size", "3", "c"]))
+    folder = describe_run(tmp_path / "run", "sort")
+    options = vars(read_options("generate", [folder, "a b", "--beam-size", "3", "c"]))
     assert (options["texts"], options["beam_size"]) == (["a b", "c"], 3)
     assert "temperature" not in options and options["input"] is None
 

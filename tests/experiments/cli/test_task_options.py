@@ -8,7 +8,7 @@ import pytest
 
 from graphut.experiments.cli import main
 from graphut.experiments.cli.task_options import read_options
-from graphut.experiments.tasks import TASKS
+from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.wording import flag
 from tests.experiments.cli.tiny import TINY
@@ -36,6 +36,15 @@ def test_read_options_help_shows_every_task(capsys: pytest.CaptureFixture[str]) 
     assert all(f"\n  {name} " in text for name in TASKS)
     assert "--learning-rate" in text and "--d-model" in text
     assert "--mean-length" not in text and "--encoder-topology" not in text
+
+
+@pytest.mark.parametrize("task", TASK_PRESETS)
+def test_read_options_accepts_every_preset(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TASKS[task], "check_files", lambda self: None)
+    data = ["--data", "x"] * any(field.name == "data" for field in fields(TASKS[task]))
+    for preset in TASK_PRESETS[task]:
+        options = read_options("train", [task, "--out", "x", "--preset", preset, *data])
+        assert options.preset == preset
 
 
 def test_read_options_takes_the_task_last(tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut._files import with_checksum, write_json
+from graphut.experiments.tasks import TASKS
+from graphut.experiments.training import Run, TrainingConfig
+from graphut.experiments.training.run_files import METRICS, append_metrics, read_metrics
 
 TINY = shlex.split(
     "--mean-length 3 --length-deviation 1 --epoch-size 16 --held-out 4 --batch-size 8 "
@@ -16,6 +19,22 @@ TINY = shlex.split(
 )
 
 MODEL = shlex.split("--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu")
+
+
+def describe_run(folder: Path, task: str) -> str:
+    """Write the JSON files of a run, with an empty file of weights; return the folder."""
+    kind, config = TASKS[task], TASKS[task].config_kind
+    sizes = {"source_vocab": 9, "target_vocab": 9, "vocab_size": 9, "num_kinds": 2, "classes": 2}
+    known = {name: size for name, size in sizes.items() if name in kind.from_data}
+    folder.mkdir()
+    for name, vocabulary in (vocabularies := kind().vocabularies).items():
+        vocabulary.save(folder / f"{name}_vocabulary.json")
+    Run(folder, task, {}, dict.fromkeys(vocabularies), TrainingConfig(), "1", {}).write()
+    fields = {"model": config.__name__.removesuffix("Config"), **known}
+    write_json(folder / "config.json", with_checksum(fields))
+    (folder / "model.safetensors").touch()
+    append_metrics(folder / METRICS, {"update": 1})
+    return str(folder)
 
 
 def assert_same_run(folder: Path, other: Path) -> None:

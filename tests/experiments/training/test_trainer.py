@@ -412,7 +412,7 @@ def test_trainer_refuses_a_model_or_a_metric_of_other_tasks(tmp_path: Path) -> N
     model = UniversalTransformerLM(UniversalTransformerLMConfig(vocab_size=28))
     with pytest.raises(TypeError, match=r"the task copy needs a .*Transformer, got a .*LM"):
         Trainer(model, TASK, CONFIG, tmp_path)
-    message = r"choose_by must be 'task' or 'last' for copy, .* sequence_acc"
+    message = r"choose_by must be 'task' or 'last' for copy; got 'log_prob"
     with pytest.raises(ValueError, match=message):
         make(tmp_path, TrainingConfig(choose_by="log_probability"))
 

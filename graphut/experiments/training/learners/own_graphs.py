@@ -78,12 +78,6 @@ class OwnGraphLearner(GraphLearner):
             model.config.answer_kind, scores.given, scores.wanted
         )
 
-    def metrics_for(self, model: UniversalGraphTransformer) -> list[str]:
-        """Return the names of the metrics by which training can choose the best model."""
-        if model.config.answer_kind == "values":
-            return ["mae", "r2"]
-        return ["accuracy", "macro_f1", "auc", "log_probability"]
-
     def prepare(self, model: UniversalGraphTransformer, task: GraphTask) -> None:
         """Store mean and standard deviation of the training labels in a model for regression."""
         if model.config.answer_kind != "values":

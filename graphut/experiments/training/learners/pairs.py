@@ -42,8 +42,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
 
     task_kind = PairTask
     model_kind = UniversalTransformer
-    generation_kind = GenerationOptions
-    evaluation_options = ("beam_size", "length_penalty")
     example: ClassVar[str] = "sequence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "sequence_accuracy": "share of outputs that equal their target",

@@ -43,7 +43,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
     task_kind = TextTask
     model_kind = UniversalTransformerLM
-    generation_kind = GenerationOptions
     most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example in `answers`; None for all
     example: ClassVar[str] = "text"
     metric_meanings: ClassVar[Mapping[str, str]] = {

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 from graphut.experiments.tasks import Pair, PairTask, Vocabularies
-from graphut.experiments.tasks.subwords import Subwords, translation_package
+from graphut.experiments.tasks.subwords import Subwords, sacrebleu_package
 from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer
@@ -18,7 +17,6 @@ from graphut.models import UniversalTransformer
 
 _LONGER = 50
 _CORPORA = 1000  # bootstrap samples for the interval of BLEU
-_sacrebleu = partial(translation_package, "sacrebleu", "BLEU needs")
 
 
 class TranslationLearner(PairLearner):
@@ -44,7 +42,7 @@ class TranslationLearner(PairLearner):
 
     def sizes(self, task: PairTask) -> dict[str, int]:
         """Return the sizes of the two vocabularies; raise `ImportError` without sacrebleu."""
-        _sacrebleu()  # raise before the first epoch, not after it
+        sacrebleu_package()  # raise before the first epoch, not after it
         return super().sizes(task)
 
     def evaluate_in_detail(
@@ -82,7 +80,7 @@ def bleu(
     tokenized again.
     """
     # `force` suppresses the warning about sentences that look tokenized.
-    metric = _sacrebleu().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
+    metric = sacrebleu_package().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
     found = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=_CORPORA)
     signature = metric.get_signature()
     said = json.loads(found.format(is_json=True, signature=str(signature)))

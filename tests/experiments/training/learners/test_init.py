@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, make_dataclass
+from dataclasses import fields
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from graphut.experiments.tasks import TASKS, Copy, Task, Vocabulary
+from graphut.experiments.tasks import TASKS, Copy, Graphs, Task, Vocabulary
+from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.learners.pairs import PairLearner
@@ -44,12 +46,13 @@ def test_learner_of_refuses_a_task_without_a_known_base() -> None:
         learner_of(Nothing)
 
 
-NoFields = make_dataclass("NoFields", ())
-
-
 @pytest.mark.parametrize("learner", LEARNERS.values())
 def test_class_variables_of_learners_name_existing_fields(learner: Any) -> None:
     config = {field.name for field in fields(learner.task_kind.config_kind)}
     assert set(learner.task_kind.from_data) <= config
-    options = {field.name for field in fields(learner.generation_kind or NoFields)}
-    assert set(learner.evaluation_options) <= options
+    choices = learner.task_kind.choices
+    if isinstance(choices, property):  # of tasks on graphs
+        tasks = Graphs("x"), Graphs("x", target="values"), GraphDistance()
+        found = (task.choices for task in tasks if learner_of(task) is learner)
+        choices = {*chain.from_iterable(found)}
+    assert {*choices} <= learner.metric_meanings.keys()
