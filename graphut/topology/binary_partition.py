@@ -29,6 +29,7 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     """
 
     name = "binary_partition"
+    _known_causal = False
 
     spans: int
 

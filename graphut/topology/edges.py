@@ -33,6 +33,10 @@ class Edges(Topology):
 
     ends: tuple[int, ...]
 
+    @property
+    def _known_causal(self) -> bool:
+        return all(self.ends[i] <= self.ends[i + 1] for i in range(0, len(self.ends), 2))
+
     def __init__(self, *ends: int) -> None:
         object.__setattr__(self, "ends", ends)
         self.__post_init__()

@@ -29,6 +29,7 @@ class Global(Topology):
 
     name = "global"
     stable = True
+    _known_causal = False
 
     tokens: tuple[int, ...]
 
@@ -64,6 +65,7 @@ class Last(Topology):
     """
 
     name = "last"
+    _known_causal = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the interval of all tokens for the last token, and empty intervals for others."""
@@ -85,6 +87,7 @@ class Virtual(Topology, minimum={"nodes": 1}):
     """
 
     name = "virtual"
+    _known_causal = False
 
     nodes: int
 
@@ -122,6 +125,7 @@ class Star(Topology):
     """
 
     name = "star"
+    _known_causal = False
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges of ring and relay into the nodes `dst`, as in `Topology.in_edges`."""

@@ -26,6 +26,7 @@ class Axial(Topology, minimum={"width": 1}):
 
     name = "axial"
     stable = True
+    _known_causal = False
 
     width: int
 
@@ -63,6 +64,10 @@ class Patch(Topology, minimum={"width": 1, "radius": 0}):
 
     width: int
     radius: int
+
+    @property
+    def _known_causal(self) -> bool:
+        return self.radius == 0
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges from the sources within `radius` rows and columns."""

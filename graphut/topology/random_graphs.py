@@ -31,6 +31,10 @@ class Random(Topology, minimum={"links": 1}):
     links: int
     seed: int = 0
 
+    @property
+    def _known_causal(self) -> bool:
+        return self.links < 2  # the first is to an earlier token
+
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges from random sources, some before and some after each destination."""
         before, after = self.links - self.links // 2, self.links // 2
@@ -58,6 +62,7 @@ class Expander(Topology, minimum={"degree": 2}):
     """
 
     name = "expander"
+    _known_causal = False
 
     degree: int
     seed: int = 0

@@ -24,6 +24,7 @@ class Tree(Topology, minimum={"arity": 1}):
 
     name = "tree"
     stable = True
+    _known_causal = False
 
     arity: int
 

@@ -106,6 +106,10 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
     radius: int
     dilation: int
 
+    @property
+    def _known_causal(self) -> bool:
+        return self.radius == 0
+
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
         """Return the edges from the sources within `radius` steps of `dilation`."""
         longest = int(torch.maximum(n_dst, n_src).max())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -241,6 +242,20 @@ def test_native_attention_of_tables_that_no_cache_holds(threads: int) -> None:
     check(layout, tables(layout, 1, 96), "rows")
     frontier = every_other(layout)
     check(layout, tables(layout, 2, 45, rows=len(frontier)), "rows", frontier=frontier)
+
+
+def test_native_attention_in_several_threads_at_once() -> None:
+    """One of the calls at a time uses the memory that is kept."""
+    layout = hubs(300, 300, 4000)
+    inputs = [tables(layout, 2, feats) for feats in range(5, 13)] * 5
+
+    def grads(own: list[Tensor]) -> list[Tensor]:
+        leaves = [x.detach().requires_grad_() for x in own]
+        return gradients([native(layout, *leaves, kernel="rows")], leaves)
+
+    with ThreadPoolExecutor(4) as pool:
+        for found, own in zip(pool.map(grads, inputs), inputs, strict=True):
+            assert_same(found, grads(own), 1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
