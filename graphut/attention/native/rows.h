@@ -96,11 +96,11 @@ class RowKernel {
     void backward_sources(int64_t first, const std::vector<EdgeList>& lists, const T* table,
                           bool adds) {
         const int64_t count = static_cast<int64_t>(lists.size());
-        for (const EdgeList& edges : lists)
-            for (int64_t e = 0; e < edges.count; ++e)
-                __builtin_prefetch(table + edges.slot[e] * 2 * period_);
-        for (int64_t s = 0; s < count; ++s)
+        for (int64_t s = 0; s < count; ++s) {
+            for (int64_t e = 0; s + 1 < count && e < lists[s + 1].count; ++e)
+                __builtin_prefetch(table + lists[s + 1].slot[e] * 2 * period_);
             gather(first + s, lists[s], table, out_grads_, call_.value_grad, T(1), adds);
+        }
         for (int64_t s = 0; s < count; ++s)
             gather(first + s, lists[s], table + period_, queries_, call_.key_grad,
                    static_cast<T>(call_.scale), adds);

@@ -164,6 +164,7 @@ QUICK = [
     "train copy --out run --rule global",
     "train copy --out run --no-adaptive --evaluation-rule act",
     "train copy --out run --decoder-topology window:3|causal",
+    "train copy --out run --decoder-topology dilated:2,2|random:4",
     "train copy --out run --encoder-topology star --transition sepconv",
     "train graph-distance --out run --topology star",
     "topology compare causal window:3 --task char-lm --data .",
