@@ -47,10 +47,10 @@ void GOMP_barrier() { pthread_barrier_wait(&openmp::barrier); }
 
 bool GOMP_single_start() { return openmp::singles++ % openmp::team == openmp::number; }
 
-bool GOMP_loop_nonmonotonic_dynamic_start(long start, long end, long, long chunk, long* first,
+bool GOMP_loop_nonmonotonic_dynamic_start(long start, long end, long step, long chunk, long* first,
                                           long* last) {
-    openmp::next_chunk = start + openmp::number * chunk;
-    openmp::loop_end = end, openmp::loop_chunk = chunk;
+    openmp::next_chunk = start + openmp::number * chunk * step;
+    openmp::loop_end = end, openmp::loop_chunk = chunk * step;
     return openmp::take(first, last);
 }
 
