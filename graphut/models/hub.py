@@ -9,14 +9,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch import nn
-
 from graphut._version import __version__
 from graphut.models.config import ModelConfig
 from graphut.models.pretrained import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
+    from torch import nn
 
 _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
@@ -65,6 +64,14 @@ def push_folder(
             repo_id=repository, folder_path=folder, allow_patterns=new, commit_message=message
         )
     return str(address)
+
+
+def check_repository(name: str) -> None:
+    """Raise `OSError` if a repository cannot have this name, `ImportError` without the client."""
+    with _hub_client(f"cannot upload to {name} on the Hugging Face hub"):
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
+
+        validate_repo_id(name)
 
 
 @contextmanager

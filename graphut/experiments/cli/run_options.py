@@ -25,6 +25,7 @@ from graphut.experiments.tasks.graph_file import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.hub import check_repository
 from graphut.models.pretrained import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
 
@@ -61,6 +62,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
             check_is_file(options.input)
     if command == "show" and options.draw and Path(options.out).suffix.lower() == ".gif":
         raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
+    if command == "share" and options.repository is not None:
+        check_repository(options.repository)
     if command in ("partition", "predict") and not Path(options.data).exists():
         graph_files(options.data)  # says what to name
     return options

@@ -206,6 +206,7 @@ QUICK = [
     "eval of-texts --max-steps 0",
     "eval of-graphs --beam-size 3",
     "eval of-graphs --data missing",
+    "share of-texts a//b",
     "eval damaged",
     "info damaged",
     "show of-graphs 1 --out a.png --temperature 1",
