@@ -28,6 +28,7 @@ from graphut.experiments.training import (
     learner_of,
 )
 from graphut.models.base import AdaptiveModel
+from graphut.models.checked_config import check_different
 from graphut.models.config import ModelConfig
 
 
@@ -61,9 +62,8 @@ def compare_topologies(
     each topology. Raise `ValueError` if the model does not support a topology, or if a topology or
     seed occurs twice, and `FileExistsError` if one of these folders already holds a run.
     """
-    for name, values in (("topologies", topologies), ("seeds", seeds)):
-        if not values or len({*values}) < len(values):
-            raise ValueError(f"{name} must be different values, at least one; got {[*values]}")
+    check_different("topologies", topologies)
+    check_different("seeds", seeds)
     changes: list[dict[str, Any]] = [{config.varied: topology} for topology in topologies]
     configs = [replace(config, **change) for change in changes]
     learner, batch = learner_of(task), task.test[: training.batch_size]

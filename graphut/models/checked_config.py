@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -63,6 +63,12 @@ def parse_field(name: str, value: str, parse: Callable[[str], _T]) -> _T:
     except ValueError as error:
         reason = cut(str(error).splitlines()[0], 600)
         raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
+
+
+def check_different(name: str, values: Sequence[object]) -> None:
+    """Raise `ValueError` if there are no values, or if a value occurs twice."""
+    if not values or len({*values}) < len(values):
+        raise ValueError(f"{name} must be different values, at least one; got {[*values]}")
 
 
 def quote(value: object) -> str:

@@ -25,6 +25,7 @@ from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
 from graphut.experiments.training.run_folder import check_is_new
 from graphut.experiments.wording import meaning_of
+from graphut.models.checked_config import check_different
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
 from graphut.topology.statistics import check_tokens
@@ -50,6 +51,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         if options.out is not None:
             check_picture_path(options.out)
     if command == "topology" and options.ACTION == "compare":
+        check_different("topologies", options.specs)
+        check_different("seeds", options.seeds)
         if options.out is not None:
             _check_folder(options.out)
         chosen = {**preset_of(options.task), **vars(options)}

@@ -133,6 +133,7 @@ QUICK = [
     "train pairs --out run --data . --subwords 300",
     "topology compare causal --task copy --nonsense",
     "topology compare windw:3 --task copy",
+    "topology compare causal causal --task copy",
     "topology compare window:1,2 --task copy",
     "topology show windw:3|causal",
     "topology show window:-1",
