@@ -162,7 +162,7 @@ class ModelConfig(CheckedConfig):
             self._check("evaluation_rule", len(read) < 2, f"one with the halt_from of {self.rule}")
 
     def _check_causal(self, name: str) -> Topology:
-        """Return the topology of the decoder, the field `name`, if it is causal."""
+        """Return the topology in the field `name`; raise `ValueError` unless it is causal."""
         topology = self._parsed(name, parse)
         self._check(name, topology.is_causal(), f"causal: '({topology})&causal'")
         return topology

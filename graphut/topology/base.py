@@ -134,7 +134,7 @@ class Topology:
 
     @property
     def _known_causal(self) -> bool | None:
-        """Whether the topology is causal; None if only its edges, which torch computes, tell."""
+        """Return whether the topology is causal, or None to find out from its edges, with torch."""
         return None
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:

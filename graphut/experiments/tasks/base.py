@@ -347,7 +347,7 @@ class GraphTask(Task):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What a label belongs to: a "node", a "graph", or an "edge" that its target selects."""
+        """Return what has a label: "node", "graph", or "edge" (a node selects an in-edge)."""
         return "node"
 
     @property

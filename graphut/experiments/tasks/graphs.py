@@ -64,7 +64,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What a label belongs to: a "node" or a "graph"."""
+        """Return "node" if nodes have labels, and "graph" if whole graphs have them."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property

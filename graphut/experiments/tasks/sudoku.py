@@ -190,7 +190,7 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """What a label belongs to: a "node", or an "edge" from the candidate that is selected."""
+        """Return "node" for a graph of cells, and "edge" for a graph of candidates."""
         return "node" if self.graph == "cells" else "edge"
 
     @property

@@ -245,7 +245,7 @@ def test_native_attention_of_tables_that_no_cache_holds(threads: int) -> None:
 
 
 def test_native_attention_in_several_threads_at_once() -> None:
-    """One of the calls at a time uses the memory that is kept."""
+    """The kernels keep memory between calls, which only one call at a time may use."""
     layout = hubs(300, 300, 4000)
     inputs = [tables(layout, 2, feats) for feats in range(5, 13)] * 5
 
