@@ -57,7 +57,7 @@ def bench_attention(
     rows: dict[str, Row] = {}
     for name, make in prepare.items():
         say(f"comparing {name} with a float64 reference")
-        run, found = _checked(workload, make, expected)
+        run, found = checked(workload, make, expected)
         rows[name] = {"workload": text, "contender": name, **found}
         if run is not None:
             contenders[name] = run
@@ -92,7 +92,7 @@ def backend_names() -> list[str]:
     return [name for name in BACKENDS if name != REFERENCE]
 
 
-def _checked(
+def checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
     """Return the call to time (None if it fails or is wrong), and a row with error or a note."""

@@ -131,6 +131,8 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "peak_mib": ("peak MiB", "{:.1f}".format),
     "gflop_s": ("GFLOP/s", three_digits),
     "matmul_share": ("of matmul", "{:.0%}".format),
+    "ns_per_edge": ("ns/edge", three_digits),
+    "edge_ratio": ("x first", "{:.2f}".format),
     "relative_flops": ("FLOPs", "{:.1%}".format),
     "value": ("value", three_digits),
     "error": ("error", "{:.0e}".format),

@@ -18,6 +18,7 @@ from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.bench.parts import bench_parts
+from graphut.experiments.bench.topologies import bench_topologies
 from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.bench_options import NO_GPU
@@ -70,6 +71,7 @@ def _model(
 
 _BENCHMARKS: Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]] = {
     "attention": (_attention, attention.BASELINES),
+    "topologies": (bench_topologies, ()),
     "layers": (layers.bench_layers, layers.PEERS),
     "model": (_model, ("dense",)),
     "scaling": (layers.bench_scaling, ()),

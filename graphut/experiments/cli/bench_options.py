@@ -65,6 +65,9 @@ def _check(options: Namespace) -> None:
     if options.what == "model":
         for spec in options.topology or []:
             check_tokens_only(parse(spec))
+    if options.what == "topologies":
+        for spec in options.specs:
+            parse(spec)
     if options.what == "scaling":
         check_tokens_only(parse(options.spec))
     if options.what == "gpu" and not options.tiny and torch_is_for_cpus():
@@ -100,6 +103,16 @@ def _add_attention(parser: Parser) -> None:
     option("--peers", nargs="*", metavar="NAME", dest="others", choices=PEERS,
            help=f"other implementations: {', '.join(PEERS)}; --peers without a name "
            "measures none (default: all)")
+
+
+def _add_topologies(parser: Parser) -> None:
+    option = parser.add_argument
+    option("specs", nargs="+", metavar="SPEC",
+           help="topologies such as window:32; the others are compared with the first")
+    option("--nodes", type=count, default=4096, metavar="N",
+           help="number of tokens of the sentence (default: 4096)")
+    _add_sizes(parser, dim=128, heads=8, repeats=25)
+    add_device(parser)
 
 
 def _add_layers(parser: Parser) -> None:
@@ -180,6 +193,7 @@ def _add_sizes(parser: Parser, *, dim: int | None, heads: int, repeats: int) -> 
 
 _BENCHMARKS: dict[str, tuple[Callable[[Parser], None], str]] = {
     "attention": (_add_attention, "compare implementations of one attention call"),
+    "topologies": (_add_topologies, "compare the time of an edge in attention among topologies"),
     "layers": (_add_layers, "compare graph layers with DGL's and PyG's, on the CPU"),
     "model": (_add_model, "compare the recurrence, with scheduled halting, with a padded model"),
     "scaling": (_add_scaling, "measure one attention layer on sentences of increasing length"),

@@ -66,6 +66,14 @@ def test_bench_model_measures_every_combination(
     assert capsys.readouterr().out.count("x dense") == len(workloads)
 
 
+def test_bench_topologies_prints_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["bench", "topologies", "window:1", "window:1|global:0", "--nodes", "9"]
+    assert main([*argv, *SIZES]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "9 tokens, 8 features" and "ns/edge  x first" in lines[1]
+    assert [line.split()[0] for line in lines[2:]] == ["window:1", "window:1|global:0"]
+
+
 def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
     pytest.importorskip("torch_geometric")
     out = tmp_path / "found.csv"
