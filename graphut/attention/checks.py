@@ -63,6 +63,7 @@ def check_call(
 ) -> None:
     """Raise unless the shapes, dtypes and devices of all arguments fit the graph and each other."""
     for name, tensor in {"query": query, "key": key, "value": value}.items():
+        _check_is_tensor(name, tensor)
         if tensor.dim() != 3:
             raise ValueError(
                 f"{name} must be (nodes, heads, features), got shape {tuple(tensor.shape)}"
@@ -132,14 +133,18 @@ def _check_tensors(query: Tensor, **given: Tensor | None) -> None:
     for name, tensor in {"query": query, **given}.items():
         if tensor is None:
             continue
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__} {tensor!r}")
+        _check_is_tensor(name, tensor)
         if not tensor.is_floating_point():
             remedy = "convert it first"
             if name == "edge_bias" and tensor.dtype == torch.bool:
                 remedy = "for a mask, pass torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)"
             raise TypeError(f"{name} must be floating point, got {tensor.dtype}; {remedy}")
         _check_device(name, tensor, query)
+
+
+def _check_is_tensor(name: str, given: object) -> None:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(given).__name__}")
 
 
 def _check_device(name: str, given: Tensor | float | None, query: Tensor) -> None:
@@ -153,8 +158,9 @@ def _check_shapes(
     if frontier is not None:
         check_frontier(layout, frontier)
     rows = layout.num_dst if frontier is None else frontier.numel()
-    if not query.shape[2]:
-        raise ValueError(f"query has no features: its shape is {tuple(query.shape)}")
+    for dim, what in ((1, "heads"), (2, "features")):
+        if not query.shape[dim]:
+            raise ValueError(f"query has no {what}: its shape is {tuple(query.shape)}")
     if query.shape[0] != rows:
         what = "graph has {} destinations" if frontier is None else "frontier has {} nodes"
         raise ValueError(f"query has {query.shape[0]} rows, but the {what.format(rows)}")

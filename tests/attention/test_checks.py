@@ -46,7 +46,9 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         TypeError,
         "for a mask, pass torch.zeros(mask.shape)",
     ),
-    ({"edge_bias": [0.0] * 6}, TypeError, "edge_bias must be a tensor, got list [0.0, 0.0,"),
+    ({"edge_bias": [0.0] * 6}, TypeError, "edge_bias must be a tensor, got list"),
+    ({"query": X.numpy()}, TypeError, "query must be a tensor, got ndarray"),
+    ({"value": None}, TypeError, "value must be a tensor, got NoneType"),
     ({"edge_weight": torch.ones(6).long()}, TypeError, "edge_weight must be floating point, got"),
     ({"edge_bias": torch.zeros(5)}, ValueError, "edge_bias must be (6,) or (6, 2)"),
     ({"edge_bias": torch.zeros(6, 3)}, ValueError, "got shape (6, 3)"),
@@ -72,6 +74,11 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         dict.fromkeys(("query", "key", "value"), X[..., :0]),
         ValueError,
         "query has no features: its shape is (3, 2, 0)",
+    ),
+    (
+        dict.fromkeys(("query", "key", "value"), X[:, :0]),
+        ValueError,
+        "query has no heads: its shape is (3, 0, 4)",
     ),
     ({"backend": "cuda"}, ValueError, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
 ]
