@@ -352,8 +352,10 @@ def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
     if not isinstance(rule, EventDriven) or rule.max_rounds:
         yield
         return
+    before = [(each, each._evaluation_rule) for each in model._recurrences]
     model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
     try:
         yield
     finally:
-        model.evaluation_rule = rule
+        for recurrence, own in before:  # None if the rule is derived from the rule in training
+            recurrence._evaluation_rule = own

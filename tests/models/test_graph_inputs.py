@@ -18,6 +18,7 @@ from graphut.models.graph_inputs import (
     raw_arrays,
     with_loops,
 )
+from graphut.nn import EventDriven
 
 EDGES = np.array([[0, 1], [1, 1]])
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}
@@ -220,3 +221,12 @@ def test_until_quiescent_leaves_other_rules() -> None:
     rule = model.evaluation_rule
     with graph_inputs.until_quiescent(model, 9):
         assert model.evaluation_rule == rule
+
+
+def test_until_quiescent_leaves_the_evaluation_rule_derived_from_the_rule() -> None:
+    model = UniversalGraphTransformer(config_of(num_kinds=1, adaptive=False, step_signal="none"))
+    model.rule = EventDriven()
+    with graph_inputs.until_quiescent(model, 9):
+        assert model.evaluation_rule == EventDriven(max_rounds=136)
+    model.rule = EventDriven(0.2)
+    assert model.evaluation_rule == EventDriven(0.2)
