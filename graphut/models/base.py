@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from graphut._files import reraise_for_file
+from graphut.models.checked_config import cut
 from graphut.models.config import ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
 from graphut.models.nodes import draw_positions
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 KINDS: dict[str, type[AdaptiveModel]] = {}
+# The settings of a recurrence that `save_pretrained` does not read from the recurrence itself.
+_SETTINGS = ("halted", "position_signal", "step_signal", "inject_input", "noise", "quantize")
 
 
 class _SkipNormalInit(TorchFunctionMode):
@@ -123,11 +126,13 @@ class AdaptiveModel(nn.Module):
         Both files have checksums and are replaced atomically. The current rules and `max_steps` are
         saved; with `step_signal="learned"`, though, `max_steps` is saved as configured. Raise
         `ValueError` if `load` could not restore the model: a weight is not finite, weights have
-        several dtypes, layers were replaced or shared, or recurrences have different rules.
+        several dtypes, layers were replaced or shared, settings of a recurrence were changed, or
+        recurrences have different rules.
         """
         config = self._config_now()
         with _SkipNormalInit(), torch.device("meta"):  # neither memory nor random numbers
             outline = type(self)(config)
+        self._check_settings(outline)
         save_model(folder, type(self).__name__, config.to_dict(), self, outline)
 
     @classmethod
@@ -159,6 +164,18 @@ class AdaptiveModel(nn.Module):
             return push_folder(
                 folder, repository, files, private=private, message=commit_message, keep=[CARD]
             )
+
+    def _check_settings(self, outline: nn.Module) -> None:
+        """Raise `ValueError` if a setting of a recurrence differs from that in `outline`."""
+        for name, made in outline.named_children():
+            for setting in _SETTINGS if isinstance(made, AdaptiveRecurrence) else ():
+                parts = getattr(self, name, None), made
+                found, usual = (cut(repr(getattr(part, setting, None)), 80) for part in parts)
+                if found != usual:
+                    raise ValueError(
+                        f"the model cannot be saved: {name}.{setting} is {found}, but the "
+                        f"configuration makes it {usual}: give a new model's config this value"
+                    )
 
     def _config_now(self) -> ModelConfig:
         for name in ("max_steps", "rule", "evaluation_rule"):

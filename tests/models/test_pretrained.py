@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer
 from graphut.models.tensor_file import write_tensors
-from graphut.nn import ACT, Threshold
+from graphut.nn import ACT, InputNoise, Quantized, Threshold
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
 BIAS = "output.bias"
@@ -85,6 +85,27 @@ def test_save_pretrained_keeps_present_max_steps_and_rules(tmp_path: Path) -> No
     rules = (again.config.rule, again.config.evaluation_rule)
     assert (again.config.max_steps, *rules) == (9, "act:threshold=0.5", "threshold:threshold=0.4")
     assert torch.equal(logits_of(again), logits_of(model))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "made"),
+    [
+        ("halted", "stale", "'copied'"),
+        ("inject_input", True, "False"),
+        ("position_signal", None, r"SinusoidalSignal\(8, count_from=1\)"),
+        ("step_signal", torch.nn.Identity(), r"SinusoidalSignal\(8, count_from=1\)"),
+        ("noise", InputNoise(0.2), "None"),
+        ("quantize", Quantized(2), "None"),
+    ],
+)
+def test_save_pretrained_refuses_settings_that_the_configuration_does_not_have(
+    setting: str, value: Any, made: str, tmp_path: Path
+) -> None:
+    model = build_model()
+    setattr(model.decoder, setting, value)
+    message = rf"cannot be saved: decoder\.{setting} is .*, but the configuration makes it {made}"
+    with pytest.raises(ValueError, match=message):
+        model.save_pretrained(tmp_path)
 
 
 def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
