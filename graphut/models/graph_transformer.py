@@ -116,7 +116,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         positions : Tensor, optional
             `(N,)` or `(N, k)`, coordinates of each node.
         edge_weights : Tensor, optional
-            `(E,)`, positive, for the layer "attention"; an edge of weight 2 counts like two edges.
+            `(E,)`, for the layer "attention"; an edge of weight 2 counts like two edges, and one
+            of weight 0 like none.
         edge_feats : Tensor, optional
             `(E, edge_feats)`, for a model whose configuration has `edge_feats`.
         get_attention : bool
@@ -186,12 +187,20 @@ class UniversalGraphTransformer(AdaptiveModel):
                 raise ValueError("a topology adds edges, which have no weights and features")
             layout = _with_edges(layout, parse(self.config.topology))
         if edge_weights is not None:
-            options["edge_bias"] = edge_weights.to(self.device).log()
+            options["edge_bias"] = self._log_weights(edge_weights)
         if edge_feats is not None:
             options["edge_feat"] = edge_feats.to(self.device)
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
         return GraphOutput(self.read_out(layout, states, edge_feats), ponder, steps)
+
+    def _log_weights(self, weights: Tensor) -> Tensor:
+        """Return the logarithms of the weights of edges, which attention adds to its scores."""
+        if (layer := self.config.layer) != "attention":
+            raise ValueError(f"edge_weights need layer='attention', but the model has {layer=}")
+        if weights.device.type == "cpu" and not is_tracing() and bool((weights < 0).any()):
+            raise ValueError(f"edge_weights must not be negative; got {weights.min().item():g}")
+        return weights.to(self.device).log()
 
     @torch.no_grad()
     def predict(self, graphs: Any) -> list[GraphPrediction]:

@@ -149,6 +149,25 @@ def test_graph_transformer_refuses_nodes_that_do_not_fit(
         build(inputs)(graph(), nodes)
 
 
+@pytest.mark.parametrize("layer", ["gat", "gin", "none"])
+def test_graph_transformer_has_edge_weights_in_attention_only(layer: str) -> None:
+    model = build(layer=layer, messages="max" if layer == "none" else "none")
+    message = f"edge_weights need layer='attention', but the model has layer='{layer}'"
+    with pytest.raises(ValueError, match=message):
+        model(graph(), NODES, edge_weights=torch.ones(graph().num_edges()))
+
+
+def test_graph_transformer_counts_an_edge_of_weight_0_as_none() -> None:
+    model, weights = build(), torch.ones(graph().num_edges()).double()
+    weights[0] = 0.0
+    source, target = graph().edges()
+    keep = weights > 0
+    without = model(torch.stack([source, target])[:, keep], NODES).logits
+    assert_same([model(graph(), NODES, edge_weights=weights).logits], [without])
+    with pytest.raises(ValueError, match="edge_weights must not be negative; got -0"):
+        model(graph(), NODES, edge_weights=weights - 0.5)
+
+
 def test_graph_transformer_names_a_graph_without_nodes() -> None:
     batch = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
     with pytest.raises(ValueError, match="graph 1 of the batch has no nodes to answer from"):
