@@ -7,7 +7,7 @@ consecutive. `CSRLayout` holds all other graphs in compressed sparse row (CSR) f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
@@ -204,15 +204,15 @@ class EdgeLayout(ABC):
         self._copies[device] = copy
         return copy
 
-    def cached(self, make: Callable[..., T], *sizes: int) -> T:
-        """Return `make(layout, *sizes)`, which is computed once and then stored in the layout."""
-        key = (make, sizes) if sizes else make
+    def cached(self, make: Callable[..., T], *args: Hashable) -> T:
+        """Return `make(layout, *args)`, which is computed once and then stored in the layout."""
+        key = (make, args) if args else make
         made: T
         if key in self._cache:
             made = self._cache[key]
         else:
             with outside_transforms():
-                made = make(self, *sizes)
+                made = make(self, *args)
             if not is_exporting():
                 self._cache[key] = made
         return made

@@ -69,6 +69,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def __init__(self, config: UniversalGraphTransformerConfig) -> None:
         super().__init__(config)
+        self.topology = parse(config.topology) if config.topology else None
         if config.num_feats:
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
@@ -180,12 +181,12 @@ class UniversalGraphTransformer(AdaptiveModel):
             graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
         layout = as_layout(graph).to(self.device)
-        if self.config.topology:
+        if self.topology is not None:
             if layout.halo is not None:
                 raise ValueError("a topology adds edges, which a part of a graph does not support")
             if edge_weights is not None or edge_feats is not None:
                 raise ValueError("a topology adds edges, which have no weights and features")
-            layout = _with_edges(layout, parse(self.config.topology))
+            layout = layout.cached(_with_edges, self.topology)
         if edge_weights is not None:
             options["edge_bias"] = self._log_weights(edge_weights)
         if edge_feats is not None:

@@ -81,6 +81,12 @@ def test_graph_transformer_adds_the_edges_of_a_topology(answer_at: str) -> None:
     assert torch.equal(found.ponder.steps, expected.ponder.steps)
 
 
+def test_graph_transformer_adds_edges_once_to_a_layout() -> None:
+    model, layout = build(topology="window:1"), as_layout(graph())
+    first, again = (model(layout, NODES).ponder.layouts[0] for _ in range(2))
+    assert first is again
+
+
 @pytest.mark.parametrize(
     "wrong", [{"topology": "star"}, {"topology": "complete", "answer_at": "edge"}]
 )
