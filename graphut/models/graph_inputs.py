@@ -331,10 +331,12 @@ def num_nodes(graph: Any) -> int:
 def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[list[GraphInput]]:
     """Yield lists of consecutive graphs with at most `nodes` nodes in all, or one larger graph."""
     group: list[GraphInput] = []
+    total = 0
     for graph in graphs:
-        if group and sum(len(each.nodes) for each in [*group, graph]) > nodes:
+        total += len(graph.nodes)
+        if group and total > nodes:
             yield group
-            group = []
+            group, total = [], len(graph.nodes)
         group.append(graph)
     if group:
         yield group
