@@ -69,7 +69,7 @@ class AdaptiveModel(nn.Module):
     def __init_subclass__(cls) -> None:
         """Register the class under its name, so that `load` finds it."""
         super().__init_subclass__()
-        if "config_class" in vars(cls):
+        if hasattr(cls, "config_class"):
             KINDS[cls.__name__] = cls
 
     def __init__(self, config: ModelConfig) -> None:

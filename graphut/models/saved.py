@@ -45,7 +45,8 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     kind = read_config(folder).kind
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(
-            f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(KINDS)}"
+            f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(KINDS)} "
+            "(import the module of your own class first)"
         )
     check_is_trained(folder)
     return KINDS[kind].from_pretrained(folder)
