@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
@@ -32,6 +33,9 @@ class CheckedConfig:
         for each in fields(self):
             name, least = each.name, each.metadata.get("least")
             value = getattr(self, name)
+            if types[name] is int and isinstance(value, Integral) and not isinstance(value, bool):
+                # JSON cannot represent integers of NumPy.
+                object.__setattr__(self, name, value := int(value))
             self._check(name, *_matches_type(value, types[name]))
             self._check(name, least is None or value >= least, f"at least {least}")
         self._check_values()

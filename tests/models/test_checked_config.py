@@ -57,3 +57,10 @@ def test_checked_config_cuts_a_long_value() -> None:
 @pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
 def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
     assert small(halting_bias=value).halting_bias == value
+
+
+def test_checked_config_converts_integers_of_numpy() -> None:
+    size = Shape(size=np.int64(4)).size  # type: ignore[arg-type]
+    assert size == 4 and type(size) is int
+    with pytest.raises(ValueError, match="size must be positive; got 0"):
+        Shape(size=np.int64(0))  # type: ignore[arg-type]
