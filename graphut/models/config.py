@@ -425,6 +425,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check_defaults(self.answer_at != "edge", "where edges answer", "answer_kind")
         reads_edges = not self.edge_feats or self.layer in ("attention", "none")
         self._check("layer", reads_edges, "'attention' or 'none' where edges have features")
+        types = len(self.edge_types.split())
+        enough = f"at least {types}, one for each of edge_types"
+        self._check("edge_feats", self.edge_feats >= types, enough)
         named = len(self.class_names.split()) in (0, self.classes)
         self._check("class_names", named, f"empty or {self.classes} names")
         if self.topology:

@@ -105,6 +105,11 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
         (GRAPH, SEPCONV, "transition must be 'positionwise'"),
         (GRAPH, {"num_kinds": 0}, "num_kinds must be positive, since num_feats is 0; got 0"),
         (GRAPH, {"num_feats": 2}, "num_kinds must be 0, since num_feats is 2; got 2"),
+        (
+            GRAPH,
+            {"edge_types": "a b", "edge_feats": 1},
+            "edge_feats must be at least 2, one for each",
+        ),
         (GRAPH, {"layer": "none"}, "messages must be 'max' or 'sum' where"),
         (GRAPH, {"layer": "gin", "messages": "max"}, "messages must be 'none' where layer is"),
         (GRAPH, {"step_loss": "second_half"}, "step_loss must be other than 'second_half' where"),
