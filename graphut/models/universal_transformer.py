@@ -122,10 +122,15 @@ class UniversalTransformer(GenerativeModel):
         Raises
         ------
         TypeError, ValueError
-            If there are no targets, the graph does not fit the model's topologies, a token lies
-            outside the vocabulary, or a sentence is longer than `config.max_length`.
+            If there are no targets, or they are given with a graph, the graph does not fit the
+            model's topologies, a token lies outside the vocabulary, or a sentence is longer than
+            `config.max_length`.
         """
         if isinstance(graph, DGLGraph):
+            if targets is not None:
+                raise TypeError(
+                    "the graph contains the targets: pass sources and targets, or the graph alone"
+                )
             source, target, cross = self._read_graph(graph)
         elif targets is None:
             raise TypeError(

@@ -301,6 +301,8 @@ def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTrans
         models.UniversalTransformerLM(small())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
         model([[5, 3]])
+    with pytest.raises(TypeError, match="the graph contains the targets: pass sources and targets"):
+        model(model.sentence_graph([[5, 3]], [[5]]), [[5]])
     texts = CASES["texts"].build()
     with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
         texts(model.sentence_graph([[5]], [[5]]))
