@@ -221,17 +221,18 @@ class AdaptiveModel(nn.Module):
                 "choose another rule, such as ACT()"
             )
 
-    def _check_tokens(self, token: Tensor, embedding: nn.Embedding, kind: str) -> None:
+    def _check_tokens(
+        self, token: Tensor, embedding: nn.Embedding, kind: str, reason: str | None = None
+    ) -> None:
         """Raise `ValueError` for a token outside the vocabulary; the message calls it `kind`."""
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()
         if largest >= embedding.num_embeddings or least < 0:
             wrong = largest if largest >= embedding.num_embeddings else least
-            raise ValueError(
-                f"{kind} {wrong} is outside the vocabulary of {embedding.num_embeddings} "
-                f"tokens, 0 to {embedding.num_embeddings - 1}"
-            )
+            size = embedding.num_embeddings
+            reason = reason or f"is outside the vocabulary of {size} tokens,"
+            raise ValueError(f"{kind} {wrong} {reason} 0 to {size - 1}")
 
     def _check_length(self, length: int, what: str) -> None:
         if length > self.config.max_length:

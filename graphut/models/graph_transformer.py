@@ -127,6 +127,12 @@ class UniversalGraphTransformer(AdaptiveModel):
             Also return the states of the active nodes after every step, as `output.steps`;
             `read_out` maps them to logits.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If a kind does not exist, features of nodes or edges do not have the shape or dtype of
+            the configuration, edge features are missing or not wanted, or edge weights are negative
+            or given to a layer other than "attention". `AdaptiveRecurrence` raises further errors.
         """
         options: dict[str, Any] = {"get_attention": get_attention, "get_steps": get_steps}
         options |= {"edge_weights": edge_weights, "edge_feats": edge_feats}
@@ -180,6 +186,9 @@ class UniversalGraphTransformer(AdaptiveModel):
         if isinstance(graph, Tensor):
             graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
+        for name, given in (("edge_weights", edge_weights), ("edge_feats", edge_feats)):
+            if not isinstance(given, (Tensor, type(None))):
+                raise TypeError(f"{name} must be a tensor, got {type(given).__name__}")
         layout = as_layout(graph).to(self.device)
         if self.topology is not None:
             if layout.halo is not None:
@@ -292,7 +301,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         if isinstance(self.embedding, nn.Embedding):
             if nodes.dtype not in (torch.int64, torch.int32):
                 raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes must be int64")
-            self._check_tokens(nodes, self.embedding, "node kind")
+            known = "does not exist; the model has kinds"
+            self._check_tokens(nodes, self.embedding, "node kind", known)
             return self._embed(self.embedding, nodes.to(self.device))
         nodes = nodes.to(self.device)
         if nodes.dim() != 2 or nodes.shape[1] != self.config.num_feats:

@@ -80,7 +80,9 @@ class GraphPrediction:
     #: With `answer_at="edge"`: for each node, the source of its most likely in-edge. With
     #: `answer_kind="labels"`: the list of labels that apply. With "values": empty.
     labels: list[Any]
-    #: `(nodes, classes)` or `(1, classes)`, of classes or labels; `(edges,)`; None for "values"
+    #: `(nodes, classes)` or `(1, classes)`, of classes or labels; None for "values". With
+    #: `answer_at="edge"`: `(edges,)`, of each edge among the in-edges of its destination; the edges
+    #: of the graph come first, then the self-loops that `predict` added.
     probabilities: Tensor | None
     values: Tensor | None  #: `(nodes, values)` or `(1, values)` with "values", else None
     steps: Tensor  #: `(nodes,)` int64, the number of steps, or of event-driven updates, of a node

@@ -139,7 +139,7 @@ def test_graph_transformer_takes_a_layout_an_edge_list_and_positions() -> None:
 @pytest.mark.parametrize(
     ("inputs", "nodes", "message"),
     [
-        ("kinds", torch.full((7,), 2), "node kind 2 is outside the vocabulary of 2"),
+        ("kinds", torch.full((7,), 2), "node kind 2 does not exist; the model has kinds 0 to 1"),
         ("features", FEATURES[:, :2], r"must have shape \(N, 3\), .* got shape \(7, 2\)"),
         ("kinds", NODES[:5], "7"),
         ("kinds", NODES.float(), "nodes are torch.float32, but kinds of nodes must be int64"),
@@ -153,6 +153,12 @@ def test_graph_transformer_refuses_nodes_that_do_not_fit(
 ) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         build(inputs)(graph(), nodes)
+
+
+@pytest.mark.parametrize("name", ["edge_weights", "edge_feats"])
+def test_graph_transformer_refuses_lists_of_edge_attributes(name: str) -> None:
+    with pytest.raises(TypeError, match=f"{name} must be a tensor, got list"):
+        build()(graph(), NODES, **{name: [1.0] * graph().num_edges()})
 
 
 @pytest.mark.parametrize("layer", ["gat", "gin", "none"])
