@@ -29,7 +29,11 @@ def model_folder(name: str | Path, revision: str | None = None) -> Path:
     folder = Path(name)
     if folder.exists() or not _REPOSITORY.fullmatch(str(name)):
         if revision is not None:
-            raise ValueError(f"revision={revision!r} needs a repository, but {name} is a folder")
+            found = f"the folder {name}" if folder.exists() else name
+            raise ValueError(
+                f"revision={revision!r} is for a repository on the Hugging Face hub, such as "
+                f"'name/repo'; got {found}"
+            )
         return folder
     at = "" if revision is None else f" at revision {revision!r}"
     with _hub_client(

@@ -59,10 +59,10 @@ def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub) -> None:
     build_model(seed=1).save_pretrained("ann/sort")
     assert model_folder("ann/sort") == Path("ann/sort")
     assert torch.equal(logits_of(graphut.load("ann/sort")), logits_of(build_model(seed=1)))
-    with pytest.raises(
-        ValueError, match=r"revision='v1' needs a repository, but ann/sort is a folder"
-    ):
-        model_folder("ann/sort", "v1")
+    for name, found in (("ann/sort", "the folder ann/sort"), ("nosuch", "nosuch")):
+        message = f"^revision='v1' is for a repository .*, such as 'name/repo'; got {found}$"
+        with pytest.raises(ValueError, match=message):
+            model_folder(name, "v1")
 
 
 @pytest.mark.parametrize(
