@@ -18,6 +18,7 @@ from graphut._files import reraise_for_file
 from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
 from graphut.experiments.records.record import DATA, RunRecord
+from graphut.experiments.records.steps_html import steps_html
 from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
@@ -27,7 +28,6 @@ from graphut.experiments.training.generation import PonderedPart, attention_tabl
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import meaning_of
 from graphut.models.base import AdaptiveModel
-from graphut.nn.steps_html import steps_html
 from graphut.plotting import draw_attention, draw_frontier, draw_training
 from graphut.plotting.figure import new_figure
 from graphut.plotting.frontier import place_nodes

@@ -1,4 +1,4 @@
-"""Tokens shaded by their number of steps, for notebooks and reports."""
+"""Tokens shaded by their number of steps, for reports."""
 
 from __future__ import annotations
 

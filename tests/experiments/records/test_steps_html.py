@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from graphut.nn.steps_html import steps_html
+from graphut.experiments.records.steps_html import steps_html
 
 
 def test_steps_html_shades_a_token_the_more_the_more_steps_it_takes() -> None:
