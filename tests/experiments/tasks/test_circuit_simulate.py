@@ -31,6 +31,19 @@ def test_circuit_simulate_draws_circuits_within_the_options() -> None:
         assert (loops[0] == loops[1]).all() and (graph.edges[0] <= graph.edges[1]).all()
 
 
+def test_circuit_simulate_draws_the_listed_sizes_alone() -> None:
+    graphs = CircuitSimulate(gates="8,20", **SIZES).train(0, 0)
+    assert {len(graph.nodes) for graph in graphs} == {8, 20}
+
+
+def test_circuit_simulate_refuses_gates_that_need_more_levels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("graphut.experiments.tasks.circuit_simulate._TRIES", 50)
+    with pytest.raises(ValueError, match="circuits of 100-100 nodes have more than 20 levels: "):
+        CircuitSimulate(gates="100-100", held_out=5).test  # noqa: B018
+
+
 def test_circuit_simulate_has_a_test_set_for_each_circuit() -> None:
     task = CircuitSimulate(test_circuits="adder-8, sqrt-6", **SIZES)
     sets = task.test_sets
