@@ -9,7 +9,7 @@ from typing import Any
 import networkx
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks.circuits import Builder, Circuit
+from graphut.experiments.tasks.circuits import GENERATORS, Builder, Circuit
 
 SUFFIXES = (".v", ".bench")
 
@@ -28,11 +28,16 @@ def library_circuit(name: str) -> Circuit:
 
     Raise `ValueError` if there is no circuit of that name.
     """
-    paths = [path for path in _library().glob(f"{name}.*") if path.suffix in SUFFIXES]
-    if not paths:
+    wanted = f"{name!r} is not {', '.join(f'{kind}-BITS' for kind in GENERATORS)}"
+    try:
+        files = [path for path in _library().iterdir() if path.suffix in SUFFIXES]
+    except ImportError as error:
+        raise ImportError(f"{wanted}, or a .v or .bench file; other {error}") from None
+    found = [path for path in files if path.stem == name]
+    if not found:
         known = ", ".join(library_circuits())
-        raise ValueError(f"circuitgraph has no circuit {name!r}; it has: {known}")
-    return read_circuit(paths[0])
+        raise ValueError(f"{wanted}, a .v or .bench file, or a circuit of circuitgraph ({known})")
+    return read_circuit(found[0])
 
 
 def read_circuit(path: str | Path) -> Circuit:
