@@ -192,12 +192,17 @@ class Task(ABC):
         """One line about the data that was read from a user's files; empty by default."""
         return ""
 
-    def check_files(self) -> None:
-        """Raise `FileNotFoundError` if an option names a file or a folder that does not exist."""
+    @property
+    def paths(self) -> dict[str, str]:
+        """A dictionary from options of type `Path` to their values, without those that are None."""
         hints = get_type_hints(type(self))
         names = [each.name for each in fields(self) if Path in get_args(hints[each.name])]
-        paths = [path for path in map(self.__getattribute__, names) if path is not None]
-        if not all(Path(path).exists() for path in paths):
+        values = {name: getattr(self, name) for name in names}
+        return {name: path for name, path in values.items() if path is not None}
+
+    def check_files(self) -> None:
+        """Raise `FileNotFoundError` if an option names a file or a folder that does not exist."""
+        if not all(Path(path).exists() for path in self.paths.values()):
             self.load("validation")  # its error says what to give, or where to get the data
 
     def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027

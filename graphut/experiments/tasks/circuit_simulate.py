@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,12 @@ from graphut.experiments.tasks.base import (
     whole_numbers,
 )
 from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Circuit, random_circuit
-from graphut.experiments.tasks.netlists import library_circuit, library_circuits, read_circuit
+from graphut.experiments.tasks.netlists import (
+    SUFFIXES,
+    library_circuit,
+    library_circuits,
+    read_circuit,
+)
 from graphut.experiments.tasks.presets import (
     CIRCUITS,
     NARROW_CIRCUIT_LAYERS,
@@ -98,9 +104,25 @@ class CircuitSimulate(DrawnTask, GraphTask):
     vectors: int = option(16, "random bits at the inputs, for each of these circuits", least=1)
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Check the options, and make paths absolute."""
         super().__post_init__()
         _ = self._sizes
+        names = (
+            str(Path(name).absolute()) if Path(name).suffix in SUFFIXES else name
+            for name in self._named
+        )
+        object.__setattr__(self, "test_circuits", ",".join(names))
+
+    @property
+    def _named(self) -> list[str]:
+        return [name.strip() for name in self.test_circuits.split(",") if name.strip()]
+
+    def check_files(self) -> None:
+        """Raise an error if a test circuit cannot be read, or two test sets have the same name."""
+        _ = self.test_sets
+        for name in self._named:
+            if name != LIBRARY:
+                find_circuit(name)
 
     @property
     def _sizes(self) -> list[int]:
@@ -109,10 +131,14 @@ class CircuitSimulate(DrawnTask, GraphTask):
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """The test sets by name: `test` has random circuits, and each other set has one circuit."""
-        names = [name.strip() for name in self.test_circuits.split(",") if name.strip()]
+        names = self._named
         if LIBRARY in names:
             at = names.index(LIBRARY)
             names[at : at + 1] = library_circuits()
+        stems = Counter(["test", *(Path(name).stem for name in dict.fromkeys(names))])
+        [(stem, count)] = stems.most_common(1)
+        if count > 1:
+            raise ValueError(f"test_circuits has several test sets named {stem!r}: rename a file")
         return LazySets(self, {Path(name).stem: partial(self.read, name) for name in names})
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from graphut.experiments.records.record import without_folders
 from graphut.experiments.tasks.circuit_simulate import CircuitSimulate, find_circuit
 from graphut.experiments.tasks.circuits import KINDS, adder
 
@@ -77,6 +79,38 @@ def test_circuit_simulate_reads_the_whole_package(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(f"{module}.library_circuit", lambda name: adder(int(name[1:])))
     task = CircuitSimulate(test_circuits="adder-2,circuitgraph,sqrt-4", **SIZES)
     assert [*task.test_sets] == ["test", "adder-2", "c17", "c432", "sqrt-4"]
+
+
+@pytest.mark.parametrize("names", ["a/c.v,b/c.v", "adder-2,test.v"])
+def test_circuit_simulate_refuses_test_sets_of_the_same_name(names: str) -> None:
+    task = CircuitSimulate(test_circuits=names, **SIZES)
+    for read in (task.check_files, lambda: task.test_sets):
+        with pytest.raises(ValueError, match="test_circuits has several test sets named '"):
+            read()
+
+
+def test_circuit_simulate_checks_names_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("graphut.experiments.tasks.netlists._circuitgraph", pytest.fail)
+    CircuitSimulate(test_circuits="adder-8, sqrt-6").check_files()  # without the package
+    with pytest.raises(ValueError, match="adder-x: 'x' must be a number of bits"):
+        CircuitSimulate(test_circuits="adder-x").check_files()
+    monkeypatch.undo()
+    pytest.importorskip("circuitgraph")
+    for name, error in (("ader-8", ValueError), ("mine.v", FileNotFoundError)):
+        with pytest.raises(error, match=name):
+            CircuitSimulate(test_circuits=name).check_files()
+
+
+def test_circuit_simulate_keeps_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = CircuitSimulate(test_circuits="mine.v, adder-8")
+    assert task.test_circuits == f"{tmp_path / 'mine.v'},adder-8" and not task.paths
+    assert without_folders(asdict(task))["test_circuits"] == "DATA/mine.v,adder-8"
 
 
 @pytest.mark.parametrize(
