@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_or
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.config import (
     ModelConfig,
@@ -218,8 +219,14 @@ class Task(ABC):
         A key is the name of an option, such as `data`, or this name and a file, such as
         `data/train.txt`. A run stores the checksums of these files when it begins.
         """
-        paths = {name: getattr(self, name) for name in self.own_files}
-        return {name: Path(path) for name, path in paths.items() if path is not None}
+        if self._data_set is not None:
+            return self._data_set.unchecked(self.paths["data"])
+        return {name: Path(path) for name, path in self.paths.items() if name in self.own_files}
+
+    @property
+    def _data_set(self) -> DataSet | None:
+        """The published data set in the folder `data`, if some of its checksums are unknown."""
+        return None
 
 
 class DrawnTask(Task):
