@@ -207,10 +207,7 @@ class Task(ABC):
             self.load("validation")  # its error says what to give, or where to get the data
 
     def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
-        """Raise `ValueError` if a line in a user's file is too long for a model.
-
-        The message names the file and the line. By default nothing is checked.
-        """
+        """Raise `ValueError` if a model of this configuration cannot process the user's data."""
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
@@ -422,8 +419,11 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
         ends = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
         first, last = (int(end or ends[1]) for end in ends.groups()) if ends else (1, 0)
         if not least <= first <= last or (most is not None and last > most):
-            limit = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise ValueError(f"{name} must be numbers {limit}, as in '1,2,4-6'; got {text!r}")
+            limit = f"of {least} or more" if most is None else f"from {least} to {most}"
+            raise ValueError(
+                f"{name} must be whole numbers {limit}, as in '{least},{least + 2}-{least + 4}' "
+                f"(a range begins with its smaller number); got {text!r}"
+            )
         found += range(first, last + 1)
     return found
 

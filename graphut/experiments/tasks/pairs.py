@@ -20,6 +20,10 @@ from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
 
 Symbols = tuple[str, ...]
+_HINT = (
+    "; symbols are separated by spaces: pass --characters to read each letter as a symbol, or "
+    "--subwords N"
+)
 
 
 class _Line(NamedTuple):
@@ -164,7 +168,10 @@ class Pairs(PairTask):
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
                 parts["train"], parts[part] = _split(
-                    parts["train"], self.held_out, any_symbol=self.subwords is not None
+                    parts["train"],
+                    self.held_out,
+                    any_symbol=self.subwords is not None,
+                    hint="" if self.characters else _HINT,
                 )
             else:
                 parts[part] = self._read(path)
@@ -200,10 +207,13 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_Line], list[_Line]]:
+def _split(
+    lines: list[_Line], limit: int, *, any_symbol: bool, hint: str
+) -> tuple[list[_Line], list[_Line]]:
     """Return the remaining pairs, and the held-out pairs of at most `limit` different sources.
 
-    Unless `any_symbol`, each symbol of a held-out pair also occurs in a remaining pair.
+    Unless `any_symbol`, each symbol of a held-out pair also occurs in a remaining pair. If this is
+    impossible, the error ends with `hint`.
     """
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
@@ -218,10 +228,13 @@ def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_L
             taken.add(source)
             remaining -= used
     if not taken:
+        path = lines[0].place.rpartition(":")[0]
+        remedy = "give more pairs, or separate files of validation and test pairs"
+        if len(groups) == 1:
+            raise ValueError(f"{path} has fewer than three distinct sources: {remedy}")
         raise ValueError(
-            f"no pair of {lines[0].place.rpartition(':')[0]} can be held out, because the other "
-            "pairs would not contain all symbols: give more pairs, or separate files of validation "
-            "and test pairs"
+            f"no pair of {path} can be held out, because the other pairs would not contain all "
+            f"symbols: {remedy}{hint}"
         )
     rest = [line for line in lines if line.source not in taken]
     return rest, [line for line in lines if line.source in taken]

@@ -116,7 +116,7 @@ def test_circuit_simulate_keeps_absolute_paths(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gates": "2-4"}, "gates must be numbers at least 3, as in .*; got '2-4'"),
+        ({"gates": "2-4"}, "gates must be whole numbers of 3 or more, as in '3,5-7'.*; got '2-4'"),
         ({"levels": 0}, "levels must be at least 1, got 0"),
     ],
 )
