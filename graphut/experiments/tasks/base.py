@@ -206,7 +206,7 @@ class Task(ABC):
         if not all(Path(path).exists() for path in self.paths.values()):
             self.load("validation")  # its error says what to give, or where to get the data
 
-    def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
+    def check_config(self, config: ModelConfig) -> None:  # noqa: B027
         """Raise `ValueError` if a model of this configuration cannot process the user's data."""
 
     @property

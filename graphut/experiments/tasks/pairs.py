@@ -144,7 +144,7 @@ class Pairs(PairTask):
             return self.source_vocabulary
         return self._vocabulary(line.target for line in self._lines["train"])
 
-    def check_lengths(self, config: ModelConfig) -> None:
+    def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""
         assert isinstance(config, UniversalTransformerConfig)  # the only model for pairs
         for part, pairs in zip(PARTS, (self._train, self.validation, self.test), strict=True):

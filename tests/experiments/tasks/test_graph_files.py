@@ -299,7 +299,7 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
         graph.graph.update({"label": [1, 0, 1], mask: True})
         write(graph, tmp_path / f"{index}.json")
     graphs = read_graphs(tmp_path, "labels")
-    asked = [[bool(graph.asked_in(part)[0]) for graph in graphs] for part in PARTS]
+    asked = [[bool(graph.label_mask(part)[0]) for graph in graphs] for part in PARTS]
     assert asked == np.eye(3, dtype=bool).tolist()
     assert graphs[0].labelled(Vocabulary(["node"]), Vocabulary("012")).labels.tolist() == [
         [1, 0, 1]

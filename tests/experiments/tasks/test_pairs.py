@@ -161,7 +161,7 @@ def test_pairs_of_subwords(tmp_path: Path) -> None:
     ]
     config = UniversalTransformerConfig(source_vocab=272, target_vocab=272, max_length=5)
     with pytest.raises(ValueError, match=r"pairs\.tsv:\d: the source has .* takes 5 at most"):
-        task.check_lengths(config)
+        task.check_config(config)
 
 
 def test_pairs_refuses_subwords_that_do_not_fit(tmp_path: Path) -> None:
