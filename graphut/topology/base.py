@@ -78,9 +78,8 @@ class Topology:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Raise `TypeError` for a class with parameters that are not dataclass fields."""
         hints = get_annotations(cls).values()
-        has_parameters = "__init__" in cls.__dict__ or any("ClassVar" not in str(h) for h in hints)
-        # Instances would be equal.
-        if has_parameters and "__dataclass_fields__" not in cls.__dict__:
+        own = "__init__" in cls.__dict__ or any("ClassVar" not in str(hint) for hint in hints)
+        if own and "__dataclass_fields__" not in cls.__dict__:  # instances would be equal
             raise TypeError(
                 f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
                 "@dataclass(frozen=True) and remove __init__"

@@ -73,12 +73,12 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
 
     An option can hold several paths, separated by commas.
     """
+
+    def strip(path: str) -> str:
+        return f"{DATA}{Path(path).name}" if is_path(path) else path
+
     return {
-        name: ",".join(
-            f"{DATA}{Path(part).name}" if is_path(part) else part for part in value.split(",")
-        )
-        if isinstance(value, str)
-        else value
+        name: ",".join(map(strip, value.split(","))) if isinstance(value, str) else value
         for name, value in options.items()
     }
 

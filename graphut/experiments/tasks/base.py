@@ -197,8 +197,7 @@ class Task(ABC):
     def paths(self) -> dict[str, str]:
         """A dictionary from options of type `Path` to their values, without those that are None."""
         hints = get_type_hints(type(self))
-        names = [each.name for each in fields(self) if Path in get_args(hints[each.name])]
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in hints if Path in get_args(hints[name])}
         return {name: path for name, path in values.items() if path is not None}
 
     def check_files(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +20,7 @@ from graphut.experiments.tasks.base import (
     whole_numbers,
 )
 from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Circuit, random_circuit
-from graphut.experiments.tasks.netlists import (
-    SUFFIXES,
-    library_circuit,
-    library_circuits,
-    read_circuit,
-)
+from graphut.experiments.tasks.netlists import library_circuit, library_circuits, read_circuit
 from graphut.experiments.tasks.presets import (
     CIRCUITS,
     NARROW_CIRCUIT_LAYERS,
@@ -89,10 +83,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
     node_kinds: ClassVar[Vocabulary] = Vocabulary(KINDS)
     answers: ClassVar[Vocabulary] = Vocabulary(["0", "1"])
 
-    gates: str = option(
-        "6-60",
-        "nodes of a random circuit: the fewest, a hyphen, and the most; or several, with commas",
-    )
+    gates: str = option("6-60", "nodes of a random circuit: a range, or several, with commas")
     levels: int = option(20, "most levels of a random circuit", least=1)
     epoch_size: int = option(6400, "circuits in an epoch", least=1)
     held_out: int = option(500, "circuits in the validation set, and in the test set", least=1)
@@ -107,11 +98,8 @@ class CircuitSimulate(DrawnTask, GraphTask):
         """Check the options, and make paths absolute."""
         super().__post_init__()
         _ = self._sizes
-        names = (
-            str(Path(name).absolute()) if Path(name).suffix in SUFFIXES else name
-            for name in self._named
-        )
-        object.__setattr__(self, "test_circuits", ",".join(names))
+        names = [Path(name).absolute() if Path(name).suffix else name for name in self._named]
+        object.__setattr__(self, "test_circuits", ",".join(map(str, names)))
 
     @property
     def _named(self) -> list[str]:
@@ -135,11 +123,13 @@ class CircuitSimulate(DrawnTask, GraphTask):
         if LIBRARY in names:
             at = names.index(LIBRARY)
             names[at : at + 1] = library_circuits()
-        stems = Counter(["test", *(Path(name).stem for name in dict.fromkeys(names))])
-        [(stem, count)] = stems.most_common(1)
-        if count > 1:
-            raise ValueError(f"test_circuits has several test sets named {stem!r}: rename a file")
-        return LazySets(self, {Path(name).stem: partial(self.read, name) for name in names})
+        sets = {Path(name).stem: partial(self.read, name) for name in names}
+        if "test" in sets or len(sets) < len({*names}):
+            raise ValueError(
+                "test_circuits must be files of different names, and none may be named test; got "
+                f"{self.test_circuits!r}"
+            )
+        return LazySets(self, sets)
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         """Draw `count` random circuits with random bits at the inputs, as labelled graphs."""

@@ -122,8 +122,7 @@ def make_graph(
     labels = read_labels(given.tolist(), target)
     masks = {part: arrays[key].astype(bool) for part, key in MASKS.items() if key in arrays}
     check_masks(masks, nodes.tolist() if by_node else None)
-    given_types = arrays.get("edge_types", np.zeros(0)).tolist()
-    types = [name_of(value, "the type of an edge") for value in given_types]
+    types = [name_of(value) for value in arrays.get("edge_types", np.zeros(0)).tolist()]
     weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
     return GraphFile(
         place=place,

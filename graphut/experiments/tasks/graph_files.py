@@ -182,9 +182,8 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 
 def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
     """Return the type of a CSV file ("edges", "nodes" or "graphs") and its rows."""
-    text = read_text(file)
-    first, *_ = text.split("\n", 1)
-    reader = csv.DictReader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    lines = StringIO(read_text(file), newline="")  # unlike str.splitlines, splits at line ends only
+    reader = csv.DictReader(lines, strict=True, skipinitialspace=True)
     with reraise_for_file(file, "is not a CSV file"):
         reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
         columns, rows = Counter(reader.fieldnames), list(reader)
@@ -195,7 +194,7 @@ def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
     if kind is None:
         raise ValueError(
             f"{file} needs the columns src_id and dst_id, node_id, or graph_id, separated by "
-            f"commas; its first line is {first!r:.80}"
+            f"commas; its first line is {','.join(columns)!r:.80}"
         )
     for index, row in enumerate(rows, 1):
         if None in row.values() or None in row:
@@ -258,10 +257,9 @@ def _make(
 
 def read_edge_attributes(edges: Sequence[Edge], loops: int) -> EdgeAttributes:
     """Return the attributes of edges; append `loops` self-loops with weight 1 and zero features."""
-    weights, feats, (name, values) = (_column(edges, names) for names in EDGE_NAMES.values())
-    types = [name_of(value, f"`{name}` of an edge") for value in values]
+    weights, feats, types = (_column(edges, names) for names in EDGE_NAMES.values())
     weight, feat = (_numbers(edges, *column) for column in (weights, feats))
-    return EdgeAttributes.of(weight, feat, types, loops)
+    return EdgeAttributes.of(weight, feat, [*map(name_of, types[1])], loops)
 
 
 def _column(edges: Sequence[Edge], names: Sequence[str]) -> tuple[str, list[Any]]:

@@ -67,10 +67,10 @@ def _class(value: Any) -> str | None:
     return name
 
 
-def name_of(value: Any, what: str, remedy: str = "") -> str | None:
+def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
     """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN.
 
-    `what`, such as "a label", and `remedy` are for the error message for a list.
+    The error message for a list names `what` it is, and a `remedy`.
     """
     if isinstance(value, list | dict):
         raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")

@@ -20,10 +20,6 @@ from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
 
 Symbols = tuple[str, ...]
-_HINT = (
-    "; symbols are separated by spaces: pass --characters to read each letter as a symbol, or "
-    "--subwords N"
-)
 
 
 class _Line(NamedTuple):
@@ -167,12 +163,8 @@ class Pairs(PairTask):
         parts = {"train": self._read(self.data)}
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
-                parts["train"], parts[part] = _split(
-                    parts["train"],
-                    self.held_out,
-                    any_symbol=self.subwords is not None,
-                    hint="" if self.characters else _HINT,
-                )
+                split = _split(parts["train"], self.held_out, self.vocabulary_kind)
+                parts["train"], parts[part] = split
             else:
                 parts[part] = self._read(path)
         return parts
@@ -208,12 +200,11 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
 
 
 def _split(
-    lines: list[_Line], limit: int, *, any_symbol: bool, hint: str
+    lines: list[_Line], limit: int, kind: type[Vocabulary]
 ) -> tuple[list[_Line], list[_Line]]:
     """Return the remaining pairs, and the held-out pairs of at most `limit` different sources.
 
-    Unless `any_symbol`, each symbol of a held-out pair also occurs in a remaining pair. If this is
-    impossible, the error ends with `hint`.
+    Unless `kind` is `Subwords`, each symbol of a held-out pair also occurs in a remaining pair.
     """
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
@@ -223,7 +214,7 @@ def _split(
     taken: set[Symbols] = set()
     for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
-        known = any_symbol or all(remaining[symbol] > used[symbol] for symbol in used)
+        known = kind is Subwords or all(remaining[symbol] > used[symbol] for symbol in used)
         if known and len(taken) < wanted < len(groups):
             taken.add(source)
             remaining -= used
@@ -232,9 +223,12 @@ def _split(
         remedy = "give more pairs, or separate files of validation and test pairs"
         if len(groups) == 1:
             raise ValueError(f"{path} has fewer than three distinct sources: {remedy}")
+        if kind is Vocabulary:
+            remedy += "; symbols are separated by spaces: pass --characters to read each letter as "
+            remedy += "a symbol, or --subwords N"
         raise ValueError(
             f"no pair of {path} can be held out, because the other pairs would not contain all "
-            f"symbols: {remedy}{hint}"
+            f"symbols: {remedy}"
         )
     rest = [line for line in lines if line.source not in taken]
     return rest, [line for line in lines if line.source in taken]

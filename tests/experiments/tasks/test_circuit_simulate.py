@@ -85,7 +85,7 @@ def test_circuit_simulate_reads_the_whole_package(monkeypatch: pytest.MonkeyPatc
 def test_circuit_simulate_refuses_test_sets_of_the_same_name(names: str) -> None:
     task = CircuitSimulate(test_circuits=names, **SIZES)
     for read in (task.check_files, lambda: task.test_sets):
-        with pytest.raises(ValueError, match="test_circuits has several test sets named '"):
+        with pytest.raises(ValueError, match="test_circuits must be files of different names,"):
             read()
 
 

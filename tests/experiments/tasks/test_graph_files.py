@@ -423,7 +423,7 @@ def test_edge_attributes_of_loops_are_neutral() -> None:
         ([{"weight": 0}], "an edge has the weight 0.0, but weights are positive: leave out"),
         ([{"weight": [2, 3]}], r"has the weight \[2\.0, 3\.0\], but a weight is one number: give"),
         ([{"weight": "2 3"}], r"has the weight \[2\.0, 3\.0\], but a weight is one number: give"),
-        ([{"type": [2, 3]}], r"`type` of an edge must be one name or number; got \[2, 3\]"),
+        ([{"type": [2, 3]}], r"the type of an edge must be one name or number; got \[2, 3\]"),
         ([{"weight": "nan"}], "an edge has the weight nan"),
         ([{"feat": "inf"}], "an edge has .inf. in `feat`; expected finite numbers"),
     ],
