@@ -23,7 +23,7 @@ from graphut.experiments.tasks.circuit_simulate import find_circuit
 from graphut.experiments.tasks.circuits import KINDS
 from graphut.models.outputs import GraphOutput
 from graphut.nn import EventDriven
-from graphut.plotting.figure import BLUE, new_figure, save_figure
+from graphut.plotting.figure import BLUE, check_picture_path, new_figure, save_figure
 
 
 def describe(output: GraphOutput, wanted: np.ndarray) -> str:
@@ -39,7 +39,7 @@ def draw(runs: dict[str, GraphOutput], levels: np.ndarray, path: str) -> None:
     for number, (title, output) in enumerate(runs.items(), 1):
         axes = figure.add_subplot(1, len(runs), number)
         for time, gates in enumerate(output.ponder.frontiers, 1):
-            level = np.unique(levels if gates is None else levels[gates])
+            level = np.unique(levels[gates])
             axes.plot(np.full(len(level), time), level, ".", color=BLUE, markersize=2)
         axes.set(title=title, xlabel="round", ylabel="level of the gates that compute")
     save_figure(figure, path)
@@ -57,6 +57,7 @@ def main() -> None:
         parser.error(f"--flips must be at least 1, got {options.flips}")
 
     try:
+        check_picture_path(options.out)
         model = graphut.load(options.run).eval()
         circuit = find_circuit(options.circuit)
     except (ImportError, OSError, ValueError) as error:

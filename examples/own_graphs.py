@@ -153,6 +153,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="runs of each model (default: 3)")
     parser.add_argument("--options", default="", help="more options of graphut train graphs")
     options = parser.parse_args()
+    if options.seeds < 1:
+        parser.error(f"--seeds must be at least 1, got {options.seeds}")
     task, folder = options.task, Path(options.out)
     OPTIONS[task] += f" {options.options}"
     try:

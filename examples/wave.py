@@ -17,6 +17,7 @@ import graphut
 from graphut.attention import layout_from_edges
 from graphut.nn import EventDriven
 from graphut.plotting import animate_frontier
+from graphut.plotting.figure import check_picture_path
 
 
 def grid(side: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -37,8 +38,11 @@ def main() -> None:
     options = parser.parse_args()
     if not 2 <= options.side <= 22:
         parser.error(f"--side must be from 2 to 22, got {options.side}")
+    if not options.out.endswith(".gif"):
+        parser.error(f"--out must end in .gif, got {options.out}")
 
     try:
+        check_picture_path(options.out, "gif")
         model = graphut.load(options.run).eval()
     except (ImportError, OSError, ValueError) as error:
         parser.error(str(error))

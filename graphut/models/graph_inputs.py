@@ -76,6 +76,11 @@ class EdgeAttributes(NamedTuple):
         and so do features of no edges, which may have any shape.
         """
         if weights is not None:
+            if weights.size != len(weights):
+                raise ValueError(
+                    f"an edge has the weight {weights[0].tolist()}, but a weight is one number: "
+                    "give several numbers as `feat` of the edges"
+                )
             weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
             fits = np.isfinite(weights) & (weights > 0)
             if not fits.all():

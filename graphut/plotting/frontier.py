@@ -62,7 +62,7 @@ def draw_frontier(
     ['step 1: 3 of 3 active', 'step 2: 1 of 3 active']
     """
     draw, last, size = _scene(graph, steps, names, places)
-    count = min(last, MAX_PANELS)
+    count = min(max(last, 1), MAX_PANELS)
     columns = 1 if places is None else min(_COLUMNS, count)
     rows = -(-count // columns)
     figure = new_figure(columns * size[0], rows * size[1])
@@ -148,7 +148,7 @@ def _scene(
 
 def _active_nodes(steps: Active, nodes: int) -> Tensor:
     """Return a bool mask of active nodes, `(steps + 1, nodes)`; the last row is all False."""
-    if len(steps) and isinstance(steps[0], Tensor) and steps[0].dim() == 1:
+    if not len(steps) or (isinstance(steps[0], Tensor) and steps[0].dim() == 1):
         active = torch.zeros(len(steps) + 1, nodes, dtype=torch.bool)
         for row, frontier in zip(active, steps, strict=False):
             if len(frontier) and int(frontier.max()) >= nodes:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from inspect import get_annotations
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -75,8 +76,10 @@ class Topology:
         register(cls.__dict__.get("name"), cls)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raise `TypeError` for a class with `__init__` but no fields: instances would be equal."""
-        if "__init__" in cls.__dict__ and "__dataclass_fields__" not in cls.__dict__:
+        """Raise `TypeError` for a class with parameters that are not dataclass fields."""
+        hints = get_annotations(cls).values()
+        own = "__init__" in cls.__dict__ or any("ClassVar" not in str(hint) for hint in hints)
+        if own and "__dataclass_fields__" not in cls.__dict__:  # instances would be equal
             raise TypeError(
                 f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
                 "@dataclass(frozen=True) and remove __init__"

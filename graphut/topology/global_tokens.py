@@ -36,6 +36,7 @@ class Global(Topology):
     def __init__(self, *tokens: int) -> None:
         object.__setattr__(self, "tokens", tokens)
         self.__post_init__()
+        tokens = self.tokens
         if not tokens or min(tokens) < 0:
             raise ValueError(
                 f"global: needs at least one position, all of them at least 0; got {tokens}"

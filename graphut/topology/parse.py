@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
@@ -66,7 +67,7 @@ class _Parser:
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
-        self.tokens = [(match[1], match.start(1)) for match in _TOKEN.finditer(spec)]
+        self.tokens = deque((match[1], match.start(1)) for match in _TOKEN.finditer(spec))
         self.tokens.append(("", len(spec.rstrip())))
 
     def parse(self) -> Topology:
@@ -139,7 +140,7 @@ class _Parser:
 
     def take(self, *tokens: str) -> int | None:
         """Consume the next token if it is one of `tokens`; return its position, or else None."""
-        return self.tokens.pop(0)[1] if self.tokens[0][0] in tokens else None
+        return self.tokens.popleft()[1] if self.tokens[0][0] in tokens else None
 
     def expected(self, what: str, hint: str = "") -> NoReturn:
         token, position = self.tokens[0]

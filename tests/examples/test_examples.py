@@ -90,6 +90,26 @@ def test_examples_refuse_missing_data_and_the_folder_of_another_run(
     assert "there is a run in" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["wave", "run", "--out", "wave.svg"], "--out must end in .gif, got wave.svg"),
+        (["wave", "run", "--out", "no/wave.gif"], "its folder does not exist"),
+        (["circuit_wave", "run", "adder-4", "--out", "wave.mp4"], "'mp4' is not supported"),
+        (["own_graphs", "values", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+    ],
+)
+def test_examples_refuse_options_before_the_work(
+    argv: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(graphut, "load", pytest.fail)
+    assert run(*argv) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
+
+
 def test_adaptive_layer_in_dgl(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("adaptive_layer_in_dgl", "--updates", "2", "--longest", "3") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -103,6 +103,19 @@ def test_draw_frontier_refuses_what_does_not_fit(options: dict[str, Any], messag
         draw_frontier(**{"graph": Causal().graph([3]), "steps": STEPS, **options})
 
 
+@pytest.mark.parametrize("steps", [[0, 0, 0], []])
+@pytest.mark.parametrize("places", [None, torch.rand(3, 2)])
+def test_draw_frontier_without_steps_has_one_panel(
+    steps: list[int], places: Any, tmp_path: Path
+) -> None:
+    figure = draw_frontier(Causal().graph([3]), steps, places=places)
+    assert [axes.get_title() for axes in figure.axes] == ["no node is active"]
+    path = tmp_path / "frontier.gif"
+    animate_frontier(Causal().graph([3]), steps, places=places).save(path, writer="pillow")
+    with Image.open(path) as picture:
+        assert getattr(picture, "n_frames", 1) == 1
+
+
 def test_animate_frontier_has_a_frame_a_step_and_one_in_which_all_have_halted(
     tmp_path: Path,
 ) -> None:

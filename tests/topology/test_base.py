@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -155,6 +155,19 @@ def test_topology_needs_parameters_as_fields() -> None:
 
     with pytest.raises(TypeError, match=r"Shift .* decorate it with @dataclass\(frozen=True\)"):
         Shift(3)
+
+    class Undecorated(Back):
+        name = "test_undecorated"
+        kinds: ClassVar[int] = 3
+
+    assert Undecorated(3).steps == 3
+
+    class Forgotten(Back):
+        name = "test_forgotten"
+        spread: int
+
+    with pytest.raises(TypeError, match="Forgotten must store its parameters as dataclass fields"):
+        Forgotten(3)
 
 
 @pytest.mark.parametrize("name", [None, 3, "", "Upper", "with-dash", "2d"])

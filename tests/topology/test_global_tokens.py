@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graphut.topology import Global, Star, Virtual, parse, statistics
@@ -9,6 +10,10 @@ from graphut.topology import Global, Star, Virtual, parse, statistics
 def test_global_refuses_negative_positions_and_none(tokens: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="needs at least one position, all of them at least 0"):
         Global(*tokens)
+
+
+def test_global_converts_integers_of_numpy() -> None:
+    assert [type(token) for token in Global(np.int64(1), 0).tokens] == [int, int]
 
 
 def test_last_with_self_loops_connects_only_the_question() -> None:

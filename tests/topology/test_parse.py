@@ -13,6 +13,7 @@ from graphut.topology import (
     Random,
     Topology,
     Window,
+    from_edges,
     parse,
 )
 from tests.topology import brute
@@ -54,6 +55,11 @@ def test_parse_is_the_inverse_of_spec(topology: Topology) -> None:
 )
 def test_parse_reads_specs(spec: str, topology: Topology) -> None:
     assert parse(spec) == topology
+
+
+def test_parse_reads_a_spec_with_many_edges() -> None:
+    topology = from_edges(range(20_000), range(1, 20_001))
+    assert parse(topology.spec()) == topology
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def _compare(arguments: Namespace) -> None:
     task = build(TASKS[arguments.task], options)
     training, learner = build(TrainingConfig, options), learner_of(task)
     config = build(task.config_kind, options, **learner.sizes(task))
-    task.check_lengths(config)
+    task.check_config(config)
     with TemporaryDirectory() as temporary:
         rows = compare_topologies(
             arguments.specs,

@@ -96,7 +96,7 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
             raise ValueError(f"the task {name} has no {part} examples")
     learner = learner_of(task)
     config = build(task.config_kind, options, **learner.sizes(task))
-    task.check_lengths(config)
+    task.check_config(config)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
     return task, lambda lock: Run.create(folder, task, training, model, lock)

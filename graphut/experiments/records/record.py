@@ -69,9 +69,16 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the folder of each path replaced by the placeholder `DATA/`."""
+    """Return the options with the folder of each path replaced by the placeholder `DATA/`.
+
+    An option can hold several paths, separated by commas.
+    """
+
+    def strip(path: str) -> str:
+        return f"{DATA}{Path(path).name}" if is_path(path) else path
+
     return {
-        name: f"{DATA}{Path(value).name}" if is_path(value) else value
+        name: ",".join(map(strip, value.split(","))) if isinstance(value, str) else value
         for name, value in options.items()
     }
 

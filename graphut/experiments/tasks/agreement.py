@@ -157,11 +157,6 @@ class Agreement(TextTask):
         return [Prefix.parse(line) for line in lines_of(self._files[name])]
 
     @property
-    def unchecked_files(self) -> Mapping[str, Path]:
-        """A dictionary from `data/NAME` to the path of each file without a known checksum."""
-        return self._data_set.unchecked(self.data)
-
-    @property
     def _data_set(self) -> DataSet:
         names = [*self._groups, _VALIDATION, *([_TRAIN] if self.split == "published" else [])]
         return DataSet(_ORIGIN, {name: _CHECKSUMS.get(name) for name in names})

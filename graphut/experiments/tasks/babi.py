@@ -192,11 +192,6 @@ class Babi(QuestionTask):
     def _of_group(self, group: str) -> list[Question]:
         return [question for question in self.test if question.group == group]
 
-    @property
-    def unchecked_files(self) -> Mapping[str, Path]:
-        """The files without a known checksum, by name: `qa3_train.txt` of "10k", if it is used."""
-        return self._data_set.unchecked(self.data)
-
     @cached_property
     def _stories(self) -> dict[tuple[str, str], list[StoryQuestion]]:
         """A dictionary from pairs of a task and a part, such as `("qa3", "test")`, to questions."""

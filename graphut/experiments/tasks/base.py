@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_or
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.config import (
     ModelConfig,
@@ -192,19 +193,20 @@ class Task(ABC):
         """One line about the data that was read from a user's files; empty by default."""
         return ""
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """A dictionary from options of type `Path` to their values, without those that are None."""
+        hints = get_type_hints(type(self))
+        values = {name: getattr(self, name) for name in hints if Path in get_args(hints[name])}
+        return {name: path for name, path in values.items() if path is not None}
+
     def check_files(self) -> None:
         """Raise `FileNotFoundError` if an option names a file or a folder that does not exist."""
-        hints = get_type_hints(type(self))
-        names = [each.name for each in fields(self) if Path in get_args(hints[each.name])]
-        paths = [path for path in map(self.__getattribute__, names) if path is not None]
-        if not all(Path(path).exists() for path in paths):
+        if not all(Path(path).exists() for path in self.paths.values()):
             self.load("validation")  # its error says what to give, or where to get the data
 
-    def check_lengths(self, config: ModelConfig) -> None:  # noqa: B027
-        """Raise `ValueError` if a line in a user's file is too long for a model.
-
-        The message names the file and the line. By default nothing is checked.
-        """
+    def check_config(self, config: ModelConfig) -> None:  # noqa: B027
+        """Raise `ValueError` if a model of this configuration cannot process the user's data."""
 
     @property
     def unchecked_files(self) -> Mapping[str, Path]:
@@ -213,8 +215,14 @@ class Task(ABC):
         A key is the name of an option, such as `data`, or this name and a file, such as
         `data/train.txt`. A run stores the checksums of these files when it begins.
         """
-        paths = {name: getattr(self, name) for name in self.own_files}
-        return {name: Path(path) for name, path in paths.items() if path is not None}
+        if self._data_set is not None:
+            return self._data_set.unchecked(self.paths["data"])
+        return {name: Path(path) for name, path in self.paths.items() if name in self.own_files}
+
+    @property
+    def _data_set(self) -> DataSet | None:
+        """The published data set in the folder `data`, if some of its checksums are unknown."""
+        return None
 
 
 class DrawnTask(Task):
@@ -410,8 +418,11 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
         ends = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
         first, last = (int(end or ends[1]) for end in ends.groups()) if ends else (1, 0)
         if not least <= first <= last or (most is not None and last > most):
-            limit = f"at least {least}" if most is None else f"from {least} to {most}"
-            raise ValueError(f"{name} must be numbers {limit}, as in '1,2,4-6'; got {text!r}")
+            limit = f"of {least} or more" if most is None else f"from {least} to {most}"
+            raise ValueError(
+                f"{name} must be whole numbers {limit}, as in '{least},{least + 2}-{least + 4}' "
+                f"(a range begins with its smaller number); got {text!r}"
+            )
         found += range(first, last + 1)
     return found
 

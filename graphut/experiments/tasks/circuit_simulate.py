@@ -34,6 +34,7 @@ from graphut.models.checked_config import option
 
 LIBRARY = "circuitgraph"
 """The name that stands for all circuits that come with the package `circuitgraph`."""
+_TRIES = 10_000  # random circuits drawn for each one needed, at most
 
 
 def find_circuit(name: str | Path) -> Circuit:
@@ -82,7 +83,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
     node_kinds: ClassVar[Vocabulary] = Vocabulary(KINDS)
     answers: ClassVar[Vocabulary] = Vocabulary(["0", "1"])
 
-    gates: str = option("6-60", "nodes of a random circuit: the fewest, a hyphen, and the most")
+    gates: str = option("6-60", "nodes of a random circuit: a range, or several, with commas")
     levels: int = option(20, "most levels of a random circuit", least=1)
     epoch_size: int = option(6400, "circuits in an epoch", least=1)
     held_out: int = option(500, "circuits in the validation set, and in the test set", least=1)
@@ -94,9 +95,22 @@ class CircuitSimulate(DrawnTask, GraphTask):
     vectors: int = option(16, "random bits at the inputs, for each of these circuits", least=1)
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Check the options, and make paths absolute."""
         super().__post_init__()
         _ = self._sizes
+        names = [Path(name).absolute() if Path(name).suffix else name for name in self._named]
+        object.__setattr__(self, "test_circuits", ",".join(map(str, names)))
+
+    @property
+    def _named(self) -> list[str]:
+        return [name.strip() for name in self.test_circuits.split(",") if name.strip()]
+
+    def check_files(self) -> None:
+        """Raise an error if a test circuit cannot be read, or two test sets have the same name."""
+        _ = self.test_sets
+        for name in self._named:
+            if name != LIBRARY:
+                find_circuit(name)
 
     @property
     def _sizes(self) -> list[int]:
@@ -105,23 +119,34 @@ class CircuitSimulate(DrawnTask, GraphTask):
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
         """The test sets by name: `test` has random circuits, and each other set has one circuit."""
-        names = [name.strip() for name in self.test_circuits.split(",") if name.strip()]
+        names = self._named
         if LIBRARY in names:
             at = names.index(LIBRARY)
             names[at : at + 1] = library_circuits()
-        return LazySets(self, {Path(name).stem: partial(self.read, name) for name in names})
+        sets = {Path(name).stem: partial(self.read, name) for name in names}
+        if "test" in sets or len(sets) < len({*names}):
+            raise ValueError(
+                "test_circuits must be files of different names, and none may be named test; got "
+                f"{self.test_circuits!r}"
+            )
+        return LazySets(self, sets)
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
         """Draw `count` random circuits with random bits at the inputs, as labelled graphs."""
         random = np.random.default_rng([PARTS.index(part), *stream])
-        least, most = min(self._sizes), max(self._sizes)
-        graphs: list[LabelledGraph] = []
-        while len(graphs) < count:
-            circuit = random_circuit(int(random.integers(least, most + 1)), random)
+        return [self._draw_one(random) for _ in range(count)]
+
+    def _draw_one(self, random: np.random.Generator) -> LabelledGraph:
+        for _ in range(_TRIES):
+            nodes = self._sizes[int(random.integers(len(self._sizes)))]
+            circuit = random_circuit(nodes, random)
             if circuit.levels.max() <= self.levels:
                 bits = random.integers(0, 2, (1, len(circuit.inputs)), np.int8)
-                graphs += circuit.labelled(bits, "random")
-        return graphs
+                return circuit.labelled(bits, "random")[0]
+        raise ValueError(
+            f"random circuits of {self.gates} nodes have more than {self.levels} levels: raise "
+            "levels, or lower gates"
+        )
 
     def read(self, name: str) -> list[LabelledGraph]:
         """Find a circuit with `find_circuit`; return it with each of `vectors` random inputs."""

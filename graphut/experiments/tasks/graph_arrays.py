@@ -48,9 +48,13 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
         edges = arrays.get("edges", np.zeros(0))
         if edges.dtype.kind not in "iu" or edges.ndim != 2 or len(edges) != 2:
             raise ValueError("it needs edges.npy, (2, E) integers")
+        edges = edges.astype(np.int64)
         count = len(arrays.get("graphs", arrays.get("features", ())))
         count = count or int(edges.max(initial=-1)) + 1
         of_node = arrays.get("graphs", np.zeros(count, np.int64))
+        if of_node.dtype.kind not in "iu" or of_node.ndim != 1:
+            raise ValueError("graphs.npy must be (N,) integers, the number of each node's graph")
+        of_node = of_node.astype(np.int64)
         _check(arrays, edges, of_node)
         graphs = int(of_node.max(initial=-1)) + 1
         by_node = len(arrays.get("labels", of_node)) == count
@@ -58,7 +62,7 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
         order = np.argsort(of_node[edges[0]], kind="stable")
         edge_ends = np.searchsorted(of_node[edges[0, order]], np.arange(1, graphs))
         parts: list[Arrays] = [{"nodes": own} for own in np.split(np.arange(count), ends)]
-        for name, rows in {**arrays, "edges": edges.T.astype(np.int64)}.items():
+        for name, rows in {**arrays, "edges": edges.T}.items():
             if name in _OF_EDGES or name == "edges":
                 split = np.split(rows[order], edge_ends)
             elif name in _OF_NODES or (by_node and name in _OF_ANSWERS):
@@ -83,7 +87,7 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
     nodes = f"there are {count} nodes in {place}.npy"
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
         raise ValueError(f"edges.npy has node {unknown[0]}, but {nodes}")
-    if of_node.dtype.kind not in "iu" or not set(np.diff(of_node, prepend=0)) <= {0, 1}:
+    if not set(np.diff(of_node, prepend=0)) <= {0, 1}:
         raise ValueError("graphs.npy must hold the number of the graph of each node, in order")
     if (wrong := np.flatnonzero(of_node[edges[0]] != of_node[edges[1]])).size:
         raise ValueError(f"edge number {wrong[0]} joins two graphs")
@@ -94,6 +98,15 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
     for name, rows in (sizes | dict.fromkeys(_OF_ANSWERS, answers)).items():
         if name in arrays and len(arrays[name]) != rows:
             raise ValueError(f"{name}.npy has {len(arrays[name])} rows; expected {rows}")
+    features = arrays.get("features", of_node)
+    if features.dtype.kind == "U" and features.ndim > 1:
+        raise ValueError(f"features.npy of names must be (N,), got {features.shape}")
+    for name in MASKS.values():
+        if name in arrays and arrays[name].ndim > 1:
+            raise ValueError(
+                f"{name}.npy has shape {arrays[name].shape}, but a mask has one column: choose a "
+                f"split, such as graph.{name}[:, 0]"
+            )
 
 
 def make_graph(

@@ -121,7 +121,7 @@ class GraphFile:
             )
         return labels
 
-    def asked_in(self, part: str) -> NDArray[np.bool_]:
+    def label_mask(self, part: str) -> NDArray[np.bool_]:
         """Return a mask: True for labels that are in `part` ("train", "validation" or "test").
 
         The mask has an element for each node, or one for a labelled graph. Without masks in the
@@ -142,7 +142,7 @@ class GraphFile:
         return feature_rows(np.asarray(self.features), self.ids)
 
 
-def asking(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
+def keep_labels(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
     """Return the graph with only the labels where `asked` is True; mark the others as missing."""
     if graph.labels.ndim == 1:
         return graph._replace(labels=np.where(asked, graph.labels, -1))

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -181,16 +182,19 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
 
 def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
     """Return the type of a CSV file ("edges", "nodes" or "graphs") and its rows."""
-    lines = read_text(file).splitlines()
+    lines = StringIO(read_text(file), newline="")  # unlike str.splitlines, splits at line ends only
     reader = csv.DictReader(lines, strict=True, skipinitialspace=True)
     with reraise_for_file(file, "is not a CSV file"):
         reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-        columns, rows = set(reader.fieldnames), list(reader)
-    kind = next((kind for kind, needed in _KEYS.items() if needed <= columns), None)
+        columns, rows = Counter(reader.fieldnames), list(reader)
+    for name, count in columns.items():
+        if name and count > 1:
+            raise ValueError(f"{file} has {count} columns named {name!r}: rename or remove one")
+    kind = next((kind for kind, needed in _KEYS.items() if needed <= columns.keys()), None)
     if kind is None:
         raise ValueError(
             f"{file} needs the columns src_id and dst_id, node_id, or graph_id, separated by "
-            f"commas; its first line is {''.join(lines[:1])!r:.80}"
+            f"commas; its first line is {','.join(columns)!r:.80}"
         )
     for index, row in enumerate(rows, 1):
         if None in row.values() or None in row:
@@ -313,7 +317,7 @@ def _features(values: Sequence[Any], ids: Sequence[Hashable]) -> list[Any]:
 
 def _truth(name: str, value: Any) -> bool:
     """Convert an element of the mask `name`, such as 1, "TRUE", "0.0" or None, to a bool."""
-    word = (name_of(value) or "0").lower()
+    word = (name_of(value, name) or "0").lower()
     if word not in ("0", "1", "false", "true"):
         raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")
     return word in ("1", "true")

@@ -57,7 +57,8 @@ def _numbers(value: Any, target: str) -> list[float]:
 
 def _class(value: Any) -> str | None:
     """Return the name of a class, or None if missing; raise `ValueError` for a real number."""
-    name, numbers = name_of(value), row_of_numbers(value)
+    remedy = ", or pass --target labels or values"
+    name, numbers = name_of(value, "a label", remedy), row_of_numbers(value)
     if name and any(isfinite(x) and not x.is_integer() for x in numbers or ()):
         raise ValueError(
             f"a label is {value}, a real number, but the target is a class: pass --target values "
@@ -66,12 +67,13 @@ def _class(value: Any) -> str | None:
     return name
 
 
-def name_of(value: Any) -> str | None:
-    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN."""
+def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
+    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN.
+
+    The error message for a list names `what` it is, and a `remedy`.
+    """
     if isinstance(value, list | dict):
-        raise ValueError(
-            f"{value!r} is not a class: give one name or number, or pass --target labels or values"
-        )
+        raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")
     missing = value is None or (isinstance(value, float) and isnan(value))
     text = "" if missing else "_".join(str(value).split())
     # pandas writes integers as real numbers if some are missing.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_file import MASKS, GraphFile, asking, graph_files
+from graphut.experiments.tasks.graph_file import MASKS, GraphFile, graph_files, keep_labels
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -186,7 +186,7 @@ class Graphs(GraphTask):
         """The labels of each graph: of its nodes, or of the graph itself."""
         return [file.label if file.labels is None else file.labels for file in self._files]
 
-    def check_lengths(self, config: ModelConfig) -> None:
+    def check_config(self, config: ModelConfig) -> None:
         """Check that layer and topology support the edges, and parts have no class weights."""
         layer = getattr(config, "layer", "attention")
         if self._facts and self.class_weights:
@@ -235,7 +235,7 @@ class Graphs(GraphTask):
         known = (self.node_kinds, self.answers, *numbers)
         graphs = [file.labelled(*known) for file in files]
         if any(file.masks for file in files):
-            asked = {part: [file.asked_in(part) for file in files] for part in PARTS}
+            asked = {part: [file.label_mask(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:
             sizes = [len(graph.labels) for graph in graphs]
             has_label = np.concatenate([graph.has_label for graph in graphs])
@@ -247,7 +247,7 @@ class Graphs(GraphTask):
             usable = [self.answer_at == "node" or bool(g.has_label.any()) for g in graphs]
             chosen = _tenths(np.flatnonzero(usable), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
-        parts = {part: [*map(asking, graphs, asked[part])] for part in PARTS}
+        parts = {part: [*map(keep_labels, graphs, asked[part])] for part in PARTS}
         empty = [MASKS[part] for part in PARTS if not any(g.has_label.any() for g in parts[part])]
         if empty and not self._facts:
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 import networkx
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks.circuits import Builder, Circuit
+from graphut.experiments.tasks.circuits import GENERATORS, Builder, Circuit
 
 SUFFIXES = (".v", ".bench")
 
@@ -19,7 +19,7 @@ def library_circuits() -> list[str]:
 
     Variants of the ISCAS-85 circuits with other gates, such as c17g or c17_gates, are left out.
     """
-    found = sorted(path.stem for path in _library().iterdir() if path.suffix in SUFFIXES)
+    found = sorted(path.stem for path in _library())
     return [name for name in found if not re.fullmatch(r"c\d+(g|_.*)", name)]
 
 
@@ -28,11 +28,15 @@ def library_circuit(name: str) -> Circuit:
 
     Raise `ValueError` if there is no circuit of that name.
     """
-    paths = [path for path in _library().glob(f"{name}.*") if path.suffix in SUFFIXES]
-    if not paths:
+    wanted = f"{name!r} is not {', '.join(f'{kind}-BITS' for kind in GENERATORS)}"
+    try:
+        found = [path for path in _library() if path.stem == name]
+    except ImportError as error:
+        raise ImportError(f"{wanted}, or a .v or .bench file; other {error}") from None
+    if not found:
         known = ", ".join(library_circuits())
-        raise ValueError(f"circuitgraph has no circuit {name!r}; it has: {known}")
-    return read_circuit(paths[0])
+        raise ValueError(f"{wanted}, a .v or .bench file, or a circuit of circuitgraph ({known})")
+    return read_circuit(found[0])
 
 
 def read_circuit(path: str | Path) -> Circuit:
@@ -86,8 +90,9 @@ def _convert(read: Any) -> Circuit:
     return build.build(ends)
 
 
-def _library() -> Path:
-    return Path(_circuitgraph().__file__).parent / "netlists"
+def _library() -> list[Path]:
+    folder = Path(_circuitgraph().__file__).parent / "netlists"
+    return [path for path in folder.iterdir() if path.suffix in SUFFIXES]
 
 
 def _circuitgraph() -> Any:

@@ -140,7 +140,7 @@ class Pairs(PairTask):
             return self.source_vocabulary
         return self._vocabulary(line.target for line in self._lines["train"])
 
-    def check_lengths(self, config: ModelConfig) -> None:
+    def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""
         assert isinstance(config, UniversalTransformerConfig)  # the only model for pairs
         for part, pairs in zip(PARTS, (self._train, self.validation, self.test), strict=True):
@@ -163,9 +163,8 @@ class Pairs(PairTask):
         parts = {"train": self._read(self.data)}
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
-                parts["train"], parts[part] = _split(
-                    parts["train"], self.held_out, any_symbol=self.subwords is not None
-                )
+                split = _split(parts["train"], self.held_out, self.vocabulary_kind)
+                parts["train"], parts[part] = split
             else:
                 parts[part] = self._read(path)
         return parts
@@ -200,10 +199,12 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_Line], list[_Line]]:
+def _split(
+    lines: list[_Line], limit: int, kind: type[Vocabulary]
+) -> tuple[list[_Line], list[_Line]]:
     """Return the remaining pairs, and the held-out pairs of at most `limit` different sources.
 
-    Unless `any_symbol`, each symbol of a held-out pair also occurs in a remaining pair.
+    Unless `kind` is `Subwords`, each symbol of a held-out pair also occurs in a remaining pair.
     """
     groups: dict[Symbols, list[_Line]] = {}
     for line in lines:
@@ -213,15 +214,21 @@ def _split(lines: list[_Line], limit: int, *, any_symbol: bool) -> tuple[list[_L
     taken: set[Symbols] = set()
     for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
-        known = any_symbol or all(remaining[symbol] > used[symbol] for symbol in used)
+        known = kind is Subwords or all(remaining[symbol] > used[symbol] for symbol in used)
         if known and len(taken) < wanted < len(groups):
             taken.add(source)
             remaining -= used
     if not taken:
+        path = lines[0].place.rpartition(":")[0]
+        remedy = "give more pairs, or separate files of validation and test pairs"
+        if len(groups) == 1:
+            raise ValueError(f"{path} has fewer than three distinct sources: {remedy}")
+        if kind is Vocabulary:
+            remedy += "; symbols are separated by spaces: pass --characters to read each letter as "
+            remedy += "a symbol, or --subwords N"
         raise ValueError(
-            f"no pair of {lines[0].place.rpartition(':')[0]} can be held out, because the other "
-            "pairs would not contain all symbols: give more pairs, or separate files of validation "
-            "and test pairs"
+            f"no pair of {path} can be held out, because the other pairs would not contain all "
+            f"symbols: {remedy}"
         )
     rest = [line for line in lines if line.source not in taken]
     return rest, [line for line in lines if line.source in taken]

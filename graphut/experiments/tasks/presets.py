@@ -195,7 +195,9 @@ def with_baselines(
     >>> with_baselines({"d_model": 64}, {"d_model": 32, "max_steps": 4})["transformer"]
     {'d_model': 32, 'adaptive': False, 'share_weights': False, 'max_steps': 4}
     """
-    fixed = small | {"adaptive": False} | {name: "" for name in small if name == "evaluation_rule"}
+    fixed = small | {"adaptive": False}
+    if "evaluation_rule" in small:
+        fixed |= {"evaluation_rule": ""}
     untied = fixed | {"share_weights": False}
     presets = {SMALL: small, FIXED: fixed, TRANSFORMER: untied | transformer, UNTIED: untied}
     return presets if paper is None else presets | {PAPER: paper}

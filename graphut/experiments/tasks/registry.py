@@ -21,14 +21,18 @@ TaskT = TypeVar("TaskT", bound=type[Task])
 def register_task(task: TaskT) -> TaskT:
     """Register a task class and its presets, and return the class; usable as a decorator.
 
-    Raise `ValueError` if another task has the same name.
+    A class may be defined and registered again, for example in a notebook. Raise `ValueError` if
+    the class has no name, or another task has the same name.
     """
-    known = TASKS.setdefault(task.name, task)
-    if known is not task:
-        raise ValueError(f"the name {task.name!r} of {task} is taken by {known}")
+    if not isinstance(name := getattr(task, "name", None), str):
+        raise ValueError(f'{task} has the name {name!r}: give it one, such as name = "sort"')
+    known = TASKS.get(name, task)
+    if (known.__module__, known.__qualname__) != (task.__module__, task.__qualname__):
+        raise ValueError(f"the name {name!r} of {task} is taken by {known}")
+    TASKS[name] = task
+    TASK_PRESETS.pop(name, None)
     if task.presets:
-        presets = {name: dict(fields) for name, fields in task.presets.items()}
-        TASK_PRESETS.setdefault(task.name, presets)
+        TASK_PRESETS[name] = {preset: dict(fields) for preset, fields in task.presets.items()}
     return task
 
 

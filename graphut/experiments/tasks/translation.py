@@ -233,14 +233,13 @@ class Wmt14(TranslationTask):
         return self._pairs("train", order[start : start + size])
 
     @property
-    def unchecked_files(self) -> Mapping[str, Path]:
-        """A dictionary from `data/NAME` to each file without a known checksum: all of "full"."""
-        return _WMT14_DATA[self.corpus].unchecked(self.data)
+    def _data_set(self) -> DataSet:
+        return _WMT14_DATA[self.corpus]
 
     def _read(self, part: str, language: str) -> list[str]:
         lines: list[str] = []
         for stem in _WMT14[self.corpus][part]:
-            lines += lines_of(_WMT14_DATA[self.corpus].read(self.data, f"{stem}.{language}"))
+            lines += lines_of(self._data_set.read(self.data, f"{stem}.{language}"))
         return [unescape(x, _ESCAPED) for x in lines] if self.corpus == "small" else lines
 
 

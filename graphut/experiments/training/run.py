@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphut._files import (
-    is_path,
     read_checked_json,
     reraise_for_file,
     warn_unchecked,
@@ -181,8 +180,8 @@ class Run:
         if not check_data:
             return task
         begun = f"since the run in {self.folder} began: restore the data, or begin another run"
-        for option, path in asdict(task).items():
-            if is_path(path) and not Path(path).exists():
+        for option, path in task.paths.items():
+            if not Path(path).exists():
                 raise FileNotFoundError(
                     f"{path}, the data of the run in {self.folder}, does not exist: restore it, or "
                     f"give its new path: graphut train {self.task_name} --resume "

@@ -128,6 +128,7 @@ QUICK = [
     "train copy --out damaged --resume",
     "train sort --out begun --resume",
     "train graphs --out run --data missing",
+    "train circuit-simulate --out run --test-circuits adder-x",
     "train pairs --out run --data missing",
     "train listops --out run --data missing",
     "train pairs --out run --data . --subwords 300",

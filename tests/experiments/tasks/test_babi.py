@@ -122,7 +122,9 @@ def test_babi_of_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("text", ["", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"])
 def test_babi_quotes_invalid_numbers_of_tasks(text: str) -> None:
-    message = f"tasks must be numbers from 1 to 20, .*; got {re.escape(repr(text))}"
+    message = (
+        f"tasks must be whole numbers from 1 to 20, as in '1,3-5' .*; got {re.escape(repr(text))}"
+    )
     with pytest.raises(ValueError, match=message):
         Babi("tasks", tasks=text)
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from graphut.experiments.records.record import without_folders
 from graphut.experiments.tasks.circuit_simulate import CircuitSimulate, find_circuit
 from graphut.experiments.tasks.circuits import KINDS, adder
 
@@ -29,6 +31,19 @@ def test_circuit_simulate_draws_circuits_within_the_options() -> None:
         assert graph.labels[graph.nodes < 2].tolist() == graph.nodes[graph.nodes < 2].tolist()
         loops = graph.edges[:, -len(graph.nodes) :]
         assert (loops[0] == loops[1]).all() and (graph.edges[0] <= graph.edges[1]).all()
+
+
+def test_circuit_simulate_draws_the_listed_sizes_alone() -> None:
+    graphs = CircuitSimulate(gates="8,20", **SIZES).train(0, 0)
+    assert {len(graph.nodes) for graph in graphs} == {8, 20}
+
+
+def test_circuit_simulate_refuses_gates_that_need_more_levels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("graphut.experiments.tasks.circuit_simulate._TRIES", 50)
+    with pytest.raises(ValueError, match="circuits of 100-100 nodes have more than 20 levels: "):
+        CircuitSimulate(gates="100-100", held_out=5).test  # noqa: B018
 
 
 def test_circuit_simulate_has_a_test_set_for_each_circuit() -> None:
@@ -66,10 +81,42 @@ def test_circuit_simulate_reads_the_whole_package(monkeypatch: pytest.MonkeyPatc
     assert [*task.test_sets] == ["test", "adder-2", "c17", "c432", "sqrt-4"]
 
 
+@pytest.mark.parametrize("names", ["a/c.v,b/c.v", "adder-2,test.v"])
+def test_circuit_simulate_refuses_test_sets_of_the_same_name(names: str) -> None:
+    task = CircuitSimulate(test_circuits=names, **SIZES)
+    for read in (task.check_files, lambda: task.test_sets):
+        with pytest.raises(ValueError, match="test_circuits must be files of different names,"):
+            read()
+
+
+def test_circuit_simulate_checks_names_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("graphut.experiments.tasks.netlists._circuitgraph", pytest.fail)
+    CircuitSimulate(test_circuits="adder-8, sqrt-6").check_files()  # without the package
+    with pytest.raises(ValueError, match="adder-x: 'x' must be a number of bits"):
+        CircuitSimulate(test_circuits="adder-x").check_files()
+    monkeypatch.undo()
+    pytest.importorskip("circuitgraph")
+    for name, error in (("ader-8", ValueError), ("mine.v", FileNotFoundError)):
+        with pytest.raises(error, match=name):
+            CircuitSimulate(test_circuits=name).check_files()
+
+
+def test_circuit_simulate_keeps_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = CircuitSimulate(test_circuits="mine.v, adder-8")
+    assert task.test_circuits == f"{tmp_path / 'mine.v'},adder-8" and not task.paths
+    assert without_folders(asdict(task))["test_circuits"] == "DATA/mine.v,adder-8"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gates": "2-4"}, "gates must be numbers at least 3, as in .*; got '2-4'"),
+        ({"gates": "2-4"}, "gates must be whole numbers of 3 or more, as in '3,5-7'.*; got '2-4'"),
         ({"levels": 0}, "levels must be at least 1, got 0"),
     ],
 )

@@ -53,6 +53,15 @@ def test_read_arrays_of_two_graphs(tmp_path: Path) -> None:
     assert [file.ids for file in read_graphs(tmp_path / "data")] == [[0, 1, 2], [3, 4]]
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint64])
+def test_read_arrays_of_unsigned_integers(kind: type, tmp_path: Path) -> None:
+    unsigned = {name: np.array(ARRAYS[name], kind) for name in ("edges", "graphs")}
+    found = read_graphs(save(tmp_path / "data", **unsigned))
+    assert [graph.edges.tolist() for graph in found] == [
+        graph.edges.tolist() for graph in read_graphs(save(tmp_path / "other"))
+    ]
+
+
 def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
     masks = dict.fromkeys(("train_mask", "val_mask", "test_mask"))
     changed = {"labels": [[1.5, 2.0], [3.0, 4.0]], "features": ["C", "O", "C", "N", "C"]}
@@ -79,6 +88,12 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
         ({"features": [[np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
         ({"features": [[1.0, -1e30]] * 5}, r"node 0 has \[-1e\+30\] .* from -1e\+15 to 1e\+15"),
         ({"edge_features": [1, 2, 3, 1e300]}, r"an edge has \[1e\+300\] in `feat`; expected"),
+        ({"train_mask": [[1, 0]] * 5}, r"shape \(5, 2\), .* column: .* graph\.train_mask\[:, 0\]"),
+        ({"edge_weights": [[1.0, 2.0]] * 4}, r"the weight \[1\.0, 2\.0\], .* as `feat`"),
+        ({"graphs": [[0]] * 5}, r"graphs\.npy must be \(N,\) integers"),
+        ({"graphs": [0.0] * 5}, r"graphs\.npy must be \(N,\) integers"),
+        ({"features": [["a", "b"]] * 5}, r"of names must be \(N,\), got \(5, 2\)"),
+        ({"edge_types": [[1, 2]] * 4}, r"type of an edge must be one name or number; got \[1, 2\]"),
         ({"test_mask": [1, 0, 0, 0, 0]}, "node 0 is in train_mask and in test_mask"),
     ],
 )

@@ -155,6 +155,13 @@ def test_read_graphs_takes_spaces_in_csv_files(tmp_path: Path) -> None:
     assert (graph.features, graph.labels) == ([[2.5, 1.0], [3.0, 2.0]], ["1", "0"])
 
 
+def test_read_graphs_ends_rows_of_csv_files_at_line_breaks_alone(tmp_path: Path) -> None:
+    nodes = "node_id,feat,label,,\nx,a\u2028b,0,,\ny,c\x0bd,1,,\n"
+    other = {"edges": "src_id,dst_id\nx,y\n", "graphs": "graph_id,label\n0,yes\n"}
+    [graph] = read_graphs(csv_folder(tmp_path, nodes=nodes, **other))
+    assert graph.kinds == ["a_b", "c_d"] and graph.labels == ["0", "1"]
+
+
 def test_read_graphs_takes_the_pairs_of_old_networkx(tmp_path: Path) -> None:
     path = tmp_path / "graph.json"
     path.write_text('{"nodes": [{"id": 1}], "links": [], "graph": [["label", "yes"]]}')
@@ -226,7 +233,9 @@ BAD_FILES = {
     "node 3 is in train_mask and in test_mask": node_link(
         {"id": 3, "label": 1, "train_mask": 1, "test_mask": 1}
     ),
-    r"\[0, 1\] is not a class: give one name": node_link({"id": 1, "label": [0, 1]}),
+    r"a label must be one name or number, or .*; got \[0, 1\]": node_link(
+        {"id": 1, "label": [0, 1]}
+    ),
     "node_link_data: a node has no id": node_link({"label": 1}),
     "is not a GraphML file": "<graphml>",
     'is not a GraphML file: an edge refers to "y", which is not among the nodes': graphml(
@@ -290,7 +299,7 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
         graph.graph.update({"label": [1, 0, 1], mask: True})
         write(graph, tmp_path / f"{index}.json")
     graphs = read_graphs(tmp_path, "labels")
-    asked = [[bool(graph.asked_in(part)[0]) for graph in graphs] for part in PARTS]
+    asked = [[bool(graph.label_mask(part)[0]) for graph in graphs] for part in PARTS]
     assert asked == np.eye(3, dtype=bool).tolist()
     assert graphs[0].labelled(Vocabulary(["node"]), Vocabulary("012")).labels.tolist() == [
         [1, 0, 1]
@@ -309,6 +318,7 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
         ({"edges": "a,b\n1,2\n"}, r"edges\.csv needs .*; its first line is 'a,b'"),
         ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a wrong number of columns in row 1"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
+        ({"nodes": "node_id,feat, feat\nx,1,2\n"}, r"nodes\.csv has 2 columns named 'feat': "),
         (
             {"more": "node_id,label\nx,1\n"},
             "nodes.csv and .*more.csv both hold nodes, by their columns",
@@ -411,6 +421,9 @@ def test_edge_attributes_of_loops_are_neutral() -> None:
         ([{"feat": "1,2"}, {"feat": "1"}], "has '1' in `feat`: give all edges as many numbers"),
         ([{"edge_attr": "red"}], "has 'red' in `edge_attr`"),
         ([{"weight": 0}], "an edge has the weight 0.0, but weights are positive: leave out"),
+        ([{"weight": [2, 3]}], r"has the weight \[2\.0, 3\.0\], but a weight is one number: give"),
+        ([{"weight": "2 3"}], r"has the weight \[2\.0, 3\.0\], but a weight is one number: give"),
+        ([{"type": [2, 3]}], r"the type of an edge must be one name or number; got \[2, 3\]"),
         ([{"weight": "nan"}], "an edge has the weight nan"),
         ([{"feat": "inf"}], "an edge has .inf. in `feat`; expected finite numbers"),
     ],

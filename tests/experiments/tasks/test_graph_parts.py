@@ -73,4 +73,4 @@ def test_divide_refuses(tmp_path: Path) -> None:
         task.divide(tmp_path / "again", 31)
     weighted = Graphs(tmp_path / "parts", class_weights="balanced")
     with pytest.raises(ValueError, match="class_weights must be '' for parts, got 'balanced'"):
-        weighted.check_lengths(None)  # type: ignore[arg-type]
+        weighted.check_config(None)  # type: ignore[arg-type]

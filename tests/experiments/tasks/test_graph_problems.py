@@ -250,8 +250,9 @@ def test_problems_mix_families_and_name_test_sets() -> None:
         ({"families": "oak"}, "families of graph-distance are among path, near, .*; got 'oak'"),
         ({"families": " "}, "families must name a family"),
         ({"test_families": "oak"}, "test_families of graph-distance are among .*; got 'oak'"),
-        ({"sizes": "1-4"}, "sizes must be numbers at least 2, as in .*; got '1-4'"),
-        ({"test_sizes": "1"}, "test_sizes must be numbers at least 2, as in .*; got '1'"),
+        ({"sizes": "1-4"}, "sizes must be whole numbers of 2 or more, .*; got '1-4'"),
+        ({"sizes": "9-5"}, r"'2,4-6' \(a range begins with its smaller number\); got '9-5'"),
+        ({"test_sizes": "1"}, "test_sizes must be whole numbers of 2 or more, .*; got '1'"),
     ],
 )
 def test_problems_quote_bad_options(options: dict[str, str], message: str) -> None:

@@ -34,7 +34,7 @@ def test_read_labels(values: list[Any], target: str, wanted: Any) -> None:
         ([float("inf")], "values", "a label is inf"),
         ([[1, 2], [1]], "values", r"labels have 1 and 2 numbers \(label number 1 has 1\)"),
         ([0.5], "class", "0.5, a real number, .*: pass --target values"),
-        ([[0, 1]], "class", r"\[0, 1\] is not a class: .* --target labels or values"),
+        ([[0, 1]], "class", r"a label must be .* --target labels or values; got \[0, 1\]"),
     ],
 )
 def test_read_labels_refuses(values: list[Any], target: str, message: str) -> None:

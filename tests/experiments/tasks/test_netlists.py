@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from math import isqrt
 from pathlib import Path
@@ -83,14 +84,21 @@ def test_read_circuit_names_what_it_cannot_read(tmp_path: Path) -> None:
         read_circuit(tmp_path / "mine.txt")
     with pytest.raises(FileNotFoundError, match=r"none\.v"):
         read_circuit(tmp_path / "none.v")
-    with pytest.raises(ValueError, match="circuitgraph has no circuit 'c1'; it has: adder, "):
-        library_circuit("c1")
+
+
+@pytest.mark.parametrize("name", ["c1", "*", "/tmp/foo", "adder64"])
+def test_library_circuit_names_the_choices(name: str) -> None:
+    choices = r"adder-BITS, .*, a \.v or \.bench file, or a circuit of circuitgraph \(adder, "
+    with pytest.raises(ValueError, match=re.escape(repr(name)) + " is not " + choices):
+        library_circuit(name)
 
 
 def test_read_circuit_without_circuitgraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "circuitgraph.io", None)
     with pytest.raises(ImportError, match=r"pip install 'graphut\[circuits\]'"):
         library_circuits()
+    with pytest.raises(ImportError, match=r"'adder64' is not adder-BITS, .* file; other .* pip"):
+        library_circuit("adder64")
 
 
 def test_library_circuits_come_once() -> None:

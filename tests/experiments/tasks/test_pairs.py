@@ -132,9 +132,15 @@ def test_read_pairs_refuses_an_empty_file(tmp_path: Path) -> None:
 
 
 def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
-    task = Pairs(write(tmp_path / "pairs.tsv", [("a", "x"), ("b", "y")]))
-    with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be held out"):
-        task.validation  # noqa: B018
+    path = write(tmp_path / "pairs.tsv", [("a", "x"), ("b", "y")])
+    with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be .* --subwords N$"):
+        Pairs(path).validation  # noqa: B018
+    with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be .* test pairs$"):
+        Pairs(path, characters=True).validation  # noqa: B018
+    for sources in ("aa", "ab"):
+        write(path, [(source, "x") for source in sources])
+        with pytest.raises(ValueError, match=r"pairs\.tsv has fewer than three distinct sources"):
+            Pairs(path, subwords=300).validation  # noqa: B018
 
 
 def test_pairs_of_subwords(tmp_path: Path) -> None:
@@ -155,7 +161,7 @@ def test_pairs_of_subwords(tmp_path: Path) -> None:
     ]
     config = UniversalTransformerConfig(source_vocab=272, target_vocab=272, max_length=5)
     with pytest.raises(ValueError, match=r"pairs\.tsv:\d: the source has .* takes 5 at most"):
-        task.check_lengths(config)
+        task.check_config(config)
 
 
 def test_pairs_refuses_subwords_that_do_not_fit(tmp_path: Path) -> None:

@@ -72,6 +72,25 @@ def test_register_task_refuses_a_name_that_is_taken() -> None:
     assert TASKS["copy"] is Copy
 
 
+def test_register_task_replaces_a_class_that_is_defined_again() -> None:
+    def define(**presets: dict[str, int]) -> type[Doubled]:
+        @dataclass(frozen=True)
+        class Again(Doubled):
+            name = "again-of-tests"
+
+        Again.presets = presets
+        return register_task(Again)
+
+    for presets in ({"small": {"epochs": 3}}, {"small": {"epochs": 4}}, {}):
+        assert define(**presets) is TASKS["again-of-tests"]
+        assert preset_of("again-of-tests") == presets.get("small", {})
+
+
+def test_register_task_needs_a_name() -> None:
+    with pytest.raises(ValueError, match=r"LetterTask'> has the name None: give it one, such as"):
+        register_task(LetterTask)
+
+
 def test_load_task_plugins_registers_the_task_of_an_entry_point(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

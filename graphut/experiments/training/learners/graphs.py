@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
-from graphut.experiments.tasks.graph_file import asking
+from graphut.experiments.tasks.graph_file import keep_labels
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
@@ -224,7 +224,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
         graphs = [file.labelled(kinds, answers, *edge_options(config)) for file in files]
         pairs = zip(graphs, files, strict=True)
-        graphs = [asking(graph, file.asked_in("test")) for graph, file in pairs]
+        graphs = [keep_labels(graph, file.label_mask("test")) for graph, file in pairs]
         asked = [g for g in graphs if g.has_label.any() or g.part is not None]
         if not asked:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
