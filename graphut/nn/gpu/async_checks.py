@@ -63,6 +63,8 @@ class AsyncFiniteChecks(FiniteChecks):
     def close(self) -> None:
         """Start to copy the first invalid value to the host; raise an error if one has arrived."""
         nodes = torch.cat(self._nodes)
+        if not len(nodes):  # a graph without nodes
+            return
         wrong = torch.cat(self._wrong) * (nodes < self._num_src)
         first = (wrong > 0).int().argmax(0, keepdim=True)
         found = torch.cat([wrong.index_select(0, first), first, nodes.index_select(0, first)])
@@ -103,7 +105,8 @@ class AsyncHostCopy:
 class _Report:
     """The first invalid value in one call of a recurrence, on its way to the host."""
 
-    # 0, or 1 for one outside of its range, or 2 for NaN; its row among all that were checked; node
+    # Three integers: an error code (0 none, 1 out of range, 2 NaN), the row of the first invalid
+    # value in all checks joined, and its node.
     found: AsyncHostCopy
     sizes: list[int]  # numbers of rows that were checked: of the features, and of each step
 

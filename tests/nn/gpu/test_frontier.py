@@ -235,6 +235,15 @@ def test_frontier_no_number_is_looked_at(
         assert gpu.waits == [] and len(gpu.launches) > 50
 
 
+@pytest.mark.usefixtures("by_slices")
+@pytest.mark.parametrize("rule", ["act", "ponder_net"])
+def test_frontier_a_graph_without_nodes(rule: str) -> None:
+    with gpu_stand_in():
+        case = build_case(rule=RULES.get(rule)).to("cuda")
+        out, ponder = case.layer(dgl.graph(([], [])), case.feat[:0])
+        assert out.shape == (0, FEATS) and ponder.cost == 0
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
 def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
