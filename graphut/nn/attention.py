@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.backends import check_backend
 from graphut.attention.checks import check_frontier
 from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.geometric import geometric_bias
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.ragged import starts
-from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -106,18 +105,14 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
-        sizes = {"in_feats": min(src_feats, dst_feats), "num_heads": num_heads}
-        for name, size in (sizes | {"head_feats": head_feats, "edge_dim": edge_dim}).items():
-            if size is not None and size < 1:
-                raise ValueError(f"{name} must be at least 1, got {size}")
+        sizes = {"head_feats": head_feats, "out_feats": out_feats, "edge_dim": edge_dim}
+        sizes |= {"in_feats": min(src_feats, dst_feats), "num_heads": num_heads}
+        check_attention_options(backend, attn_drop, **sizes)
         if head_feats is None and dst_feats % num_heads:
             raise ValueError(
                 f"{dst_feats} features do not divide into {num_heads} heads; choose another "
                 "number of heads, or pass head_feats"
             )
-        if not 0.0 <= attn_drop < 1.0:
-            raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
-        check_backend(backend)
         for name, is_set in {"symmetric_init": symmetric_init, "geometric": geometric}.items():
             if is_set and src_feats != dst_feats:
                 raise ValueError(
@@ -233,7 +228,7 @@ class MultiHeadAttention(nn.Module):
             feat_src, feat_dst = feat
             check_feat(feat_src, "source", layout.num_src, self.in_feats[0], self)
         else:
-            check_same_nodes(graph, "pass a pair of features: (source, destination features)")
+            check_same_nodes(graph, PASS_A_PAIR)
             check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
             # A block's destinations are its first sources; elsewhere the two are the same nodes.
             feat_src, feat_dst = feat, feat[: layout.num_dst]

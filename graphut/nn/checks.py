@@ -11,17 +11,23 @@ from torch import Tensor, distributed, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
+from graphut.attention.backends import check_backend
 from graphut.attention.checks import is_tracing
 
+PASS_A_PAIR = "pass a pair of features: (source, destination features)"
 
-def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
+
+def check_feat(
+    feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module, *, inner: bool = False
+) -> None:
     """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
 
-    `side`, "source" or "destination", appears in the message.
+    `side`, "source" or "destination", appears in the message. With `inner`, `feat` may have more
+    dimensions between the two.
     """
     _check_tensor(feat, side)
     weight = first_weight(layer, feat)
-    if feat.shape != (nodes, width):
+    if (feat.shape[:1] + feat.shape[1:][-1:] if inner else feat.shape) != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
             f"{tuple(feat.shape)}; pass one row of {width} features for each node"
@@ -38,6 +44,16 @@ def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module
             f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
             "convert one of them with .to(dtype)"
         )
+
+
+def check_attention_options(backend: str, attn_drop: float, **sizes: int | None) -> None:
+    """Raise an error if a backend is unknown, or a probability or a size is out of range."""
+    check_backend(backend)
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")
+    if not 0.0 <= attn_drop < 1.0:
+        raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
 
 
 def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.backends import check_backend
+from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
 
 
 class DotGATConv(nn.Module):
@@ -66,8 +66,10 @@ class DotGATConv(nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_backend(backend)
         src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
+        sizes = {"in_feats": min(src_feats, dst_feats), "out_feats": out_feats}
+        check_attention_options(backend, attn_drop, num_heads=num_heads, **sizes)
+        self._in_feats = (src_feats, dst_feats)
         width = num_heads * out_feats
         if share_projection and not isinstance(in_feats, tuple):
             self.fc = nn.Linear(src_feats, width, bias=False)
@@ -132,6 +134,12 @@ class DotGATConv(nn.Module):
         """
         layout = as_layout(graph)
         feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
+        width = self._in_feats
+        check_feat(feat_src, "source", layout.num_src, width[0], self, inner=True)
+        if feat_dst is None:
+            check_same_nodes(graph, PASS_A_PAIR)
+        else:
+            check_feat(feat_dst, "destination", layout.num_dst, width[1], self, inner=True)
         feat_src = self.feat_drop(feat_src)
         maps = (self.fc, self.fc) if hasattr(self, "fc") else (self.fc_src, self.fc_dst)
         key, *others = self._heads(maps[0](feat_src))

@@ -15,7 +15,7 @@ from graphut.attention.ragged import row_sums
 from graphut.attention.second_derivatives import with_first_derivatives
 from graphut.attention.transforms import in_transform, is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.checks import check_feat
+from graphut.nn.checks import check_feat, check_same_nodes
 
 AGGREGATORS = ("max", "sum")
 BACKENDS = ("auto", "torch", "dgl")
@@ -59,7 +59,7 @@ class MessageAggregation(nn.Module):
     ------
     ValueError
         If an aggregator or the backend is unknown, if `edge_dim` is below 1, or if the attention
-        does not have `feats` features.
+        does not have `feats` features and the same `edge_dim`.
 
     Examples
     --------
@@ -95,6 +95,10 @@ class MessageAggregation(nn.Module):
             )
         if edge_dim is not None and edge_dim < 1:
             raise ValueError(f"edge_dim must be at least 1, got {edge_dim}")
+        if edge_dim is not None and attention is not None and attention.edge_dim != edge_dim:
+            raise ValueError(
+                f"attention must have edge_dim={edge_dim} too, but has {attention.edge_dim}"
+            )
         self.in_feats, self.out_feats = (feats, feats), feats
         self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
         self.backend = backend
@@ -154,7 +158,10 @@ class MessageAggregation(nn.Module):
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
         if frontier is not None:
             check_frontier(layout, frontier)
+        if self.attention is not None:
+            check_same_nodes(graph, "messages beside attention need a graph with one node type")
         if self.attention is not None and self.has_hooked_parts:
+            _refuse_edge_weight(**options)
             found = self.attention(layout, feat, frontier=frontier, **options)
             out, weights = found if isinstance(found, tuple) else (found, None)
             edge_feat = options.get("edge_feat")
@@ -194,12 +201,11 @@ class MessageAggregation(nn.Module):
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
+        _refuse_edge_weight(**options)
         width = self.message.out_features
         edge_feat = options.get("edge_feat")
         messages = self.aggregate(layout, projected[:, -width:], frontier, edge_feat)
         if self.attention is not None:
-            if options.get("edge_weight") is not None:
-                raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
             keys = projected[:, :-width]
             found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
             return found + messages, weights
@@ -242,6 +248,11 @@ class MessageAggregation(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"feats={self.out_feats}, aggregators={self.aggregators}, backend={self.backend!r}"
+
+
+def _refuse_edge_weight(edge_weight: Tensor | None = None, **_: Any) -> None:
+    if edge_weight is not None:
+        raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
 
 
 def reduce_messages(

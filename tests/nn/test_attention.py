@@ -232,6 +232,7 @@ def test_attention_initializes_each_projection_separately() -> None:
         (8, {"num_heads": 3}, "8 features do not divide into 3 heads"),
         (8, {"num_heads": 0}, "num_heads must be at least 1, got 0"),
         ((8, 0), {}, "in_feats must be at least 1, got 0"),
+        (8, {"out_feats": 0}, "out_feats must be at least 1, got 0"),
         (8, {"head_feats": 0}, "head_feats must be at least 1, got 0"),
         (8, {"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
         (8, {"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),

@@ -16,6 +16,7 @@ from tests.nn.cases import randomised
 ENDS = ([0, 0, 1, 1, 2, 2, 3, 3, 3], [1, 2, 3, 0, 0, 1, 2, 1, 1])  # one edge twice
 GRAPH = dgl.graph(ENDS, num_nodes=4)
 BIPARTITE = dgl.heterograph({("u", "e", "v"): ([0, 2, 1, 0, 2], [1, 0, 0, 3, 2])})
+MORE_SOURCES = dgl.heterograph({("u", "e", "v"): ([0, 3, 1], [0, 1, 1])})
 
 
 def in_dgl(layer: DotGATConv, in_feats: Any) -> nn.Module:
@@ -159,3 +160,35 @@ def test_dot_gat_conv_on_nodes_without_in_edges() -> None:
     layer.set_allow_zero_in_degree(True)
     assert_same([layer(graph, feat)[[0, 2]]], [torch.zeros(2, 2, 3)])
     assert layer(dgl.graph(([], [])), feat[:0]).shape == (0, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("graph", "feat", "error", "words"),
+    [
+        (MORE_SOURCES, normal(4, 8), ValueError, "'u' to 'v' nodes; pass a pair of features"),
+        (GRAPH, normal(4, 7), ValueError, r"shape \(4, 7\); pass one row of 8 features"),
+        (GRAPH, normal(4, 5, 7), ValueError, r"shape \(4, 5, 7\); pass one row of 8 features"),
+        (GRAPH, normal(4), ValueError, r"shape \(4,\)"),
+        (GRAPH, (normal(4, 8), normal(3, 8)), ValueError, "4 destination nodes"),
+        (GRAPH, normal(4, 8).float(), TypeError, "source nodes are torch.float32"),
+    ],
+)
+def test_dot_gat_conv_refuses_features_that_do_not_fit(
+    graph: Any, feat: Any, error: type[Exception], words: str
+) -> None:
+    layer = randomised(DotGATConv(8, 3, 2, allow_zero_in_degree=True))
+    with pytest.raises(error, match=words):
+        layer(graph, feat)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_heads": 0}, "num_heads must be at least 1, got 0"),
+        ({"out_feats": 0}, "out_feats must be at least 1, got 0"),
+        ({"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),
+    ],
+)
+def test_dot_gat_conv_refuses_options_out_of_range(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        DotGATConv(**{"in_feats": 8, "out_feats": 3, "num_heads": 2, **options})

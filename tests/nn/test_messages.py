@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
+from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -170,6 +171,10 @@ def test_messages_by_dgl_refuse_second_derivatives() -> None:
         ({"backend": "fast"}, "backend must be one of .*, got 'fast'"),
         ({"attention": MultiHeadAttention(8, 2)}, "attention must have 6 features in and out, but"),
         ({"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
+        (
+            {"attention": MultiHeadAttention(FEATS, 2), "edge_dim": 3},
+            "attention must have edge_dim=3 too, but has None",
+        ),
     ],
 )
 def test_messages_refuse_bad_arguments(options: dict[str, Any], message: str) -> None:
@@ -177,10 +182,21 @@ def test_messages_refuse_bad_arguments(options: dict[str, Any], message: str) ->
         MessageAggregation(FEATS, **options)
 
 
-def test_messages_refuse_weights_of_edges() -> None:
-    layer = aggregation(attends=True)
-    with pytest.raises(ValueError, match="messages have no edge_weight: use MultiHeadAttention"):
-        layer(LAYOUT, normal(5, FEATS), edge_weight=torch.ones(8).double())
+@pytest.mark.parametrize("attends", [True, False])
+def test_messages_refuse_weights_of_edges(attends: bool) -> None:
+    layer, hooked = aggregation(attends=attends), aggregation(attends=True)
+    assert hooked.attention is not None
+    hooked.attention.register_forward_hook(lambda *_: None)
+    for each in (layer, hooked):
+        with pytest.raises(ValueError, match="messages have no edge_weight: use MultiHeadAtten"):
+            each(LAYOUT, normal(5, FEATS), edge_weight=torch.ones(8).double())
+
+
+def test_messages_on_a_bipartite_graph_need_no_attention() -> None:
+    graph = dgl.heterograph({("u", "e", "v"): ([0, 3, 1], [0, 1, 1])})
+    assert aggregation()(graph, normal(4, FEATS)).shape == (2, FEATS)
+    with pytest.raises(ValueError, match="'u' to 'v' nodes; messages beside attention need"):
+        aggregation(attends=True)(graph, normal(4, FEATS))
 
 
 @pytest.mark.parametrize(
