@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
@@ -85,6 +86,20 @@ def check_same_nodes(
     source, _, target = graph.canonical_etypes[0]
     if source != target:
         raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
+
+
+def check_batch_norm(rule: Any, in_training: bool, *parts: Any) -> None:
+    """Raise an error if a `BatchNorm` would normalize over the active nodes under `rule`.
+
+    In evaluation (`in_training=False`), running statistics do not depend on the active nodes.
+    """
+    modules = (part.modules() for part in parts if isinstance(part, nn.Module))
+    for module in chain.from_iterable(modules):
+        if isinstance(module, _BatchNorm) and (in_training or not module.track_running_stats):
+            raise ValueError(
+                f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "
+                "which nodes are active: use LayerNorm"
+            )
 
 
 def check_sharding(*parts: nn.Module | None) -> None:

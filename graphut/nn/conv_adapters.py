@@ -151,7 +151,8 @@ class ConvAsAttention(nn.Module):
     In a recurrence, each node then takes its own number of steps with the convolution. The
     convolution is called for the active nodes only. So its result for a node must depend only on
     the features of the node, its in-edges and their sources, as with `GATConv`, `GINConv` and
-    `SAGEConv`.
+    `SAGEConv`. `BatchNorm` in the convolution depends on all active nodes in training:
+    `AdaptiveRecurrence` accepts it with `FixedDepth` and `halted="running"` only; use `LayerNorm`.
 
     Parameters
     ----------
@@ -160,13 +161,16 @@ class ConvAsAttention(nn.Module):
         and of destinations; a layer of PyG with such a pair and an `edge_index`. It must return
         `(N_dst, feats)`, or `(N_dst, H, D)` with `feats = H * D`. In-edges are ordered by source,
         which matters only for `SAGEConv` with an LSTM.
+    feats : int
+        Features of a node, in the input and in the output.
 
     Raises
     ------
     ValueError
         If the result for a node would depend on other active nodes, as with DGL's `GraphConv`,
         which divides by out-degrees by default, or PyG's `GATConv`, which adds self-loops; or if a
-        layer of PyG does not accept a pair of features, such as `GCNConv`.
+        layer of PyG does not accept a pair of features, such as `GCNConv`; or, in a call, if the
+        convolution does not return `feats` features.
 
     Examples
     --------
@@ -272,7 +276,13 @@ class ConvAsAttention(nn.Module):
             finally:
                 for hook in hooks:
                     hook.remove()
-        return out.flatten(1), None
+        out = out.flatten(1)
+        if out.shape[1] != self.out_feats:
+            raise ValueError(
+                f"{type(self.conv).__name__} returned {out.shape[1]} features for each node; "
+                f"ConvAsAttention(conv, {self.out_feats}) needs {self.out_feats}"
+            )
+        return out, None
 
 
 def _pyg_layers(conv: nn.Module) -> list[Any]:

@@ -15,7 +15,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
 from graphut.attention.transforms import in_vmap, is_exporting
 from graphut.nn.call import call_recurrence
-from graphut.nn.checks import check_separate_steps, check_sharding, sources_of
+from graphut.nn.checks import check_batch_norm, check_separate_steps, check_sharding, sources_of
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop_state import steps_of
 from graphut.nn.noise import InputNoise, kinds_of_noise
@@ -88,8 +88,9 @@ class AdaptiveRecurrence(nn.Module):
     Raises
     ------
     ValueError
-        If a name is unknown, if the steps or a rule do not fit the other arguments, or if noise is
-        set for injected states without `inject_input`.
+        If a name is unknown, if the steps or a rule do not fit the other arguments, if noise is
+        set for injected states without `inject_input`, or if a step has a `BatchNorm` and nodes
+        halt (unless `halted` is "running").
 
     Examples
     --------
@@ -363,6 +364,9 @@ class AdaptiveRecurrence(nn.Module):
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(each, EventDriven):
                 check_event_driven(each, self.step, self.halting, self.step_signal)
+            all_run = self.halted == "running" and not isinstance(each, EventDriven)
+            if not (all_run or isinstance(each, FixedDepth)):
+                check_batch_norm(each, each is given[0], self.step, self.halting)
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
                 raise ValueError(f"a sequence of steps needs the rule FixedDepth, got {each}")
         if self.halting is not None and len(states_read(given)) > 1:

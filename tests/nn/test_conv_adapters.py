@@ -339,6 +339,14 @@ def test_conv_as_attention_calls_hooks_and_resets_its_parameters() -> None:
     )
 
 
+@pytest.mark.parametrize("feats", [1, 3])
+def test_conv_as_attention_refuses_another_width(feats: int) -> None:
+    conv = ConvAsAttention(dgl.nn.GATConv(FEATS, feats, 1), FEATS)
+    words = rf"GATConv returned {feats} features .*; ConvAsAttention\(conv, {FEATS}\) needs {FEATS}"
+    with pytest.raises(ValueError, match=words):
+        conv(GRAPH, torch.randn(4, FEATS))
+
+
 def test_conv_as_attention_refuses_options_that_the_convolution_lacks() -> None:
     step, feat = conv_step("gin"), normal(4, FEATS)
     options = {"edge_bias": torch.zeros(9), "edge_weight": torch.ones(9), "get_attention": True}

@@ -455,6 +455,25 @@ def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> No
 # The module.
 
 
+@pytest.mark.parametrize("tracks", [True, False])
+def test_recurrence_refuses_batch_statistics_of_active_nodes(tracks: bool) -> None:
+    norm, unit = nn.BatchNorm1d(12, track_running_stats=tracks), HaltingUnit(FEATS)
+    transition = PositionwiseTransition(FEATS, 12, activation=norm)
+    step = UniversalTransformerStep(MultiHeadAttention(FEATS, HEADS), transition)
+    words = "ACT.* BatchNorm1d, whose statistics depend on which nodes are active: use LayerNorm"
+    with pytest.raises(ValueError, match=words):
+        AdaptiveRecurrence(step, unit)
+    in_steps = {"rule": FixedDepth(), "evaluation_rule": ACT()}
+    if not tracks:
+        with pytest.raises(ValueError, match=words):
+            AdaptiveRecurrence(step, unit, **in_steps)
+    layers = [AdaptiveRecurrence(step, unit, halted="running")]
+    layers += [AdaptiveRecurrence(step, unit, **in_steps).eval()] if tracks else []
+    graph, feat = Complete().graph([4, 2]), torch.randn(6, FEATS)
+    for layer in layers:
+        assert_same([layer(graph, feat)[0]], [dense_recurrence(layer, graph, feat)[0]], 1e-5)
+
+
 @pytest.mark.parametrize("share_weights", [True, False])
 def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
     form = {"form": "decoder", "transition": "sepconv"}

@@ -27,8 +27,8 @@ class EventDriven(HaltingRule):
     gradients, and in steps with hooks, a round also copies tables with one row for each node.
 
     The recurrence needs one step for all repetitions, without cross-attention, separable
-    convolution or batch normalization. It has no step signal and no halting module, and it runs on
-    one graph, not on a list of blocks.
+    convolution or, in training, batch normalization. It has no step signal and no halting module,
+    and it runs on one graph, not on a list of blocks.
 
     Parameters
     ----------
