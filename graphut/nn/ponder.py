@@ -146,7 +146,7 @@ class Ponder:
         """Return a one-line summary: numbers of nodes and steps, and the ponder cost."""
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
-            f"max_steps={self.max_steps}, cost={float(self.cost):.4g})"
+            f"max_steps={self.max_steps}, cost={self.cost.item():.4g})"
         )
 
     def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:

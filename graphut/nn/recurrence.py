@@ -249,7 +249,7 @@ class AdaptiveRecurrence(nn.Module):
         self,
         shown: Tensor,
         graph: DGLGraph | EdgeLayout,
-        feat: Tensor,
+        feat: Tensor | tuple[Tensor, Tensor],
         *,
         changed: Tensor | None = None,
         edges_into: Tensor | None = None,
@@ -300,6 +300,7 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError(f"resume is for the rule EventDriven, but the rule is {rule}")
         if isinstance(graph, Sequence):
             raise ValueError("resume takes one graph, not a list of blocks")
+        feat = sources_of(feat)
         layout = as_layout(graph).to(feat.device)
         start = start_of_changes(layout, shown, feat, changed, edges_into)
         return call_recurrence(self, graph, feat, start=start, **options)

@@ -70,12 +70,23 @@ def start_of_changes(
     edges_into: Tensor | None,
 ) -> Start:
     """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
+    if not isinstance(shown, Tensor):
+        raise TypeError(f"shown must be a tensor, got {type(shown).__name__}")
+    fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
+    if not fits or shown.device != feat.device:
+        raise TypeError(
+            f"shown must be {feat.dtype} on {feat.device}, as the features are; got {shown.dtype} "
+            f"on {shown.device}"
+        )
     num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
     if shown.dim() != 2 or shown.shape[1] != feat.shape[-1] or old > num_dst:
         raise ValueError(
             f"shown must be (M, {feat.shape[-1]}) with at most {num_dst} rows, one for each old "
             f"node; got shape {tuple(shown.shape)}"
         )
+    wrong = (~shown.isfinite()).nonzero()[:1].tolist()
+    if wrong:
+        raise ValueError(f"shown{wrong[0]} is {shown[tuple(wrong[0])].item()}: it must be finite")
     none = torch.zeros(0, dtype=torch.int64, device=layout.device)
     changed = _checked_ids("changed", changed, num_src, none)
     edges_into = _checked_ids("edges_into", edges_into, num_dst, none)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -72,6 +73,9 @@ def test_ponder_the_cost_is_a_mean_over_nodes_with_the_gradient_of_the_remainder
     _, ponder = case.layer(case.graph, case.feat)
     expected = (of[0] * ponder.steps + of[1] * ponder.remainder).mean()
     torch.testing.assert_close(ponder.cost, expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert repr(ponder).endswith(f"cost={expected.item():.4g})")
     bias = case.layer.halting.linear.bias
     (found,) = torch.autograd.grad(ponder.cost, bias, retain_graph=True)
     (by_remainder,) = torch.autograd.grad(ponder.remainder.mean(), bias)

@@ -465,7 +465,8 @@ def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None
 
     def resumed(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
         layout, feat, shown = args
-        out, ponder = layer.resume(shown, layout, feat, edges_into=edges_into, **given)
+        pair = feat, feat[: layout.num_dst]
+        out, ponder = layer.resume(shown, layout, pair, edges_into=edges_into, **given)
         return out, ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
 
     def reference(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
@@ -483,7 +484,17 @@ def test_resume_refuses_what_does_not_fit() -> None:
     layer, layout, feat = build(), GRAPHS["rows"], normal(10, FEATS)
     shown = torch.zeros(10, FEATS).double()
     with pytest.raises(ValueError, match=r"shown must be \(M, 8\) with at most 10 rows"):
-        layer.resume(torch.zeros(11, FEATS), layout, feat)
+        layer.resume(torch.zeros(11, FEATS).double(), layout, feat)
+    wrong: Any
+    for wrong, words in (
+        (None, "NoneType"),
+        (shown.float(), "float32"),
+        (shown.to("meta"), "meta"),
+    ):
+        with pytest.raises(TypeError, match=f"shown must be .* got .*{words}"):
+            layer.resume(wrong, layout, feat)
+    with pytest.raises(ValueError, match=r"shown\[3, 0\] is nan: it must be finite"):
+        layer.resume(shown.index_fill(0, torch.tensor([3]), torch.nan), layout, feat)
     with pytest.raises(TypeError, match="changed must be a 1-D int64 tensor of node ids"):
         layer.resume(shown, layout, feat, changed=torch.ones(10, dtype=torch.bool))
     with pytest.raises(ValueError, match="edges_into contains node 10, but there are 10"):
