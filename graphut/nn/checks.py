@@ -149,8 +149,20 @@ def _check_tensor(feat: object, side: str) -> None:
         )
 
 
+_PARTS = {
+    "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
+    "transition": "PositionwiseTransition or SeparableConvTransition",
+    "cross_attention": "MultiHeadAttention or None",
+    "copy_gate": "CopyGate or None",
+}
+
+
 def check_widths(step: Any) -> None:
-    """Raise an error unless all parts of a step have the same number of features."""
+    """Raise an error unless the parts of a step are layers with the same number of features."""
+    for name, kinds in _PARTS.items():
+        part = getattr(step, name)
+        if not (hasattr(part, "in_feats") or (part is None and kinds.endswith("None"))):
+            raise TypeError(f"{name} must be {kinds}; got {type(part).__name__}")
     source, width = step.attention.in_feats
     widths = {
         "sources of attention": source,

@@ -104,7 +104,7 @@ def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[
     """Return the argument `noise` of a recurrence as a sequence, which is empty for None."""
     if noise is None:
         return ()
-    return (noise,) if isinstance(noise, InputNoise) else noise
+    return noise if isinstance(noise, Sequence) else (noise,)
 
 
 def with_noise(

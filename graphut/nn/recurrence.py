@@ -87,10 +87,10 @@ class AdaptiveRecurrence(nn.Module):
 
     Raises
     ------
-    ValueError
-        If a name is unknown, if the steps or a rule do not fit the other arguments, if noise is
-        set for injected states without `inject_input`, or if a step has a `BatchNorm` and nodes
-        halt (unless `halted` is "running").
+    TypeError, ValueError
+        If a part has another type, if a name is unknown, if the steps or a rule do not fit the
+        other arguments, if noise is set for injected states without `inject_input`, or if a step
+        has a `BatchNorm` and nodes halt (unless `halted` is "running").
 
     Examples
     --------
@@ -126,6 +126,9 @@ class AdaptiveRecurrence(nn.Module):
             )
         if isinstance(step, nn.ModuleList):
             step = [*step]
+        for each in step if isinstance(step, Sequence) else [step]:
+            if not hasattr(each, "update"):
+                raise TypeError(f"a step is a UniversalTransformerStep, got {type(each).__name__}")
         if isinstance(step, Sequence):
             check_separate_steps(step, halting, max_steps)
         width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
@@ -134,7 +137,14 @@ class AdaptiveRecurrence(nn.Module):
                 f"the halting unit reads {halting.in_feats} features, but the step's states have "
                 f"{width}"
             )
-        places = [kind.on for kind in kinds_of_noise(noise)]
+        kinds = kinds_of_noise(noise)
+        if not all(isinstance(kind, InputNoise) for kind in kinds):
+            raise TypeError(
+                f"noise is InputNoise such as InputNoise(0.3), or a sequence of them; got {noise!r}"
+            )
+        if not isinstance(quantize, Quantized | None):
+            raise TypeError(f"quantize is Quantized such as Quantized(2), got {quantize!r}")
+        places = [kind.on for kind in kinds]
         if len(set(places)) < len(places):
             raise ValueError(f"noise is given twice for one place: {', '.join(places)}")
         if not inject_input and set(places) - {"first"}:

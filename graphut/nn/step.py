@@ -62,7 +62,7 @@ class UniversalTransformerStep(nn.Module):
     Raises
     ------
     TypeError
-        If `attention` is a layer of DGL or PyG.
+        If a part has another type, such as a layer of DGL or PyG as `attention`.
     ValueError
         If `norm` is unknown, if `norm` is "pre" and there is a gate, or if the parts have different
         numbers of features.
@@ -97,12 +97,6 @@ class UniversalTransformerStep(nn.Module):
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
         if copy_gate is not None and norm != "post":
             raise ValueError(f"norm must be 'post' with a copy_gate, got {norm!r}")
-        if not hasattr(attention, "in_feats"):
-            raise TypeError(
-                f"attention must be MultiHeadAttention or a layer with its methods, got "
-                f"{attention!r}; wrap a layer of DGL or PyG as ConvAsAttention(layer, feats)"
-            )
-        feats = attention.in_feats[1]
         self.norm = norm
         self.attention = attention
         self.cross_attention = cross_attention
@@ -110,7 +104,7 @@ class UniversalTransformerStep(nn.Module):
         self.copy_gate = copy_gate
         check_widths(self)
         self.dropout = nn.Dropout(dropout)
-        layer_norm = partial(nn.LayerNorm, feats, eps=norm_eps)
+        layer_norm = partial(nn.LayerNorm, attention.in_feats[1], eps=norm_eps)
         self.attention_norm = layer_norm()
         self.cross_norm = layer_norm() if cross_attention is not None else None
         self.transition_norm = layer_norm()

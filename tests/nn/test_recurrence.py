@@ -417,12 +417,16 @@ def test_recurrence_settings_out_of_range() -> None:
         case.layer((torch.tensor([0]), torch.tensor([0])), case.feat)
     with pytest.raises(TypeError, match="got DGLGraph; pass the graph first"):
         case.layer(case.feat, dgl.graph(([0], [0])))
-    with pytest.raises(TypeError, match=r"got GINConv.*ConvAsAttention\(layer, feats\)"):
-        UniversalTransformerStep(dgl.nn.GINConv(), PositionwiseTransition(8, 16))
     with pytest.raises(ValueError, match=r"halted must be one of 'copied'.*; got 'nil'"):
         AdaptiveRecurrence(build_step(), halted="nil")
     with pytest.raises(ValueError, match="unit reads 6 features, but the step's states have 8"):
         AdaptiveRecurrence(build_step(), HaltingUnit(6))
+    with pytest.raises(TypeError, match="a step is a UniversalTransformerStep, got MultiHeadAtt"):
+        AdaptiveRecurrence(MultiHeadAttention(8, 2))  # type: ignore[arg-type]
+    for wrong in ({"noise": 0.3}, {"noise": "first"}, {"quantize": 2}):
+        [(name, value)] = wrong.items()
+        with pytest.raises(TypeError, match=f"{name} is .* such as .* got {value!r}"):
+            AdaptiveRecurrence(build_step(), **wrong)
 
 
 def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> None:

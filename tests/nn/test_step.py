@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import remove_parametrizations
 
+from graphut._dgl import dgl
 from graphut.nn import (
     AdaptiveRecurrence,
     CopyGate,
@@ -199,6 +200,21 @@ def test_step_parts_of_other_widths(
         ValueError, match=f"all parts of a step need the same number of features: .*{words}"
     ):
         UniversalTransformerStep(attention, transition, cross_attention=cross)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"attention": dgl.nn.GINConv()}, r"ConvAsAttention\(layer, feats\); got GINConv"),
+        ({"transition": nn.Linear(8, 8)}, "PositionwiseTransition .*; got Linear"),
+        ({"copy_gate": True}, "CopyGate or None; got bool"),
+        ({"cross_attention": True}, "MultiHeadAttention or None; got bool"),
+    ],
+)
+def test_step_parts_of_other_types(part: dict[str, Any], words: str) -> None:
+    parts = {"attention": MultiHeadAttention(8, 2), "transition": PositionwiseTransition(8, 12)}
+    with pytest.raises(TypeError, match=f"{next(iter(part))} must be .*{words}"):
+        UniversalTransformerStep(**{**parts, **part})
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
