@@ -14,7 +14,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_capturing
 from graphut.nn.attention import AttentionRecord, MultiHeadAttention
-from graphut.nn.checks import FiniteChecks, check_feat, check_same_nodes
+from graphut.nn.checks import FiniteChecks, check_feat, check_same_nodes, check_tensor
 from graphut.nn.context import GraphContext
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu import gpu_frontier
@@ -52,11 +52,13 @@ def call_recurrence(
     context = _context(layer, graph, feat, cross, of_edges)
     context.get_attention, halo = get_attention, context.layout.halo
     nodes = context.num_src if halo is None else context.num_dst
-    if positions is not None and (positions.shape[:1] != (nodes,) or positions.dim() > 2):
-        raise ValueError(
-            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
-            f"shape {tuple(positions.shape)}"
-        )
+    if positions is not None:
+        check_tensor(positions, "positions")
+        if positions.shape[:1] != (nodes,) or positions.dim() > 2:
+            raise ValueError(
+                f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
+                f"shape {tuple(positions.shape)}"
+            )
     rows: list[FrontierRows] | None = [] if get_attention or get_steps else None
     steps: Any = steps_of(layer)
     again = layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling()

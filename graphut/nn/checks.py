@@ -26,7 +26,7 @@ def check_feat(
     `side`, "source" or "destination", appears in the message. With `inner`, `feat` may have more
     dimensions between the two.
     """
-    _check_tensor(feat, side)
+    check_tensor(feat, f"features of {side} nodes")
     weight = first_weight(layer, feat)
     if (feat.shape[:1] + feat.shape[1:][-1:] if inner else feat.shape) != (nodes, width):
         raise ValueError(
@@ -127,7 +127,7 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     are the first rows of the source features.
     """
     if not isinstance(feat, tuple):
-        _check_tensor(feat, "source")
+        check_tensor(feat, "features of source nodes")
         return feat
     sources, destinations = feat
     if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
@@ -139,14 +139,13 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     return sources
 
 
-def _check_tensor(feat: object, side: str) -> None:
-    if not isinstance(feat, Tensor):
+def check_tensor(given: object, name: str) -> None:
+    """Raise an error unless the argument `name`, whose value is `given`, is a tensor."""
+    if not isinstance(given, Tensor):
         advice = "convert them with torch.as_tensor"
-        if isinstance(feat, (DGLGraph, EdgeLayout)):
+        if isinstance(given, (DGLGraph, EdgeLayout)):
             advice = "pass the graph first, then the features"
-        raise TypeError(
-            f"features of {side} nodes must be a tensor, got {type(feat).__name__}; {advice}"
-        )
+        raise TypeError(f"{name} must be a tensor, got {type(given).__name__}; {advice}")
 
 
 _PARTS = {

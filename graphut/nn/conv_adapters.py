@@ -111,7 +111,7 @@ def from_edge_index(
     num_nodes : int or pair of int
         A pair is for a bipartite graph: the numbers of sources and of targets.
     batch : Tensor, optional
-        `(num_nodes,)`, the graph of each node, sorted, as PyG's loaders return it.
+        `(num_nodes,)` int64, the graph of each node, sorted, as PyG's loaders return it.
 
     Raises
     ------
@@ -126,23 +126,44 @@ def from_edge_index(
     tensor([1, 2, 0])
     """
     num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
-        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
+    _check_int64("edge_index", edge_index)
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be (2, E), got shape {tuple(edge_index.shape)}")
     lengths = None
     if batch is not None:
         if isinstance(num_nodes, tuple):
             raise ValueError("batch must be omitted for a bipartite graph")
-        if batch.shape != (num_nodes,) or bool((batch[1:] < batch[:-1]).any()):
+        _check_int64("batch", batch)
+        if batch.shape != (num_nodes,):
             raise ValueError(
-                f"batch must be sorted and have one entry for each of the {num_nodes} nodes, "
-                f"got shape {tuple(batch.shape)}"
+                f"batch must have one entry for each of the {num_nodes} nodes, got shape "
+                f"{tuple(batch.shape)}"
+            )
+        falls = (batch.diff(prepend=batch.new_zeros(1)) < 0).nonzero()
+        if len(falls):
+            node = int(falls[0])
+            raise ValueError(
+                f"batch must be sorted and at least 0, but batch[{node}] is {int(batch[node])}"
             )
         lengths = torch.bincount(batch)
+    for side, size, ends in (
+        ("source", num_src, edge_index[0]),
+        ("target", num_dst, edge_index[1]),
+    ):
+        wrong = ends[(ends < 0) | (ends >= size)]
+        if len(wrong):
+            rows = f"{size} row{'' if size == 1 else 's'}"
+            raise ValueError(
+                f"edge_index refers to {side} node {int(wrong[0])}, but x has only {rows}"
+            )
     sizes: Any = {"num_src": num_src, "num_dst": num_dst}
     return layout_from_edges(*edge_index, **sizes, src_lengths=lengths, dst_lengths=lengths)
+
+
+def _check_int64(name: str, given: object) -> None:
+    if not isinstance(given, Tensor) or given.dtype != torch.int64:
+        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+        raise TypeError(f"{name} must be an int64 tensor, got {kind}")
 
 
 class ConvAsAttention(nn.Module):

@@ -45,7 +45,10 @@ class ExplainableConv(LayerAsConv):
         mask = self.edge_mask._edge_mask
         if mask is not None:
             mask = mask.sigmoid() if self.edge_mask._apply_sigmoid else mask
-            options["edge_weight"] = options.get("edge_weight", 1.0) * mask
+            weight = options.get("edge_weight")
+            if weight is not None:
+                mask = weight * (mask if weight.dim() == 1 else mask[:, None])
+            options["edge_weight"] = mask
         return super()._call_as_pyg(x, *args, **options)
 
 

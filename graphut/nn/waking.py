@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
 from graphut.attention.sorting import sort_edges
+from graphut.nn.checks import check_tensor
 from graphut.nn.context import GraphContext
 from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_change
 from graphut.nn.noise import with_noise
@@ -70,8 +71,7 @@ def start_of_changes(
     edges_into: Tensor | None,
 ) -> Start:
     """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
-    if not isinstance(shown, Tensor):
-        raise TypeError(f"shown must be a tensor, got {type(shown).__name__}")
+    check_tensor(shown, "shown")
     fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
     if not fits or shown.device != feat.device:
         raise TypeError(

@@ -114,9 +114,18 @@ def test_layer_as_conv_keeps_a_convolution_inside_the_graphs_of_a_batch() -> Non
     ("call", "words"),
     [
         (lambda x, edges: (x[None], edges), r"x must be \(N, F\).* got shape \(1, 4, 8\)"),
-        (lambda x, edges: (x[:1], edges), "src refers to node 1, but there are only 1"),
-        (lambda x, edges: (x, edges - 1), "src refers to node -1, but there are only 4"),
-        (lambda x, edges: ((x, x[:3]), edges), "dst refers to node 3, but there are only 3"),
+        (
+            lambda x, edges: (x[:1], edges),
+            "edge_index refers to source node 1, but x has only 1 row",
+        ),
+        (
+            lambda x, edges: (x, edges - 1),
+            "edge_index refers to source node -1, but x has only 4 rows",
+        ),
+        (
+            lambda x, edges: ((x, x[:3]), edges),
+            "edge_index refers to target node 3, but x has only 3 rows",
+        ),
         (lambda x, edges: (x, edges, torch.ones(9, 3)), "got no edge_dim and features of shape"),
         (lambda x, edges: (x, edges[:, 1:3]), r"node 0, 1.*torch_geometric.utils.add_self_loops"),
     ],
@@ -212,17 +221,21 @@ def test_from_edge_index_keeps_order_and_direction_of_edges() -> None:
         (([[0], [1]], 2), None, TypeError, "must be an int64 tensor, got list"),
         ((INDEX.float(), 4), None, TypeError, "must be an int64 tensor, got torch.float32"),
         ((INDEX.T, 4), None, ValueError, r"must be \(2, E\), got shape \(8, 2\)"),
-        ((INDEX, 3), None, ValueError, "src refers to node 3, but there are only 3"),
-        ((INDEX, 4), [0, 1, 0, 1], ValueError, "sorted and have one entry for each of the 4 nodes"),
-        ((INDEX, 4), [0, 1], ValueError, "sorted and have one entry for each of the 4 nodes"),
+        ((INDEX, 3), None, ValueError, "edge_index refers to source node 3, but x has only 3"),
+        ((INDEX, 4), [0, 1, 0, 1], ValueError, r"batch must be sorted .* batch\[2\] is 0"),
+        ((INDEX, 4), [-1, 0, 0, 0], ValueError, r"at least 0, but batch\[0\] is -1"),
+        ((INDEX, 4), [0, 1], ValueError, r"one entry for each of the 4 nodes, got shape \(2,\)"),
+        ((INDEX, 4), [0.0] * 4, TypeError, "batch must be an int64 tensor, got torch.float32"),
         ((INDEX, (4, 4)), [0] * 4, ValueError, "batch must be omitted for a bipartite graph"),
     ],
 )
 def test_from_edge_index_refuses_arguments_that_do_not_fit(
-    arguments: Any, batch: list[int] | None, error: type[Exception], match: str
+    arguments: Any, batch: list[float] | None, error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=match):
         from_edge_index(*arguments, batch=None if batch is None else torch.tensor(batch))
+    with pytest.raises(TypeError, match="batch must be an int64 tensor, got list"):
+        from_edge_index(INDEX, 4, batch=[0] * 4)  # type: ignore[arg-type]
 
 
 # ConvAsAttention

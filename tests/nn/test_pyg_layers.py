@@ -231,11 +231,21 @@ def test_explainable_conv_multiplies_by_the_mask_of_each_edge(name: str) -> None
     conv = ExplainableConv(layer)
     for apply_sigmoid, weight in ((True, mask.sigmoid()), (False, mask)):
         set_masks(conv, mask, TWO_PAIRS, apply_sigmoid=apply_sigmoid)
-        found = [conv(x, TWO_PAIRS), conv(x, TWO_PAIRS, edge_weight=mask)]
+        found = [conv(x, TWO_PAIRS, edge_weight=each) for each in (None, mask)]
+        found.append(conv(x, TWO_PAIRS))
         clear_masks(conv)
-        weights = (weight, weight * mask)
+        weights = (weight, weight * mask, weight)
         assert_same(found, [conv(x, TWO_PAIRS, edge_weight=each) for each in weights])
     assert not torch.allclose(found[0], conv(x, TWO_PAIRS))
+
+
+def test_explainable_conv_multiplies_weights_of_each_head_by_the_mask() -> None:
+    conv, x = ExplainableConv(MultiHeadAttention(8, 2).double()), normal(4, 8)
+    mask, by_head = normal(8, seed=1), normal(8, 2, seed=2)
+    set_masks(conv, mask, TWO_PAIRS, apply_sigmoid=False)
+    found = conv(x, TWO_PAIRS, edge_weight=by_head)
+    clear_masks(conv)
+    assert_same([found], [conv(x, TWO_PAIRS, edge_weight=by_head * mask[:, None])])
 
 
 def test_explainable_conv_with_captum_explainer() -> None:

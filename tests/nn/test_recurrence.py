@@ -341,6 +341,8 @@ def test_recurrence_positions_that_do_not_fit_the_graph() -> None:
     wanted = "positions must be (10,), one for each node, or (10, coordinates); got shape "
     refused(case, f"{wanted}(9,)", positions=torch.arange(9))
     refused(case, f"{wanted}(10, 1, 1)", positions=torch.zeros(10, 1, 1))
+    with pytest.raises(TypeError, match="positions must be a tensor, got list; convert them"):
+        case.layer(case.graph, case.feat, positions=[1, 2])
     refused(case, "8 features do not divide into 3 coordinates", positions=torch.zeros(10, 3))
 
 
