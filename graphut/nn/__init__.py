@@ -100,7 +100,8 @@ def __getattr__(name: str) -> Any:
         return _get(name)
     from graphut.nn import conv_adapters
 
-    warnings.warn(f"{name} is now LayerAsConv", DeprecationWarning, stacklevel=2)
+    advice = "use LayerAsConv, which returns the output alone; the record is its attribute `ponder`"
+    warnings.warn(f"{name} is deprecated: {advice}", DeprecationWarning, stacklevel=2)
     return getattr(conv_adapters, _FORMER_NAMES[name])
 
 

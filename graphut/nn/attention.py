@@ -415,7 +415,7 @@ class AttentionRecord:
         layout = self.layout
         if not 0 <= sentence < len(layout.dst_lengths):
             raise ValueError(
-                f"there is no sentence {sentence} in a batch of {len(layout.dst_lengths)}, "
+                f"there is no graph {sentence} in a batch of {len(layout.dst_lengths)}, "
                 "counted from 0"
             )
         both = layout.dst_lengths, layout.src_lengths

@@ -146,10 +146,8 @@ def from_edge_index(
                 f"batch must be sorted and at least 0, but batch[{node}] is {int(batch[node])}"
             )
         lengths = torch.bincount(batch)
-    for side, size, ends in (
-        ("source", num_src, edge_index[0]),
-        ("target", num_dst, edge_index[1]),
-    ):
+    by_side = zip(("source", "target"), (num_src, num_dst), edge_index, strict=True)
+    for side, size, ends in by_side:
         wrong = ends[(ends < 0) | (ends >= size)]
         if len(wrong):
             rows = f"{size} row{'' if size == 1 else 's'}"

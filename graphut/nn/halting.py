@@ -19,6 +19,8 @@ class HaltingUnit(nn.Module):
 
     Parameters
     ----------
+    in_feats : int
+        Features of a state.
     bias_init : float
         Initial value of `b`. It should be negative, because a model that halts early at first may
         not learn to take more steps.
@@ -80,7 +82,12 @@ def _call_wide(layer: nn.Module, rows: Tensor) -> Tensor:
 
 
 class ScheduledHalting(nn.Module):
-    """Halting module that makes each node halt at a given step.
+    """Halting module with which `ACT` halts each node at a given step.
+
+    Other rules do the same if `share` is small enough: below the threshold of `Threshold`, or so
+    that its sum over a node's earlier steps is below the threshold of `PonderNet` or the `q` of
+    `Quantile`; 0 for `Sampled`. `PonderNet` takes at least two steps. `Global`, `Convergence` and
+    `FixedDepth` do not halt single nodes by their probabilities.
 
     Parameters
     ----------

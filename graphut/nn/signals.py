@@ -93,9 +93,10 @@ def make_signal(
         return SinusoidalSignal(dim, count_from=int(which == "sinusoidal"))
     if which == "learned" and size is not None:
         return LearnedSignal(size, dim)
+    learned = "" if size is None else "'learned', "
     raise ValueError(
-        f"{name} must be 'sinusoidal', 'sinusoidal0', None, or a function from coordinates to "
-        f"rows, such as LearnedSignal(size, {dim}), got {which!r}"
+        f"{name} must be 'sinusoidal', 'sinusoidal0', {learned}None, or a function from "
+        f"coordinates to rows, such as LearnedSignal(size, {dim}), got {which!r}"
     )
 
 

@@ -58,6 +58,10 @@ class UniversalTransformerStep(nn.Module):
     output_norm : bool
         With `norm="pre"`: add the output norm. In a sequence of steps with separate weights, only
         the last step has one.
+    norm_eps : float
+        Added to the variance in each LayerNorm.
+    copy_gate : CopyGate, optional
+        The gate between the new and the old value of each feature; with `norm="post"` only.
 
     Raises
     ------

@@ -451,5 +451,5 @@ def test_attention_record_dense_adds_up_parallel_edges() -> None:
 @pytest.mark.parametrize("sentence", [-1, 2])
 def test_attention_record_dense_refuses_a_sentence_that_is_not_there(sentence: int) -> None:
     record = AttentionRecord(Causal().layout([2, 1]), [torch.ones(4, HEADS)])
-    with pytest.raises(ValueError, match=f"no sentence {sentence} in a batch of 2, counted from 0"):
+    with pytest.raises(ValueError, match=f"no graph {sentence} in a batch of 2, counted from 0"):
         record.dense(sentence)

@@ -195,9 +195,9 @@ def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
 
 def test_old_names_of_layer_as_conv_still_work() -> None:
     layer, feat = build_case().layer, normal(4, FEATS)
-    with pytest.warns(DeprecationWarning, match="OutputOnly is now LayerAsConv"):
+    with pytest.warns(DeprecationWarning, match="OutputOnly is deprecated: use LayerAsConv"):
         only = graphut.nn.OutputOnly(layer)
-    with pytest.warns(DeprecationWarning, match="EdgeIndexLayer is now LayerAsConv"):
+    with pytest.warns(DeprecationWarning, match="EdgeIndexLayer is deprecated: use LayerAsConv"):
         both = graphut.nn.EdgeIndexLayer(layer)
     out, ponder = both(feat, EDGES)
     assert_same([only(GRAPH, feat), *record_of(only)], [out, ponder.steps, ponder.cost])

@@ -4,7 +4,16 @@ import pytest
 import torch
 from torch.nn.utils.parametrizations import spectral_norm
 
-from graphut.nn import HaltingUnit, ScheduledHalting
+from graphut.nn import (
+    ACT,
+    HaltingRule,
+    HaltingUnit,
+    PonderNet,
+    Quantile,
+    Sampled,
+    ScheduledHalting,
+    Threshold,
+)
 from tests.helpers import gradients, normal
 from tests.nn.adapters import LowRank, halved, halving
 from tests.nn.cases import build_case, engine, randomised
@@ -74,6 +83,13 @@ def test_scheduled_halting_halts_each_node_at_its_step() -> None:
         torch.testing.assert_close(halting(rows, None, step), torch.where(expected, 1.0, 0.1))
     some = halting(rows[:2], torch.tensor([0, 2]), 3)
     torch.testing.assert_close(some, torch.tensor([1, 0.1]))
+
+
+@pytest.mark.parametrize("rule", [ACT(), Threshold(), PonderNet(), Quantile(), Sampled()])
+def test_scheduled_halting_with_other_rules(rule: HaltingRule) -> None:
+    halting = ScheduledHalting(torch.tensor([2, 4, 3]), share=0.0 if rule == Sampled() else None)
+    case = build_case(lengths=[3], rule=rule, halting=halting)
+    assert engine(case.layer, case.graph, case.feat)[1].tolist() == [2, 4, 3]
 
 
 def test_scheduled_halting_is_cast_and_saved_with_its_model() -> None:

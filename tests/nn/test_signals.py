@@ -138,8 +138,12 @@ def test_step_signals_call_a_signal_that_is_changed() -> None:
 
 @pytest.mark.parametrize("which", ["sine", "learned"])
 def test_make_signal_refuses_an_unknown_name(which: str) -> None:
-    with pytest.raises(ValueError, match=f"position_signal must be .* got '{which}'"):
+    with pytest.raises(
+        ValueError, match=f"position_signal must be .*'sinusoidal0', None.* '{which}'"
+    ):
         make_signal(which, "position_signal", 8)
+    with pytest.raises(ValueError, match=r"step_signal must be .*'learned', None, .* got 'learnt'"):
+        make_signal("learnt", "step_signal", 8, 5)
 
 
 def test_signal_that_is_a_module_is_a_part_of_the_layer() -> None:
