@@ -96,7 +96,7 @@ class EdgeLayout(ABC):
         for name in (*self._index_names, "edge_ids"):
             given = getattr(self, name)
             if given is not None:
-                _check_index(name, given)
+                check_index(name, given)
         self._check_rows()
         _check_lengths("src_lengths", self.src_lengths, self.num_src)
         _check_lengths("dst_lengths", self.dst_lengths, self.num_dst)
@@ -348,7 +348,7 @@ class CSRLayout(EdgeLayout):
             row = int(falls.nonzero()[0])
             start, stop = self.indptr[row : row + 2].tolist()
             raise ValueError(f"row {row} has its first edge at {start} and its end at {stop}")
-        _check_range("indices", self.indices, self.num_src)
+        check_range("indices", self.indices, self.num_src)
 
     @property
     def num_edges(self) -> int:
@@ -410,11 +410,11 @@ def layout_from_edges(
     tensor([1, 2])
     """
     for name, ends in (("src", src), ("dst", dst)):
-        _check_index(name, ends)
+        check_index(name, ends)
     if len(src) != len(dst):
         raise ValueError(f"src has {len(src)} edges, but dst has {len(dst)}")
-    _check_range("src", src, num_src)
-    _check_range("dst", dst, num_dst)
+    check_range("src", src, num_src)
+    check_range("dst", dst, num_dst)
     src_lengths = torch.tensor([num_src]) if src_lengths is None else src_lengths.cpu().clone()
     dst_lengths = torch.tensor([num_dst]) if dst_lengths is None else dst_lengths.cpu().clone()
     _check_lengths("src_lengths", src_lengths, num_src)
@@ -444,7 +444,8 @@ def layout_from_edges(
     return CSRLayout(indptr=indptr, indices=src.clone() if order is None else src, **batch)
 
 
-def _check_index(name: str, given: Any) -> None:
+def check_index(name: str, given: Any) -> None:
+    """Raise `TypeError` unless the argument `name` is a 1-D int64 tensor."""
     if not isinstance(given, Tensor) or given.dtype != torch.int64 or given.dim() != 1:
         raise TypeError(f"{name} must be a 1-D int64 tensor, got {given!r}")
 
@@ -456,13 +457,16 @@ def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
         raise ValueError(f"{name} add up to {total}, but there are {num_nodes} nodes")
 
 
-def _check_range(name: str, ends: Tensor, num_nodes: int) -> None:
+def check_range(
+    name: str, ends: Tensor, num_nodes: int, node: str = "node", limit: str = "there are only {}"
+) -> None:
+    """Raise `ValueError` unless the ids `ends` in the argument `name` are below `num_nodes`."""
     if not ends.numel():
         return
     low, high = ends.aminmax()
     if int(low) < 0 or int(high) >= num_nodes:
-        node = int(ends[(ends < 0) | (ends >= num_nodes)][0])
-        raise ValueError(f"{name} refers to node {node}, but there are only {num_nodes}")
+        wrong = int(ends[(ends < 0) | (ends >= num_nodes)][0])
+        raise ValueError(f"{name} refers to {node} {wrong}, but {limit.format(num_nodes)}")
 
 
 def _check_permutation(edge_ids: Tensor, edges: int) -> None:

@@ -88,13 +88,9 @@ def check_same_nodes(
         raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
 
 
-def check_batch_norm(rule: Any, in_training: bool, *parts: Any) -> None:
-    """Raise an error if a `BatchNorm` would normalize over the active nodes under `rule`.
-
-    In evaluation (`in_training=False`), running statistics do not depend on the active nodes.
-    """
-    modules = (part.modules() for part in parts if isinstance(part, nn.Module))
-    for module in chain.from_iterable(modules):
+def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
+    """Raise an error if a `BatchNorm` in `layer` needs the statistics of the active nodes."""
+    for module in layer.modules():  # in evaluation, running statistics do not depend on the nodes
         if isinstance(module, _BatchNorm) and (in_training or not module.track_running_stats):
             raise ValueError(
                 f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention.layout import check_index, check_range
 from graphut.attention.transforms import outside_autocast
 from graphut.nn.checks import first_weight
 from graphut.nn.ponder import Ponder
@@ -126,42 +127,27 @@ def from_edge_index(
     tensor([1, 2, 0])
     """
     num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    _check_int64("edge_index", edge_index)
+    if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
+        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be (2, E), got shape {tuple(edge_index.shape)}")
     lengths = None
     if batch is not None:
         if isinstance(num_nodes, tuple):
             raise ValueError("batch must be omitted for a bipartite graph")
-        _check_int64("batch", batch)
-        if batch.shape != (num_nodes,):
+        check_index("batch", batch)
+        falls = int((batch.diff(prepend=batch.new_zeros(1)) < 0).sum())
+        if len(batch) != num_nodes or falls:
             raise ValueError(
-                f"batch must have one entry for each of the {num_nodes} nodes, got shape "
-                f"{tuple(batch.shape)}"
-            )
-        falls = (batch.diff(prepend=batch.new_zeros(1)) < 0).nonzero()
-        if len(falls):
-            node = int(falls[0])
-            raise ValueError(
-                f"batch must be sorted and at least 0, but batch[{node}] is {int(batch[node])}"
+                f"batch must be sorted, at least 0, with an entry for each of the {num_nodes} "
+                f"nodes; got {len(batch)} entries, {falls} of them below the one before or 0"
             )
         lengths = torch.bincount(batch)
-    by_side = zip(("source", "target"), (num_src, num_dst), edge_index, strict=True)
-    for side, size, ends in by_side:
-        wrong = ends[(ends < 0) | (ends >= size)]
-        if len(wrong):
-            rows = f"{size} row{'' if size == 1 else 's'}"
-            raise ValueError(
-                f"edge_index refers to {side} node {int(wrong[0])}, but x has only {rows}"
-            )
+    check_range("edge_index", edge_index[0], num_src, "source node", "x has only {} row(s)")
+    check_range("edge_index", edge_index[1], num_dst, "target node", "x has only {} row(s)")
     sizes: Any = {"num_src": num_src, "num_dst": num_dst}
     return layout_from_edges(*edge_index, **sizes, src_lengths=lengths, dst_lengths=lengths)
-
-
-def _check_int64(name: str, given: object) -> None:
-    if not isinstance(given, Tensor) or given.dtype != torch.int64:
-        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
-        raise TypeError(f"{name} must be an int64 tensor, got {kind}")
 
 
 class ConvAsAttention(nn.Module):

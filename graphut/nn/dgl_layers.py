@@ -134,12 +134,11 @@ class DotGATConv(nn.Module):
         """
         layout = as_layout(graph)
         feat_src, feat_dst = feat if isinstance(feat, tuple) else (feat, None)
-        width = self._in_feats
-        check_feat(feat_src, "source", layout.num_src, width[0], self, inner=True)
+        check_feat(feat_src, "source", layout.num_src, self._in_feats[0], self, inner=True)
         if feat_dst is None:
             check_same_nodes(graph, PASS_A_PAIR)
         else:
-            check_feat(feat_dst, "destination", layout.num_dst, width[1], self, inner=True)
+            check_feat(feat_dst, "destination", layout.num_dst, self._in_feats[1], self, inner=True)
         feat_src = self.feat_drop(feat_src)
         maps = (self.fc, self.fc) if hasattr(self, "fc") else (self.fc_src, self.fc_dst)
         key, *others = self._heads(maps[0](feat_src))

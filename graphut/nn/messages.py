@@ -161,11 +161,9 @@ class MessageAggregation(nn.Module):
         if self.attention is not None:
             check_same_nodes(graph, "messages beside attention need a graph with one node type")
         if self.attention is not None and self.has_hooked_parts:
-            _refuse_edge_weight(**options)
             found = self.attention(layout, feat, frontier=frontier, **options)
             out, weights = found if isinstance(found, tuple) else (found, None)
-            edge_feat = options.get("edge_feat")
-            out = out + self.aggregate(layout, self._messages(feat), frontier, edge_feat)
+            out = out + self.aggregate(layout, self._messages(feat), frontier, **options)
         else:
             rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
             out, weights = self.attend(
@@ -201,10 +199,8 @@ class MessageAggregation(nn.Module):
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
-        _refuse_edge_weight(**options)
         width = self.message.out_features
-        edge_feat = options.get("edge_feat")
-        messages = self.aggregate(layout, projected[:, -width:], frontier, edge_feat)
+        messages = self.aggregate(layout, projected[:, -width:], frontier, **options)
         if self.attention is not None:
             keys = projected[:, :-width]
             found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
@@ -221,11 +217,16 @@ class MessageAggregation(nn.Module):
         messages: Tensor,
         frontier: Tensor | None = None,
         edge_feat: Tensor | None = None,
+        edge_weight: None = None,
+        **_: Any,
     ) -> Tensor:
         """Return a linear map of the maxima and sums of messages, `(A, feats)`.
 
-        `messages`, `(N_src, W)`, are the last columns of the result of `project`.
+        `messages`, `(N_src, W)`, are the last columns of the result of `project`. Other options of
+        attention are ignored.
         """
+        if edge_weight is not None:
+            raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
         if self.edge is not None:
             wanted = (layout.num_edges, self.edge.in_features)
             if edge_feat is None or edge_feat.shape != wanted:
@@ -248,11 +249,6 @@ class MessageAggregation(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"feats={self.out_feats}, aggregators={self.aggregators}, backend={self.backend!r}"
-
-
-def _refuse_edge_weight(edge_weight: Tensor | None = None, **_: Any) -> None:
-    if edge_weight is not None:
-        raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
 
 
 def reduce_messages(

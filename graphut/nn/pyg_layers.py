@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor, einsum, nn
 
 from graphut.attention import edge_attention
 from graphut.nn.attention import edge_feature_options
@@ -45,9 +45,8 @@ class ExplainableConv(LayerAsConv):
         mask = self.edge_mask._edge_mask
         if mask is not None:
             mask = mask.sigmoid() if self.edge_mask._apply_sigmoid else mask
-            weight = options.get("edge_weight")
-            if weight is not None:
-                mask = weight * (mask if weight.dim() == 1 else mask[:, None])
+            if options.get("edge_weight") is not None:
+                mask = einsum("e...,e->e...", options["edge_weight"], mask)
             options["edge_weight"] = mask
         return super()._call_as_pyg(x, *args, **options)
 

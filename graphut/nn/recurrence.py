@@ -140,7 +140,7 @@ class AdaptiveRecurrence(nn.Module):
         kinds = kinds_of_noise(noise)
         if not all(isinstance(kind, InputNoise) for kind in kinds):
             raise TypeError(
-                f"noise is InputNoise such as InputNoise(0.3), or a sequence of them; got {noise!r}"
+                f"noise is InputNoise such as InputNoise(0.3), or several; got {noise!r}"
             )
         if not isinstance(quantize, Quantized | None):
             raise TypeError(f"quantize is Quantized such as Quantized(2), got {quantize!r}")
@@ -377,7 +377,7 @@ class AdaptiveRecurrence(nn.Module):
                 check_event_driven(each, self.step, self.halting, self.step_signal)
             all_run = self.halted == "running" and not isinstance(each, EventDriven)
             if not (all_run or isinstance(each, FixedDepth)):
-                check_batch_norm(each, each is given[0], self.step, self.halting)
+                check_batch_norm(self, each, in_training=each is given[0])
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
                 raise ValueError(f"a sequence of steps needs the rule FixedDepth, got {each}")
         if self.halting is not None and len(states_read(given)) > 1:

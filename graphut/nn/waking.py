@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
+from graphut.attention.layout import check_index, check_range
 from graphut.attention.sorting import sort_edges
-from graphut.nn.checks import check_tensor
+from graphut.nn.checks import FiniteChecks, check_tensor
 from graphut.nn.context import GraphContext
 from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_change
 from graphut.nn.noise import with_noise
@@ -72,21 +73,16 @@ def start_of_changes(
 ) -> Start:
     """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
     check_tensor(shown, "shown")
-    fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
-    if not fits or shown.device != feat.device:
-        raise TypeError(
-            f"shown must be {feat.dtype} on {feat.device}, as the features are; got {shown.dtype} "
-            f"on {shown.device}"
-        )
     num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
-    if shown.dim() != 2 or shown.shape[1] != feat.shape[-1] or old > num_dst:
+    fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
+    fits = fits and shown.device == feat.device and shown.shape[1:] == feat.shape[1:]
+    if not fits or old > num_dst:
         raise ValueError(
-            f"shown must be (M, {feat.shape[-1]}) with at most {num_dst} rows, one for each old "
-            f"node; got shape {tuple(shown.shape)}"
+            f"shown must be (M, {feat.shape[-1]}) {feat.dtype} on {feat.device} with at most "
+            f"{num_dst} rows, one for each old node; got {tuple(shown.shape)} {shown.dtype} on "
+            f"{shown.device}"
         )
-    wrong = (~shown.isfinite()).nonzero()[:1].tolist()
-    if wrong:
-        raise ValueError(f"shown{wrong[0]} is {shown[tuple(wrong[0])].item()}: it must be finite")
+    FiniteChecks().check_features(shown)
     none = torch.zeros(0, dtype=torch.int64, device=layout.device)
     changed = _checked_ids("changed", changed, num_src, none)
     edges_into = _checked_ids("edges_into", edges_into, num_dst, none)
@@ -98,11 +94,8 @@ def start_of_changes(
 def _checked_ids(name: str, ids: Tensor | None, size: int, none: Tensor) -> Tensor:
     if ids is None:
         return none
-    if not isinstance(ids, Tensor) or ids.dtype != torch.int64 or ids.dim() != 1:
-        raise TypeError(f"{name} must be a 1-D int64 tensor of node ids, got {ids!r}")
-    if ids.numel() and not (int(ids.min()) >= 0 and int(ids.max()) < size):
-        wrong = ids[(ids < 0) | (ids >= size)]
-        raise ValueError(f"{name} contains node {int(wrong[0])}, but there are {size} such nodes")
+    check_index(name, ids)
+    check_range(name, ids, size)
     return ids.to(none.device)
 
 

@@ -483,7 +483,7 @@ def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None
 def test_resume_refuses_what_does_not_fit() -> None:
     layer, layout, feat = build(), GRAPHS["rows"], normal(10, FEATS)
     shown = torch.zeros(10, FEATS).double()
-    with pytest.raises(ValueError, match=r"shown must be \(M, 8\) with at most 10 rows"):
+    with pytest.raises(ValueError, match=r"shown must be \(M, 8\) .* at most 10 rows"):
         layer.resume(torch.zeros(11, FEATS).double(), layout, feat)
     wrong: Any
     for wrong, words in (
@@ -491,13 +491,13 @@ def test_resume_refuses_what_does_not_fit() -> None:
         (shown.float(), "float32"),
         (shown.to("meta"), "meta"),
     ):
-        with pytest.raises(TypeError, match=f"shown must be .* got .*{words}"):
+        with pytest.raises((TypeError, ValueError), match=f"shown must be .* got .*{words}"):
             layer.resume(wrong, layout, feat)
-    with pytest.raises(ValueError, match=r"shown\[3, 0\] is nan: it must be finite"):
+    with pytest.raises(ValueError, match="feature 0 of node 3 is nan"):
         layer.resume(shown.index_fill(0, torch.tensor([3]), torch.nan), layout, feat)
-    with pytest.raises(TypeError, match="changed must be a 1-D int64 tensor of node ids"):
+    with pytest.raises(TypeError, match="changed must be a 1-D int64 tensor, got"):
         layer.resume(shown, layout, feat, changed=torch.ones(10, dtype=torch.bool))
-    with pytest.raises(ValueError, match="edges_into contains node 10, but there are 10"):
+    with pytest.raises(ValueError, match="edges_into refers to node 10, but there are only 10"):
         layer.resume(shown, layout, feat, edges_into=torch.tensor([3, 10]))
     with pytest.raises(ValueError, match="resume takes one graph"):
         layer.resume(shown, [layout], feat)
