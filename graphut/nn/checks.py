@@ -206,8 +206,8 @@ class FiniteChecks:
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
-            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
-            "finite numbers"
+            f"feature {column} of node {node} is {feat[node, column].item()}; features and "
+            "shown states must be finite numbers"
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
