@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from graphut.experiments.training.learner import AnyLearner
     from graphut.models.base import AdaptiveModel
 
-# Options of older versions, with the only values that this version still supports.
+# Options of older versions, with the only values that this version still supports. A user's own
+# task may have fields with these names.
 _RETIRED: dict[str, Any] = {
     "min_steps": 0,
     "fixed": False,
@@ -107,7 +108,8 @@ class Run:
             raise ValueError(f"{path}: unknown task {name!r}: --import the module that defines it")
         with reraise_for_file(path, "does not describe a run of this version"):
             # Options that did not exist yet have their defaults, as in older versions.
-            task = TASKS[state["task"]](**_without_retired(state["task_options"]))
+            kind = TASKS[state["task"]]
+            task = kind(**_without_retired(state["task_options"], kind))
             vocabularies = state["vocabularies"]
             if isinstance(vocabularies, list):  # an older version wrote it
                 vocabularies = dict.fromkeys(vocabularies)
@@ -121,7 +123,7 @@ class Run:
                 state["task"],
                 asdict(task),
                 dict(vocabularies),
-                TrainingConfig(**_without_retired(state["training"])),
+                TrainingConfig(**_without_retired(state["training"], TrainingConfig)),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
             )
@@ -224,9 +226,10 @@ class Run:
         return found
 
 
-def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options of older versions if they have the only value that this version supports."""
-    return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
+def _without_retired(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """Drop retired options that `kind` does not have, at the only values that are supported."""
+    known, retired = {field.name for field in fields(kind)}, _RETIRED.items()
+    return {name: x for name, x in options.items() if name in known or (name, x) not in retired}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

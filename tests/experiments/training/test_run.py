@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from graphut._files import read_checked_json, with_checksum, write_json
-from graphut.experiments.tasks import Copy, PairTask
+from graphut.experiments.tasks import TASKS, Copy, PairTask, option
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.run_folder import RUN
@@ -113,6 +114,19 @@ def test_run_open_drops_retired_options_at_their_only_value(tmp_path: Path) -> N
         change(tmp_path, **{"training": {"epochs": 3}, "task_options": {}, field: {name: wrong}})
         with pytest.raises(ValueError, match=rf"run\.json .*'{name}'"):
             Run.open(tmp_path)
+
+
+def test_run_open_keeps_fields_named_like_retired_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True)
+    class Residues(Copy):
+        name = "residues"
+        modulus: int = option(7, "divisor")
+
+    monkeypatch.setitem(TASKS, "residues", Residues)
+    create(tmp_path, Residues(modulus=2))
+    assert Run.open(tmp_path).task() == Residues(modulus=2)
 
 
 @pytest.mark.parametrize(
