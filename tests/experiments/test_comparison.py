@@ -54,6 +54,7 @@ def test_compare_topologies_refuses_impossible_values(tmp_path: Path) -> None:
     for specs, seeds, message in (
         (["star"], [], r"seeds must be different values, at least one; got \[\]"),
         (["star"], [0, 1, 0], r"seeds must be different values, .*; got \[0, 1, 0\]"),
+        (["star"], [0, -1], "seed must be at least 0; got -1"),
         (["star", "star"], [0], "topologies must be different values"),
         (["star", "windw:3"], [0], "unknown topology 'windw'"),
     ):

@@ -56,6 +56,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         if options.out is not None:
             _check_folder(options.out)
         chosen = {**preset_of(options.task), **vars(options)}
+        for seed in options.seeds:
+            build(TrainingConfig, {**chosen, "seed": seed})
         for spec in options.specs:
             _check_new(options.task, {**chosen, TASKS[options.task].config_kind.varied: spec})
     if command == "train":

@@ -134,6 +134,7 @@ QUICK = [
     "topology compare causal --task copy --nonsense",
     "topology compare windw:3 --task copy",
     "topology compare causal causal --task copy",
+    "topology compare causal --task copy --seeds 0 -1",
     "topology compare window:1,2 --task copy",
     "topology show windw:3|causal",
     "topology show window:-1",
