@@ -60,7 +60,8 @@ def compare_topologies(
     Each seed replaces that of `training`. The run of the first topology with seed 0 is saved in
     `folder/1-seed-0`, and so on. The function `report` gets each line of output. Return a row for
     each topology. Raise `ValueError` if the model does not support a topology, or if a seed is
-    wrong, or a topology or seed occurs twice, and `FileExistsError` if one of these folders already holds a run.
+    wrong, or a topology or seed occurs twice, and `FileExistsError` if one of these folders already
+    holds a run.
     """
     check_different("topologies", topologies)
     check_different("seeds", seeds)

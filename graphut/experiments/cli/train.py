@@ -49,7 +49,6 @@ def _train(options: dict[str, Any]) -> int:
     )
     files = ResultFiles(*paths)
     target = pick_device(device)
-    log = EpochLog(log_to, folder) if log_to else None
     if preset is not None or not resume:
         options = {**preset_of(name, preset), **options}
     prepare = _prepare_resumed if resume else _prepare_new
@@ -67,7 +66,7 @@ def _train(options: dict[str, Any]) -> int:
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        done = _fit(run, task, target, lock, accumulate, log, should_stop, resume=resume)
+        done = _fit(run, task, target, lock, accumulate, log_to, should_stop, resume=resume)
     if done and interruption.signal is None:
         best = run.model().to(target)
         digest = model_digest(folder) if is_first() else None
@@ -124,7 +123,7 @@ def _fit(
     device: torch.device,
     lock: FolderLock,
     accumulate: int,
-    log: EpochLog | None,
+    log_to: str | None,
     should_stop: Callable[[], bool],
     *,
     resume: bool,
@@ -133,9 +132,11 @@ def _fit(
     trainer = None
     try:
         model = run.model().to(device)
-        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate, log)
+        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate)
         if resume:
             trainer.resume()
+        if log_to and is_first():  # an error ends the run before its first update
+            trainer.on_epoch = EpochLog(log_to, run.folder, trainer.progress.update)
         if task.description:
             print(fill(task.description, 80))
         weights = sum(parameter.numel() for parameter in model.parameters())
