@@ -61,7 +61,8 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the mean surprisal `nats` to a log-probability, a perplexity, and bits."""
         nats = metrics["nats"]
-        return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
+        perplexity = exp(min(nats, 700.0))  # from 710 on, as of a diverged model, exp overflows
+        return {"log_probability": -nats, "perplexity": perplexity, "bits": nats / log(2)}
 
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
