@@ -52,16 +52,17 @@ def compare_topologies(
     seeds: Sequence[int] = (0,),
     device: torch.device = CPU,
     report: Callable[[str], None] = print,
+    imports: Sequence[str] = (),
 ) -> list[ComparisonRow]:
     """Train, evaluate and time a model for each topology and each seed.
 
     `topologies` specify which nodes attend to which, such as "window:3|global:0". Each replaces the
     field `encoder_topology` of a sequence-to-sequence model's `config`, and `topology` of others.
     Each seed replaces that of `training`. The run of the first topology with seed 0 is saved in
-    `folder/1-seed-0`, and so on. The function `report` gets each line of output. Return a row for
-    each topology. Raise `ValueError` if the model does not support a topology, or if a seed is
-    wrong, or a topology or seed occurs twice, and `FileExistsError` if one of these folders already
-    holds a run.
+    `folder/1-seed-0`, and so on. The function `report` gets each line of output. `imports` are
+    modules that commands import before they read the runs. Return a row for each topology. Raise
+    `ValueError` if the model does not support a topology, or if a seed is wrong, or a topology or
+    seed occurs twice, and `FileExistsError` if one of these folders already holds a run.
     """
     check_different("topologies", topologies)
     check_different("seeds", seeds)
@@ -74,7 +75,7 @@ def compare_topologies(
         torch.manual_seed(own.seed)
         model = learner.model_kind(configs[number])
         path = Path(folder, f"{number + 1}-seed-{own.seed}")
-        Run.create(path, task, own, model)
+        Run.create(path, task, own, model, imports=imports)
         model.to(device)
         torch.manual_seed(own.seed)
         begin = f"{topologies[number]}, seed {own.seed}: "

@@ -22,7 +22,8 @@ def main(arguments: Namespace) -> int:
     _print("model", f"{weights:,} weights: {_listing(model.config.to_dict())}")
     _print("training", _listing(vars(run.training)))
     _print("progress", _progress(run))
-    print(f"command   {Setup.of(run.task_name, without_folders(run.options)).command()}")
+    setup = Setup.of(run.task_name, without_folders(run.options), run.imports)
+    print(f"command   {setup.command()}")
     return 0
 
 

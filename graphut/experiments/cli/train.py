@@ -22,7 +22,7 @@ from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run_files import FolderLock, model_digest
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new
-from graphut.experiments.wording import pluralize
+from graphut.experiments.wording import import_words, pluralize
 
 _SHOWN = 3  # test examples that are answered after training
 _RUN_OPTIONS = (
@@ -43,7 +43,6 @@ def main(arguments: Namespace) -> int:
 
 
 def _train(options: dict[str, Any]) -> int:
-    imported = options.pop("import", [])
     name, folder, resume, device, minutes, preset, accumulate, log_to, *paths = (
         options.pop(key) for key in _RUN_OPTIONS
     )
@@ -76,7 +75,7 @@ def _train(options: dict[str, Any]) -> int:
             print(f"\n{answer}")
     elif not done:
         words = ["graphut", "train", name, "--out", folder, "--resume"]
-        words += [f"--import={module}" for module in imported]
+        words += import_words(options.get("import", ()))
         print(f"stopped; to continue: {shlex.join(words)}")
     return 0 if interruption.signal is None else 128 + interruption.signal
 
@@ -98,7 +97,8 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
     task.check_lengths(config)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
-    return task, lambda lock: Run.create(folder, task, training, model, lock)
+    imports = options.get("import", ())
+    return task, lambda lock: Run.create(folder, task, training, model, lock, imports)
 
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import METRICS, FolderLock
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
-from graphut.experiments.wording import flag
+from graphut.experiments.wording import flag, import_words
 from graphut.models.config import ModelConfig, upgrade_fields
 from graphut.models.pretrained import CONFIG, check_is_trained, read_config
 
@@ -63,6 +63,7 @@ class Run:
     training: TrainingConfig
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
+    imports: tuple[str, ...] = ()  # modules with the user's own tasks, topologies or rules
 
     @classmethod
     def create(
@@ -72,10 +73,12 @@ class Run:
         training: TrainingConfig,
         model: AdaptiveModel,
         lock: FolderLock | None = None,
+        imports: Sequence[str] = (),
     ) -> Run:
         """Write a new run; raise `FileExistsError` if the folder already contains one.
 
-        `lock` is the lock of the folder, if the caller already holds it.
+        `lock` is the lock of the folder, if the caller already holds it. `imports` are the modules
+        that define the task and the names in the configuration, if graphut does not.
         """
         folder = Path(folder)
         task.check_choice(training.choose_by)
@@ -92,6 +95,7 @@ class Run:
                 training=training,
                 version=__version__,
                 digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+                imports=tuple(imports),
             ).write()
 
     @classmethod
@@ -104,8 +108,11 @@ class Run:
         check_is_run(folder)
         path = Path(folder, RUN)
         state, has_checksum = read_checked_json(path)
+        with reraise_for_file(path, "does not describe a run of this version"):
+            imports = tuple(map(str, state.get("imports", ())))  # older runs have none
         if isinstance(name := state.get("task"), str) and name not in TASKS:
-            raise ValueError(f"{path}: unknown task {name!r}: --import the module that defines it")
+            advice = " ".join(import_words(imports)) or "--import the module that defines it"
+            raise ValueError(f"{path}: unknown task {name!r}: {advice}")
         with reraise_for_file(path, "does not describe a run of this version"):
             # Options that did not exist yet have their defaults, as in older versions.
             kind = TASKS[state["task"]]
@@ -126,6 +133,7 @@ class Run:
                 TrainingConfig(**_without_retired(state["training"], TrainingConfig)),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
+                imports,
             )
         if not has_checksum:
             warn_unchecked(path)
@@ -144,6 +152,7 @@ class Run:
             "vocabularies": digests,
             "training": asdict(self.training),
             "digests": self.digests,
+            "imports": self.imports,
         }
         write_json(self.folder / RUN, with_checksum(description))
         return replace(self, vocabulary_digests=digests)

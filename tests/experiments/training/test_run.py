@@ -137,6 +137,7 @@ def test_run_open_keeps_fields_named_like_retired_options(
         ("task_options", {"wings": 2}),
         ("training", {"speed": 2}),
         ("training", 5),
+        ("imports", 5),
         ("vocabularies", None),
         *(("vocabularies", names) for names in (["../secret"], ["source", "/etc/x"], ["source"])),
         *(("vocabularies", names) for names in (5, [3], {"a/b": 1}, [""], [])),
