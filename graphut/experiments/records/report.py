@@ -109,7 +109,7 @@ def run_report(run: Run, device: torch.device) -> str:
 def _curves(run: Run) -> _Content:
     """Return a picture with the curves of loss, accuracy and steps over the epochs."""
     with reraise_for_file(run.folder / METRICS):
-        figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
+        figure = draw_training({run.folder.absolute().name: read_metrics(run.folder / METRICS)})
     ends = []
     for axes in figure.axes:
         curve: Any = axes.lines[0].get_ydata()

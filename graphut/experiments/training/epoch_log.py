@@ -27,7 +27,7 @@ class EpochLog:
         try:
             module: Any = import_module(EPOCH_LOGS[name])
             if name == "wandb":
-                self._log = module.init(name=folder.name, dir=folder)
+                self._log = module.init(name=folder.absolute().name, dir=folder)
             else:
                 # A resumed run repeats the updates after its checkpoint: hide those logged before.
                 self._log = module.SummaryWriter(folder / "tensorboard", purge_step=update + 1)

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from graphut.experiments.training.learner import AnyLearner
     from graphut.models.base import AdaptiveModel
 
-# Options of older versions, with the only values that this version still supports. A user's own
-# task may have fields with these names.
+# Options of older versions, with the only values that this version still supports.
 _RETIRED: dict[str, Any] = {
     "min_steps": 0,
     "fixed": False,
@@ -77,8 +76,7 @@ class Run:
     ) -> Run:
         """Write a new run; raise `FileExistsError` if the folder already contains one.
 
-        `lock` is the lock of the folder, if the caller already holds it. `imports` are the modules
-        that define the task and the names in the configuration, if graphut does not.
+        `lock` is the lock of the folder, if the caller already holds it.
         """
         folder = Path(folder)
         task.check_choice(training.choose_by)

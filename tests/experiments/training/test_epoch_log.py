@@ -40,11 +40,12 @@ class OfflineRun:
 
 
 def test_epoch_log_in_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb, folder = OfflineRun(), tmp_path / "run"
+    wandb = OfflineRun()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 0
-    assert wandb.options == {"name": "run", "dir": folder}
-    lines = read_metrics(folder / METRICS)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "copy", "--out", ".", "--log-to", "wandb", *TINY]) == 0
+    assert wandb.options == {"name": tmp_path.name, "dir": Path()}
+    lines = read_metrics(METRICS)
     assert [step for step, _ in wandb.logged] == [line["update"] for line in lines]
     for (_, scalars), line in zip(wandb.logged, lines, strict=True):
         assert scalars["training/loss"] == line["loss"]
