@@ -28,6 +28,8 @@ _ADVICE = {
     errno.EDQUOT: "free some",
     errno.EFBIG: "raise the limit on the size of a file",
     errno.ENOENT: "make its folder, or name another",
+    errno.EISDIR: "name a file",
+    errno.ENAMETOOLONG: "use a shorter name",
 }
 _CHECKSUM = "sha256"
 
