@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from textwrap import fill
+from textwrap import TextWrapper
 from typing import Any
 
 from graphut.experiments.records.record import RunRecord, Setup, without_folders
@@ -28,7 +28,9 @@ def main(arguments: Namespace) -> int:
 
 
 def _print(name: str, text: str) -> None:
-    print(fill(f"{name:10}{text}", 80, subsequent_indent=10 * " "))
+    wrapper = TextWrapper(80, subsequent_indent=10 * " ")
+    wrapper.break_on_hyphens = wrapper.break_long_words = False  # a value can be copied
+    print(wrapper.fill(f"{name:10}{text}"))
 
 
 def _listing(values: Mapping[str, Any]) -> str:
