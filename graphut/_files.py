@@ -93,6 +93,11 @@ def with_checksum(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, _CHECKSUM: json_checksum(fields)}
 
 
+def write_checked_json(path: str | Path, fields: Mapping[str, Any]) -> None:
+    """Write a JSON object and its checksum, as `write_json` does."""
+    write_json(path, with_checksum(fields))
+
+
 def read_checked_json(path: str | Path) -> tuple[dict[str, Any], bool]:
     """Read a JSON object; return its fields without the checksum, and whether it has one.
 

@@ -68,8 +68,7 @@ def _train(options: dict[str, Any]) -> int:
         done = _fit(run, task, target, lock, accumulate, log_to, should_stop, resume=resume)
     if done and interruption.signal is None:
         best = run.model().to(target)
-        digest = model_digest(folder) if is_first() else None
-        files = files if is_first() else ResultFiles()
+        digest = model_digest(folder)
         evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
         for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
             print(f"\n{answer}")

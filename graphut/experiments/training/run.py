@@ -14,8 +14,7 @@ from graphut._files import (
     read_checked_json,
     reraise_for_file,
     warn_unchecked,
-    with_checksum,
-    write_json,
+    write_checked_json,
 )
 from graphut._torch import torch
 from graphut._version import __version__
@@ -152,7 +151,7 @@ class Run:
             "digests": self.digests,
             "imports": self.imports,
         }
-        write_json(self.folder / RUN, with_checksum(description))
+        write_checked_json(self.folder / RUN, description)
         return replace(self, vocabulary_digests=digests)
 
     @property
