@@ -23,7 +23,7 @@ def make(loss: torch.Tensor, *costs: torch.Tensor) -> Outcome:
     ponders: Any = {
         str(i): SimpleNamespace(cost=cost, steps=torch.ones(3)) for i, cost in enumerate(costs)
     }
-    return Outcome(loss=loss, right=torch.tensor(1), labels=2, ponders=ponders)
+    return Outcome(loss=loss, correct=torch.tensor(1), labels=2, ponders=ponders)
 
 
 def test_total_loss_adds_the_ponder_cost_of_every_part() -> None:

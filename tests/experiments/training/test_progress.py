@@ -28,7 +28,7 @@ def ponder(steps: list[int]) -> Any:
 def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
     outcome = Outcome(
         loss=torch.tensor(9.0),
-        right=torch.tensor(right),
+        correct=torch.tensor(right),
         labels=labels,
         ponders={name: ponder(steps) for name, steps in ponders.items()},
     )
@@ -136,6 +136,7 @@ def test_progress_of_an_older_checkpoint() -> None:
     progress = Progress(update=7)
     add(progress.totals, 1.0, labels=2, right=1, encoder=[1, 2])
     state = progress.to_dict()
+    state["totals"]["right"] = state["totals"].pop("correct")
     del state["plateau"], state["ponder_start"], state["totals"]["parts"]["encoder"]["active"]
     found = Progress.from_dict(state, PairLearner.evaluation)
     progress.totals.parts["encoder"].active = []

@@ -64,7 +64,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         even = (output.scores * each.to(model.device)).sum() / max(answerable, 1)
         return Outcome(
             loss=-(1 - label_smoothing) * sharp - label_smoothing * even,
-            right=(likeliest(output)[0] == answers).sum(),
+            correct=(likeliest(output)[0] == answers).sum(),
             labels=len(batch),
             learned=answerable,
             ponders={"encoder": output.ponder},

@@ -144,8 +144,8 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
         """Return the predicted answer, the correct answer or "", and whether they are equal."""
-        right = int((output.logits.argmax(-1) == output.labels).sum())
-        return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
+        correct = int((output.logits.argmax(-1) == output.labels).sum())
+        return f"{correct} of {len(output.labels)} tokens predicted correctly", "", None
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask

@@ -46,10 +46,10 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     likely, right = ([x for own in column for x in own] for column in zip(*found, strict=True))
     outcome = LEARNER.outcome(model, graphs, 0.0)
     assert outcome.loss.item() == pytest.approx(-np.mean(likely), abs=1e-5)
-    assert (int(outcome.right), outcome.labels) == (sum(right), len(right))
+    assert (int(outcome.correct), outcome.labels) == (sum(right), len(right))
     scores = score_graphs(model, graphs)
-    asked = ~np.isnan(scores.right)
-    assert scores.right[asked].tolist() == right
+    asked = ~np.isnan(scores.correct)
+    assert scores.correct[asked].tolist() == right
     assert scores.log_probability[asked].tolist() == pytest.approx(likely, abs=1e-5)
     metrics = scores.metrics()
     assert metrics["accuracy"] == pytest.approx(np.mean(right))
