@@ -83,7 +83,7 @@ def test_generate_names_the_line_of_an_unknown_symbol(
     [
         (["q D"], "unknown symbol 'D'; known are: a b c"),
         (["hello world"], "unknown symbol 'hello'; known are: a b c"),
-        ([" "], ""),
+        (["a", " "], "the text ' ' is empty: give at least one symbol"),
         (["a", "--beam-size", "0"], "0"),
         (["a", "--temperature", "-1"], "-1"),
         (["a", "--top-p", "2"], "2"),

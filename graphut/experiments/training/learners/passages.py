@@ -98,6 +98,8 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         """Split a text into words, or into letters if it has no spaces."""
         vocabulary = vocabularies["text"]
         names, tokens = text.split(), vocabulary.read(text)
+        if not tokens:
+            raise ValueError(f"the text {text!r} is empty: give at least one symbol")
         return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
 
     def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:
