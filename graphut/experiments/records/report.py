@@ -23,7 +23,7 @@ from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
-from graphut.experiments.training.generation import PonderedPart, attention_tables, padded
+from graphut.experiments.training.generation import PonderedPart, attention_tables
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import meaning_of
 from graphut.models.base import AdaptiveModel
@@ -156,7 +156,7 @@ def _examples(
     for index in chosen:  # again, since the attention of all examples takes much memory
         found = run.learner.answer(model, task, task.test[index])
         steps = {
-            part.name: (padded(part.names, len(part.ponder.steps)), part.ponder.steps.tolist())
+            part.name: (part.node_names, part.ponder.steps.tolist())
             for part in found.parts
             if part.is_listed
         }

@@ -104,12 +104,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """Return `Outcome.counts` (terms of each loss, and nodes) without running the model."""
 
     @classmethod
-    def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return an `Evaluation` with these metrics, by name or in the order of `metric_meanings`.
+    def evaluation(cls, **metrics: Any) -> Evaluation:
+        """Return an `Evaluation` with these metrics, which `metric_meanings` names.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
-        metrics = {**dict(zip(cls.metric_meanings, values, strict=False)), **metrics}
         if metrics.keys() != cls.metric_meanings.keys():
             names = ", ".join(cls.metric_meanings)
             raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")

@@ -87,11 +87,6 @@ class GraphScores:
             "work_ratio": None if isnan(self.needed_flops) else self.flops / self.needed_flops,
         }
 
-    @property
-    def asked(self) -> Column:
-        """The correctness of each node that has a label: 1 or 0."""
-        return self.correct[~np.isnan(self.correct)]
-
     def by_depth(self) -> list[dict[str, Any]]:
         """Return rows with accuracy and mean steps by ranges of depth (steps that a node needs)."""
         deepest = np.nanmax(self.depth, initial=-1)
