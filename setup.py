@@ -1,7 +1,7 @@
 """Metadata and requirements are in setup.cfg; here are the compiled kernels.
 
-They are plain C behind ctypes, so that one build serves every torch; the same source is built for
-each instruction set, and the widest that the machine has is taken when graphut is imported. Without
+The kernels have a C interface and are loaded by ctypes, so one build works with every torch. They
+are compiled once per instruction set; graphut loads the widest that the processor supports. Without
 a compiler graphut installs all the same, and is slower.
 """
 
@@ -41,7 +41,10 @@ def kernels(instruction_set: str, flags: list[str]) -> Extension:
 
 
 class BuildKernels(build_ext):
-    """Builds run side by side; compilers that know no OpenMP make kernels of one thread."""
+    """Build each extension in its own folder, because builds run in parallel.
+
+    Retry without OpenMP (one thread) if the compiler lacks it.
+    """
 
     def build_extension(self, ext: Extension) -> None:
         own = copy(self)

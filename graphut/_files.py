@@ -28,6 +28,8 @@ _ADVICE = {
     errno.EDQUOT: "free some",
     errno.EFBIG: "raise the limit on the size of a file",
     errno.ENOENT: "make its folder, or name another",
+    errno.EISDIR: "name a file",
+    errno.ENAMETOOLONG: "use a shorter name",
 }
 _CHECKSUM = "sha256"
 
@@ -89,6 +91,11 @@ def encode_json(value: Any) -> bytes:
 def with_checksum(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a JSON object and a new field, `sha256`, with their checksum."""
     return {**fields, _CHECKSUM: json_checksum(fields)}
+
+
+def write_checked_json(path: str | Path, fields: Mapping[str, Any]) -> None:
+    """Write a JSON object and its checksum, as `write_json` does."""
+    write_json(path, with_checksum(fields))
 
 
 def read_checked_json(path: str | Path) -> tuple[dict[str, Any], bool]:

@@ -95,12 +95,15 @@ def test_write_atomically_makes_files_that_the_umask_allows(tmp_path: Path) -> N
     [
         ("new/file", FileNotFoundError, "No such file or directory: make its folder, or name"),
         ("old/file", NotADirectoryError, "Not a directory: name a folder in which you may write"),
+        ("folder", IsADirectoryError, "Is a directory: name a file"),
+        (255 * "a", OSError, "File name too long: use a shorter name"),
     ],
 )
 def test_write_atomically_says_what_to_do(
     tmp_path: Path, name: str, kind: type[OSError], message: str
 ) -> None:
     (tmp_path / "old").touch()
+    (tmp_path / "folder").mkdir()
     with pytest.raises(kind, match=rf"cannot write {tmp_path / name}: {message}"):
         write_atomically(tmp_path / name, b"x")
 

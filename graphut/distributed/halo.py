@@ -89,9 +89,10 @@ class Halo:
         return Exchange(self)
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """Return features of all sources, `(num_src, d)`, given `rows`: those of the owned nodes.
+        """Append the features of the halo nodes to `rows`, the features of the owned nodes.
 
-        The backward pass sends the gradients of the halo to the owners, which add them up.
+        Return `(num_src, d)`. The backward pass sends the gradients of the halo nodes to their
+        owners, which add them up.
 
         Examples
         --------

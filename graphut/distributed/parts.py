@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut._dgl import dgl
-from graphut._files import read_checked_json, reraise_for_file, with_checksum, write_json
+from graphut._files import read_checked_json, reraise_for_file, write_checked_json
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.distributed.halo import Halo
 from graphut.topology import Topology
@@ -55,7 +55,8 @@ class Part:
                 f"the graph has {parts} parts, but the number of processes is {found}: use "
                 f"torchrun --nproc-per-node {parts}, or cut the graph again"
             )
-        # The largest of the numbers and of their negatives: all must be the same.
+        # The maximum of `number` and of `-number` over all processes: their sum is 0 only if all
+        # numbers are equal.
         number = int(self.cut[:15] or "0", 16)
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         largest = torch.tensor([number, -number], device=device)
@@ -185,8 +186,8 @@ def write_parts(
         tensors = {name: getattr(part, name).numpy() for name in _TENSORS}
         for name, rows in {**tensors, **part.arrays}.items():
             np.save(own / f"{name}.npy", rows, allow_pickle=False)
-        write_json(own / PART, with_checksum({"part": number, "cut": digest.hexdigest()}))
-    write_json(folder / GRAPH, with_checksum(graph))
+        write_checked_json(own / PART, {"part": number, "cut": digest.hexdigest()})
+    write_checked_json(folder / GRAPH, graph)
     return folder
 
 

@@ -52,30 +52,33 @@ def compare_topologies(
     seeds: Sequence[int] = (0,),
     device: torch.device = CPU,
     report: Callable[[str], None] = print,
+    imports: Sequence[str] = (),
 ) -> list[ComparisonRow]:
     """Train, evaluate and time a model for each topology and each seed.
 
     `topologies` specify which nodes attend to which, such as "window:3|global:0". Each replaces the
     field `encoder_topology` of a sequence-to-sequence model's `config`, and `topology` of others.
     Each seed replaces that of `training`. The run of the first topology with seed 0 is saved in
-    `folder/1-seed-0`, and so on. The function `report` gets each line of output. Return a row for
-    each topology. Raise `ValueError` if the model does not support a topology, or if a topology or
+    `folder/1-seed-0`, and so on. The function `report` gets each line of output. `imports` are
+    modules that commands import before they read the runs. Return a row for each topology. Raise
+    `ValueError` if the model does not support a topology, or if a seed is wrong, or a topology or
     seed occurs twice, and `FileExistsError` if one of these folders already holds a run.
     """
     check_different("topologies", topologies)
     check_different("seeds", seeds)
     changes: list[dict[str, Any]] = [{config.varied: topology} for topology in topologies]
     configs = [replace(config, **change) for change in changes]
+    trainings = [replace(training, seed=seed) for seed in seeds]
     learner, batch = learner_of(task), task.test[: training.batch_size]
 
-    def train(number: int, seed: int) -> AdaptiveModel:
-        torch.manual_seed(seed)
+    def train(number: int, own: TrainingConfig) -> AdaptiveModel:
+        torch.manual_seed(own.seed)
         model = learner.model_kind(configs[number])
-        own, path = replace(training, seed=seed), Path(folder, f"{number + 1}-seed-{seed}")
-        Run.create(path, task, own, model)
+        path = Path(folder, f"{number + 1}-seed-{own.seed}")
+        Run.create(path, task, own, model, imports=imports)
         model.to(device)
-        torch.manual_seed(seed)
-        begin = f"{topologies[number]}, seed {seed}: "
+        torch.manual_seed(own.seed)
+        begin = f"{topologies[number]}, seed {own.seed}: "
         Trainer(model, task, own, path, lambda line: report(begin + line)).fit()
         return learner.model_kind.from_pretrained(path).to(device)
 
@@ -90,7 +93,7 @@ def compare_topologies(
         first, *_ = learner.outcome(model, batch, 0.0).ponders.values()
         return first.layouts[0].num_edges / len(batch)
 
-    models = [[train(number, seed) for seed in seeds] for number in range(len(topologies))]
+    models = [[train(number, own) for own in trainings] for number in range(len(topologies))]
     rows = [*zip(topologies, models, strict=True)]
     passes = {topology: partial(run, own[0]) for topology, own in rows}
     times = measure("a batch", passes, repeats=5, device=device)

@@ -14,14 +14,16 @@ from graphut._files import explain_write_errors, read_file, reraise_for_file, wr
 
 
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows to a CSV file; create the file with a header if it does not exist.
+    """Append rows to a CSV file; an empty or missing file gets a header.
 
     A row is a dictionary from columns to values. Floats have six significant digits, and `None` is
     an empty cell. New columns are added at the end of the header. Several processes may append
     to the same file; `.NAME.lock` is its lock. Raise `ValueError` if the file is not a CSV table.
     """
     path = Path(path).resolve()
-    with explain_write_errors(path), FileLock(path.with_name(f".{path.name}.lock")):
+    with explain_write_errors(path):
+        lock = FileLock(path.with_name(f".{path.name}.lock")).acquire()
+    with lock:
         columns, cells = _read(path) if path.exists() else ([], [])
         width = len(columns)
         columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
@@ -46,7 +48,7 @@ def _read(path: Path) -> tuple[list[str], list[list[str]]]:
     """Read a CSV file; return the names of its columns and the cells of each row."""
     with reraise_for_file(path, "is not a table of results"):
         text = read_file(path).decode()
-        columns, *rows = csv.reader(io.StringIO(text), strict=True)
+        columns, *rows = [*csv.reader(io.StringIO(text), strict=True)] or [[]]
         if len({*columns}) < len(columns) or not all(columns):
             raise ValueError("its first line must have a different name for each column")
         for number, row in enumerate(rows, 1):

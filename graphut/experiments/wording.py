@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from inspect import getdoc
 
 
@@ -30,3 +31,8 @@ def meaning_of(kind: type) -> str:
 def flag(name: str) -> str:
     """Return the command-line option of a dataclass field: `--batch-size` for `batch_size`."""
     return "--" + name.replace("_", "-")
+
+
+def import_words(modules: Iterable[str]) -> list[str]:
+    """Return the command-line words that import a user's modules."""
+    return [f"--import={module}" for module in modules]

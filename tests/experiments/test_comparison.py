@@ -13,6 +13,7 @@ from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.topology import parse
+from tests.experiments.training.evaluations import evaluation_of
 
 TASK = Sort(mean_length=4, length_deviation=1, epoch_size=24, held_out=5)
 TRAINING = TrainingConfig(epochs=2, batch_size=8)
@@ -54,6 +55,7 @@ def test_compare_topologies_refuses_impossible_values(tmp_path: Path) -> None:
     for specs, seeds, message in (
         (["star"], [], r"seeds must be different values, at least one; got \[\]"),
         (["star"], [0, 1, 0], r"seeds must be different values, .*; got \[0, 1, 0\]"),
+        (["star"], [0, -1], "seed must be at least 0; got -1"),
         (["star", "star"], [0], "topologies must be different values"),
         (["star", "windw:3"], [0], "unknown topology 'windw'"),
     ):
@@ -63,7 +65,7 @@ def test_compare_topologies_refuses_impossible_values(tmp_path: Path) -> None:
 
 
 def test_comparison_text_has_means_and_deviations() -> None:
-    found = [PairLearner.evaluation(share, (1 + share) / 2, 1.5, 2.5) for share in (1.0, 0.5)]
+    found = [evaluation_of(PairLearner, share, (1 + share) / 2, 1.5, 2.5) for share in (1.0, 0.5)]
     head, row = comparison_text([ComparisonRow("star", 225.0, 12.3, found)]).splitlines()
     assert " ".join(head.split()) == (
         "topology edges ms per batch sequence accuracy token accuracy encoder steps decoder steps"

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +40,28 @@ def test_append_rows_of_two_processes_are_all_kept(tmp_path: Path) -> None:
         assert [row[who] for row in rows if row["who"] == who] == [str(n) for n in range(40)]
 
 
-@pytest.mark.parametrize("text", ["", "a,a\n", "a,\n", "a,b\n1\n", 'a\n"1\n', "a\n\xe9\n"])
+def test_append_rows_names_an_error_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    append_rows(path := tmp_path / "runs.csv", [{"a": 1}])
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left") as raised:
+        append_rows(path, [{"a": 1}])
+    assert str(raised.value).count("cannot write") == 1
+    with pytest.raises(OSError, match=r"cannot write .*: File name too long: use a shorter name"):
+        append_rows(tmp_path / ("a" * 252), [{"a": 1}])
+
+
+def test_append_rows_takes_an_empty_file_for_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.touch()
+    check_table(path)
+    append_rows(path, [{"a": 1}])
+    assert path.read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize("text", ["a,a\n", "a,\n", "a,b\n1\n", 'a\n"1\n', "a\n\xe9\n"])
 def test_append_rows_refuses_what_is_no_table(text: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_bytes(text.encode("latin-1"))

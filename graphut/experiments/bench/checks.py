@@ -20,12 +20,13 @@ def parse_shape(shape: str) -> tuple[int, int, int]:
     >>> parse_shape("64x10-60"), parse_shape("8x400")
     ((64, 10, 60), (8, 400, 400))
     """
-    parts = re.fullmatch(r"(\d{1,9})x(\d{1,9})(?:-(\d{1,9}))?", shape)
+    parts = re.fullmatch(r"([1-9]\d{0,8})x(\d{1,9})(?:-(\d{1,9}))?", shape)
     if parts is None:
         raise ValueError(f"{shape!r} is not a shape such as 64x10-60 or 8x400")
     sentences, shortest, longest = (int(part or parts[2]) for part in parts.groups())
-    if sentences < 1 or not 1 <= shortest <= longest:
-        raise ValueError(f"{shape!r} needs a sentence, and lengths from 1 in ascending order")
+    if not 1 <= shortest <= longest:
+        lengths = shape.partition("x")[2]
+        raise ValueError(f"lengths must be LOW-HIGH with 1 <= LOW <= HIGH, got {lengths!r}")
     return sentences, shortest, longest
 
 
@@ -49,8 +50,12 @@ def check_active(fraction: float) -> None:
 
 def check_graph(nodes: int, edges: int, seeds: int | None) -> None:
     """Raise `ValueError` if no graph has these numbers of nodes, edges and seeds."""
-    if edges < 0 or not 1 <= (1 if seeds is None else seeds) <= nodes:
-        raise ValueError(f"no graph has {nodes} nodes, {edges} edges and {seeds} seeds")
+    seeds = 1 if seeds is None else seeds
+    for name, number, least in (("nodes", nodes, 1), ("edges", edges, 0), ("seeds", seeds, 1)):
+        if number < least:
+            raise ValueError(f"--{name} must be at least {least}, got {number}")
+    if seeds > nodes:
+        raise ValueError(f"--seeds {seeds} is more than the {nodes} nodes")
 
 
 def check_waking(run: str | Path, config: ModelConfig, *sizes: int) -> None:

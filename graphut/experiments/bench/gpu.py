@@ -236,6 +236,6 @@ def _sections_in(path: Path, machine: Mapping[str, Any]) -> set[str]:
         return {
             row["workload"]
             for row in csv.DictReader(file)
-            if (row["bench"], row["gpu"]) == ("gpu", machine["gpu"] or "")
+            if (row.get("bench"), row.get("gpu")) == ("gpu", machine["gpu"] or "")
             and row["contender"] != _FAILED
         }

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from graphut._version import __version__
 from graphut.experiments.cli.options import Parser
+from graphut.experiments.wording import import_words
 
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found, arguments = Parser(prog="graphut", add_help=False).parse_known_args(arguments)
     modules: list[str] = getattr(found, "import", [])
     command = _parser().parse_args(arguments[:1]).command
-    arguments = [*arguments[1:], *(f"--import={module}" for module in modules)]
+    arguments = [*arguments[1:], *import_words(modules)]
     try:
         for module in modules:
             _import(module)
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             options = reader.read_options(command, arguments)
-        if command != "train":  # it says how the run is resumed
+        if command not in ("train", "topology"):  # which write runs
             vars(options).pop("import", None)
         status: int = import_module(f"graphut.experiments.cli.{command}").main(options)
         sys.stdout.flush()

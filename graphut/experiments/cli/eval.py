@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from graphut._files import with_checksum, write_json
+from graphut._files import write_checked_json
 from graphut._version import __version__
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.run_options import EVALUATION_SETTINGS
@@ -48,8 +48,7 @@ def _evaluate(options: dict[str, Any]) -> int:
     run = Run.open(folder)
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.
-    digest = model_digest(folder) if data is None and is_first() else None
-    files = files if is_first() else ResultFiles()
+    digest = model_digest(folder) if data is None else None
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])
@@ -89,7 +88,7 @@ def evaluate_set(
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
     print(f"{name}, {pluralize(len(examples), learner.example)}: {evaluation}", flush=True)
-    if digest is None and not any(files):
+    if not is_first() or (digest is None and not any(files)):
         return
     options = {**changed, **options}
     details = {**learner.count_flops(model, examples, run.training.batch_size), **details}
@@ -100,7 +99,7 @@ def evaluate_set(
         known = {**head, **evaluation.metrics, "options": options, "model": digest, **details}
         chosen = "".join(f",{key}={value}" for key, value in options.items())
         safe = re.sub(r"[^\w.,=+-]", "_", chosen)  # on all file systems
-        write_json(run.folder / f"evaluation-{name}{safe}.json", with_checksum(known))
+        write_checked_json(run.folder / f"evaluation-{name}{safe}.json", known)
     if any(files):
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from textwrap import fill
+from textwrap import TextWrapper
 from typing import Any
 
 from graphut.experiments.records.record import RunRecord, Setup, without_folders
@@ -22,12 +22,15 @@ def main(arguments: Namespace) -> int:
     _print("model", f"{weights:,} weights: {_listing(model.config.to_dict())}")
     _print("training", _listing(vars(run.training)))
     _print("progress", _progress(run))
-    print(f"command   {Setup.of(run.task_name, without_folders(run.options)).command()}")
+    setup = Setup.of(run.task_name, without_folders(run.options), run.imports)
+    print(f"command   {setup.command()}")
     return 0
 
 
 def _print(name: str, text: str) -> None:
-    print(fill(f"{name:10}{text}", 80, subsequent_indent=10 * " "))
+    wrapper = TextWrapper(80, subsequent_indent=10 * " ")
+    wrapper.break_on_hyphens = wrapper.break_long_words = False  # a value can be copied
+    print(wrapper.fill(f"{name:10}{text}"))
 
 
 def _listing(values: Mapping[str, Any]) -> str:

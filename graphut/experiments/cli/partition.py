@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 
 from graphut.experiments.tasks.graphs import Graphs
@@ -12,8 +13,9 @@ def main(arguments: Namespace) -> int:
     """Divide a graph into one part per process, in a folder for `graphut train graphs --data`."""
     task, parts = Graphs(arguments.data, target=arguments.target), arguments.parts
     folder = task.divide(arguments.out, parts, arguments.method)
-    print(
-        f"{pluralize(parts, 'part')} in {folder}: torchrun --nproc-per-node {parts} -m graphut "
-        f"train graphs --data {folder} --out RUN"
-    )
+    words = ["torchrun", "--nproc-per-node", str(parts), "-m", "graphut", "train", "graphs"]
+    words += ["--data", str(folder), "--out", "RUN"]
+    if arguments.target != "class":
+        words += ["--target", arguments.target]
+    print(f"{pluralize(parts, 'part')} in {folder}: {shlex.join(words)}")
     return 0

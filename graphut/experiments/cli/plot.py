@@ -14,7 +14,7 @@ from graphut.plotting.figure import save_figure
 def main(arguments: Namespace) -> int:
     """Draw the training curves of runs: loss, accuracy and steps in each epoch."""
     folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
-    names = [folder.name for folder in folders]
+    names = [folder.absolute().name for folder in folders]
     if len(set(names)) < len(names):
         names = [str(folder) for folder in folders]
     files = [folder / METRICS for folder in folders]

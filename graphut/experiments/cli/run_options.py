@@ -52,7 +52,9 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         _check_model(command, own, *runs)
     if command in ("eval", "generate", "show"):
         names = {*field_names(SearchOptions)}
-        SearchOptions(**{name: value for name, value in vars(options).items() if name in names})
+        SearchOptions(**{name: value for name, value in own.items() if name in names})
+        if not 0 <= (seed := own.get("seed", 0)) < 2**63:
+            raise ValueError(f"seed must be at least 0 and below 2**63; got {seed}")
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")

@@ -14,12 +14,7 @@ from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.run_options import generation_options
 from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
-from graphut.experiments.training.generation import (
-    AttentionTable,
-    PonderedPart,
-    attention_tables,
-    padded,
-)
+from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.models.base import AdaptiveModel
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
@@ -60,7 +55,7 @@ def main(arguments: Namespace) -> int:
     parts, written = answer.parts, answer.text.removeprefix(text)
     if animated:
         ponder = parts[-1].ponder
-        names = padded(parts[-1].names, len(ponder.steps))
+        names = parts[-1].node_names
         _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)
     else:
         pictures = [] if what == "attention" else [*map(_ponder_picture, parts)]
@@ -109,8 +104,7 @@ def _save(animation: FuncAnimation, out: str) -> None:
 
 
 def _ponder_picture(part: PonderedPart) -> _Picture:
-    ponder = part.ponder
-    names = padded(part.names, len(ponder.steps))
+    ponder, names = part.ponder, part.node_names
     return _Picture(
         f"{part.name}: steps of each token",
         ponder_size(names, int(ponder.steps.max())),

@@ -7,6 +7,7 @@ import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     `FileNotFoundError` if a file of the task, or the run to resume, does not exist. Raise
     `FileExistsError` if the folder of a new run already contains a run.
     """
-    task = next((word for word in argv if word in TASKS), None)
+    task = _named_task(command, argv)
     parser = _train_parser(task) if command == "train" else _topology_parser(task)
     options: Namespace = parser.parse_args(argv)
     if command == "topology" and options.ACTION == "show":
@@ -56,6 +57,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         if options.out is not None:
             _check_folder(options.out)
         chosen = {**preset_of(options.task), **vars(options)}
+        for seed in options.seeds:
+            build(TrainingConfig, {**chosen, "seed": seed})
         for spec in options.specs:
             _check_new(options.task, {**chosen, TASKS[options.task].config_kind.varied: spec})
     if command == "train":
@@ -77,6 +80,19 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
                 "leave out --rule, or the preset or --no-adaptive that disables halting"
             )
     return options
+
+
+def _named_task(command: str, argv: Sequence[str]) -> str | None:
+    """Return the task that a command line names; another option may have the name as its value."""
+    words = [part for word in argv for part in word.split("=", word.startswith("--"))]
+    pairs = [(before, word) for before, word in pairwise(["", *words]) if word in TASKS]
+    if command == "topology":
+        return next((word for before, word in pairs if before == "--task"), None)
+    for before, word in pairs:
+        action = _train_parser(word)._option_string_actions.get(before)
+        if action.nargs == 0 if action else not before.startswith("--"):
+            return word
+    return None
 
 
 def _check_folder(out: str) -> None:

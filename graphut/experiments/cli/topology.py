@@ -81,5 +81,6 @@ def _compare(arguments: Namespace) -> None:
             seeds=arguments.seeds,
             device=pick_device(arguments.device),
             report=partial(print, file=sys.stderr, flush=True),
+            imports=options.get("import", ()),
         )
     print(comparison_text(rows))

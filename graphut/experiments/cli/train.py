@@ -22,7 +22,7 @@ from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run_files import FolderLock, model_digest
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new
-from graphut.experiments.wording import pluralize
+from graphut.experiments.wording import import_words, pluralize
 
 _SHOWN = 3  # test examples that are answered after training
 _RUN_OPTIONS = (
@@ -43,13 +43,11 @@ def main(arguments: Namespace) -> int:
 
 
 def _train(options: dict[str, Any]) -> int:
-    imported = options.pop("import", [])
     name, folder, resume, device, minutes, preset, accumulate, log_to, *paths = (
         options.pop(key) for key in _RUN_OPTIONS
     )
     files = ResultFiles(*paths)
     target = pick_device(device)
-    log = EpochLog(log_to, folder) if log_to else None
     if preset is not None or not resume:
         options = {**preset_of(name, preset), **options}
     prepare = _prepare_resumed if resume else _prepare_new
@@ -67,17 +65,16 @@ def _train(options: dict[str, Any]) -> int:
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        done = _fit(run, task, target, lock, accumulate, log, should_stop, resume=resume)
+        done = _fit(run, task, target, lock, accumulate, log_to, should_stop, resume=resume)
     if done and interruption.signal is None:
         best = run.model().to(target)
-        digest = model_digest(folder) if is_first() else None
-        files = files if is_first() else ResultFiles()
+        digest = model_digest(folder)
         evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
         for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
             print(f"\n{answer}")
     elif not done:
         words = ["graphut", "train", name, "--out", folder, "--resume"]
-        words += [f"--import={module}" for module in imported]
+        words += import_words(options.get("import", ()))
         print(f"stopped; to continue: {shlex.join(words)}")
     return 0 if interruption.signal is None else 128 + interruption.signal
 
@@ -99,7 +96,8 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
     task.check_config(config)
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
-    return task, lambda lock: Run.create(folder, task, training, model, lock)
+    imports = options.get("import", ())
+    return task, lambda lock: Run.create(folder, task, training, model, lock, imports)
 
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
@@ -124,7 +122,7 @@ def _fit(
     device: torch.device,
     lock: FolderLock,
     accumulate: int,
-    log: EpochLog | None,
+    log_to: str | None,
     should_stop: Callable[[], bool],
     *,
     resume: bool,
@@ -133,9 +131,11 @@ def _fit(
     trainer = None
     try:
         model = run.model().to(device)
-        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate, log)
+        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate)
         if resume:
             trainer.resume()
+        if log_to and is_first():  # an error ends the run before its first update
+            trainer.on_epoch = EpochLog(log_to, run.folder, trainer.progress.update)
         if task.description:
             print(fill(task.description, 80))
         weights = sum(parameter.numel() for parameter in model.parameters())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from math import ceil
@@ -15,7 +15,7 @@ from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.progress import Progress
-from graphut.experiments.wording import flag
+from graphut.experiments.wording import flag, import_words
 
 DATA = "DATA/"
 """A placeholder for the folder of the user's data in commands and tables."""
@@ -29,9 +29,10 @@ class Setup:
     preset: str | None  # one of the task's presets; `None` if it has no presets
     options: Mapping[str, Any]  # that differ from the preset; paths begin with `DATA/`
     seed: int = 0
+    imports: Sequence[str] = ()  # modules with the user's own task, topology or rule
 
     @classmethod
-    def of(cls, task: str, values: Mapping[str, Any]) -> Setup:
+    def of(cls, task: str, values: Mapping[str, Any], imports: Sequence[str] = ()) -> Setup:
         """Return the setup of a run, with the preset that needs the fewest further options.
 
         `values` are the options of the run, by name. If the run is older than an option, this
@@ -47,14 +48,15 @@ class Setup:
                 for name, value in {**defaults, **values}.items()
                 if name != "seed" and value != usual[name]
             }
-            setups.append(cls(task, preset, differing, values["seed"]))
+            setups.append(cls(task, preset, differing, values["seed"], imports))
         return min(setups, key=lambda setup: len(setup.options))
 
     def command(self) -> str:
         """Return the `graphut train` command line that repeats the run."""
         preset = ["--preset", self.preset] if self.preset else []
         start = ["graphut", "train", self.task, *preset, *option_words(self.options)]
-        return shlex.join([*start, "--seed", str(self.seed), "--out", "RUN"])
+        end = ["--seed", str(self.seed), "--out", "RUN", *import_words(self.imports)]
+        return shlex.join([*start, *end])
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
@@ -138,7 +140,7 @@ class RunRecord:
     @cached_property
     def setup(self) -> Setup:
         """The task, the preset, and the options that differ from the preset."""
-        return Setup.of(self.run.task_name, self.options)
+        return Setup.of(self.run.task_name, self.options, self.run.imports)
 
     @cached_property
     def evaluations(self) -> dict[str, dict[str, Any]]:
@@ -147,7 +149,7 @@ class RunRecord:
         Raise `ValueError` if there is no such file, or if one is damaged or about another model.
         """
         folder, found = self.run.folder, {}
-        again = ["graphut", "eval", str(folder)]
+        again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
         digest = run_files.model_digest(folder)
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
             fields, _ = read_checked_json(path)
@@ -251,7 +253,7 @@ class RunRecord:
             by_options.setdefault(tuple(option_words(found["options"])), []).append(found["set"])
         sets = {name for names in by_options.values() for name in names}
         return [
-            shlex.join(["graphut", "eval", "RUN", *which, *words])
+            shlex.join(["graphut", "eval", "RUN", *which, *words, *import_words(self.run.imports)])
             for words, names in by_options.items()
             if words or names != ["test"] or self.end is None
             for which in ([[]] if sets == {*names} else [["--set", name] for name in names])

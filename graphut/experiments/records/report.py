@@ -24,7 +24,7 @@ from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
-from graphut.experiments.training.generation import PonderedPart, attention_tables, padded
+from graphut.experiments.training.generation import PonderedPart, attention_tables
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import meaning_of
 from graphut.models.base import AdaptiveModel
@@ -109,7 +109,7 @@ def run_report(run: Run, device: torch.device) -> str:
 def _curves(run: Run) -> _Content:
     """Return a picture with the curves of loss, accuracy and steps over the epochs."""
     with reraise_for_file(run.folder / METRICS):
-        figure = draw_training({run.folder.name: read_metrics(run.folder / METRICS)})
+        figure = draw_training({run.folder.absolute().name: read_metrics(run.folder / METRICS)})
     ends = []
     for axes in figure.axes:
         curve: Any = axes.lines[0].get_ydata()
@@ -156,7 +156,7 @@ def _examples(
     for index in chosen:  # again, since the attention of all examples takes much memory
         found = run.learner.answer(model, task, task.test[index])
         steps = {
-            part.name: (padded(part.names, len(part.ponder.steps)), part.ponder.steps.tolist())
+            part.name: (part.node_names, part.ponder.steps.tolist())
             for part in found.parts
             if part.is_listed
         }

@@ -16,28 +16,31 @@ class EpochLog:
     """Logger of the metrics of each epoch, for the argument `on_epoch` of a `Trainer`.
 
     `name` is a key of `EPOCH_LOGS`, such as "tensorboard", and `folder` the folder of the run. The
-    step of a log entry is the number of updates so far. TensorBoard's files are in the folder
-    `tensorboard` of the run. Raise `ImportError` if the package of the log is not installed.
+    step of a log entry is the number of updates so far; a resumed run begins after `update`
+    updates. TensorBoard's files are in the folder `tensorboard` of the run. Raise `ImportError` if
+    the package of the log is not installed, and `OSError` if the log cannot be opened.
     """
 
-    def __init__(self, name: str, folder: str | Path) -> None:
+    def __init__(self, name: str, folder: str | Path, update: int = 0) -> None:
         check_log(name)
-        self._module = import_module(EPOCH_LOGS[name])
-        self.name, self.folder = name, Path(folder)
-        self._log: Any = None
+        self.name, folder = name, Path(folder)
+        try:
+            module: Any = import_module(EPOCH_LOGS[name])
+            if name == "wandb":
+                self._log = module.init(name=folder.absolute().name, dir=folder)
+            else:
+                # A resumed run repeats the updates after its checkpoint: hide those logged before.
+                self._log = module.SummaryWriter(folder / "tensorboard", purge_step=update + 1)
+        except Exception as error:  # of many kinds: wandb has its own
+            reason = str(error).partition("\n")[0] or repr(error)
+            raise OSError(f"cannot log to {name}: {reason}") from error
 
     def __call__(self, metrics: Mapping[str, Any]) -> None:
-        """Log the metrics of an epoch; the first call opens the log."""
+        """Log the metrics of an epoch."""
         update, scalars = metrics["update"], _scalars("training", metrics)
         if self.name == "wandb":
-            if self._log is None:
-                self._log = self._module.init(name=self.folder.name, dir=self.folder)
             self._log.log(scalars, step=update)
             return
-        if self._log is None:
-            # A resumed run repeats the updates after its checkpoint: hide what was logged before.
-            folder = self.folder / "tensorboard"
-            self._log = self._module.SummaryWriter(folder, purge_step=update)
         for name, value in scalars.items():
             self._log.add_scalar(name, value, update)
         self._log.flush()

@@ -43,6 +43,11 @@ class PonderedPart:
             raise ValueError("the answer was generated without get_attention=True")
         return self.recorded
 
+    @property
+    def node_names(self) -> list[str]:
+        """The names of all nodes of `ponder`; the name of an extra node of the topology is "*"."""
+        return padded(self.names, len(self.ponder.steps))
+
     def table(self) -> str:
         """Return a text table of tokens (or sentences) and their numbers of steps, or a summary."""
         if not self.is_listed:

@@ -31,7 +31,7 @@ class Outcome:
     """The losses of a model on a batch, with the counts for the metrics of an epoch."""
 
     loss: Tensor  # scalar: mean cross-entropy over the labels, in nats
-    right: Tensor  # scalar: number of labels that are predicted correctly
+    correct: Tensor  # scalar: number of labels that are predicted correctly
     labels: int  # number of labels
     learned: int | None = None  # number of labels that `loss` averages, if not all
     ponders: Mapping[str, Ponder]  # for each part of the model, such as "encoder"
@@ -47,7 +47,7 @@ class Outcome:
         """Return the loss and counts of a classifier: logits `(N, classes)`, labels `(N,)`."""
         return cls(
             loss=cross_entropy(logits, labels, label_smoothing=label_smoothing),
-            right=(logits.argmax(-1) == labels).sum(),
+            correct=(logits.argmax(-1) == labels).sum(),
             labels=labels.numel(),
             ponders=ponders,
         )
@@ -104,12 +104,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """Return `Outcome.counts` (terms of each loss, and nodes) without running the model."""
 
     @classmethod
-    def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
-        """Return an `Evaluation` with these metrics, by name or in the order of `metric_meanings`.
+    def evaluation(cls, **metrics: Any) -> Evaluation:
+        """Return an `Evaluation` with these metrics, which `metric_meanings` names.
 
         Raise `TypeError` if a metric is missing or unknown.
         """
-        metrics = {**dict(zip(cls.metric_meanings, values, strict=False)), **metrics}
         if metrics.keys() != cls.metric_meanings.keys():
             names = ", ".join(cls.metric_meanings)
             raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
@@ -183,17 +182,17 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         `flops_share` (their ratio to the operations of a pass in which no node halts), and
         `fed_accuracy` (the accuracy with teacher forcing).
         """
-        done = everything = right = labels = 0
+        done = everything = correct = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
         with torch.no_grad(), model.evaluating():
             for batch in in_batches(examples, size):
                 outcome = self.outcome(model, batch, 0.0)
-                right, labels = right + int(outcome.right), labels + outcome.labels
+                correct, labels = correct + int(outcome.correct), labels + outcome.labels
                 for ponder in outcome.ponders.values():
                     done += int(ponder.flops)
                     everything += int(ponder.all_flops)
         flops = {"flops_per_example": done / len(examples), "flops_share": done / everything}
-        return {**flops, "fed_accuracy": right / labels}
+        return {**flops, "fed_accuracy": correct / labels}
 
 
 class Reading(NamedTuple):

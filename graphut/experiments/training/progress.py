@@ -33,15 +33,15 @@ class Totals:
     updates: int = 0
     loss: float = 0.0
     labels: int = 0
-    right: int = 0
+    correct: int = 0
     parts: dict[str, PartTotals] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
         """Add the loss and counts of one update (`numbers`); `parts` names encoder and decoder."""
-        right, labels, *sums = map(int, numbers[1:])
+        correct, labels, *sums = map(int, numbers[1:])
         self.updates += 1
         self.loss += numbers[0]
-        self.right += right
+        self.correct += correct
         self.labels += labels
         width = len(sums) // len(parts)
         for index, name in enumerate(parts):
@@ -56,7 +56,7 @@ class Totals:
     @property
     def accuracy(self) -> float:
         """Return the accuracy over the labels, with teacher forcing."""
-        return self.right / self.labels
+        return self.correct / self.labels
 
     def steps(self) -> dict[str, float]:
         """Return a dictionary from "encoder" and "decoder" to the mean steps of their nodes."""
@@ -97,7 +97,7 @@ def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
     The counts are exact, because they are below 2^53.
     """
     zero = loss.new_zeros(1, dtype=torch.float64)
-    numbers: list[Tensor | int] = [loss, outcome.right, outcome.labels]
+    numbers: list[Tensor | int] = [loss, outcome.correct, outcome.labels]
     for ponder in outcome.ponders.values():
         numbers += [ponder.steps.numel(), ponder.steps.sum(), ponder.flops, ponder.all_flops]
         numbers.append(ponder.frontier_sizes)
@@ -185,9 +185,10 @@ class Progress:
     def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
         """Rebuild the progress from `to_dict()`; `evaluation` is `Learner.evaluation`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
-        totals = Totals(**{**state["totals"], "parts": parts})
+        totals = {**state["totals"], "parts": parts}
+        totals.setdefault("correct", totals.pop("right", 0))  # its name in older versions
         best = state["best"] and evaluation(**state["best"])
-        progress = cls(**{**state, "totals": totals, "best": best})
+        progress = cls(**{**state, "totals": Totals(**totals), "best": best})
         counts = (progress.epoch, progress.batch, progress.update, progress.best_epoch)
         if not all(isinstance(count, int) and count >= 0 for count in counts):
             raise ValueError(f"its epochs, batches and updates are {counts}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,7 @@ from graphut._files import (
     read_checked_json,
     reraise_for_file,
     warn_unchecked,
-    with_checksum,
-    write_json,
+    write_checked_json,
 )
 from graphut._torch import torch
 from graphut._version import __version__
@@ -23,7 +22,7 @@ from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import METRICS, FolderLock
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
-from graphut.experiments.wording import flag
+from graphut.experiments.wording import flag, import_words
 from graphut.models.config import ModelConfig, upgrade_fields
 from graphut.models.pretrained import CONFIG, check_is_trained, read_config
 
@@ -61,6 +60,7 @@ class Run:
     training: TrainingConfig
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
+    imports: tuple[str, ...] = ()  # modules with the user's own tasks, topologies or rules
 
     @classmethod
     def create(
@@ -70,6 +70,7 @@ class Run:
         training: TrainingConfig,
         model: AdaptiveModel,
         lock: FolderLock | None = None,
+        imports: Sequence[str] = (),
     ) -> Run:
         """Write a new run; raise `FileExistsError` if the folder already contains one.
 
@@ -90,6 +91,7 @@ class Run:
                 training=training,
                 version=__version__,
                 digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+                imports=tuple(imports),
             ).write()
 
     @classmethod
@@ -102,11 +104,15 @@ class Run:
         check_is_run(folder)
         path = Path(folder, RUN)
         state, has_checksum = read_checked_json(path)
+        with reraise_for_file(path, "does not describe a run of this version"):
+            imports = tuple(map(str, state.get("imports", ())))  # older runs have none
         if isinstance(name := state.get("task"), str) and name not in TASKS:
-            raise ValueError(f"{path}: unknown task {name!r}: --import the module that defines it")
+            advice = " ".join(import_words(imports)) or "--import the module that defines it"
+            raise ValueError(f"{path}: unknown task {name!r}: {advice}")
         with reraise_for_file(path, "does not describe a run of this version"):
             # Options that did not exist yet have their defaults, as in older versions.
-            task = TASKS[state["task"]](**_without_retired(state["task_options"]))
+            kind = TASKS[state["task"]]
+            task = kind(**_without_retired(state["task_options"], kind))
             vocabularies = state["vocabularies"]
             if isinstance(vocabularies, list):  # an older version wrote it
                 vocabularies = dict.fromkeys(vocabularies)
@@ -120,9 +126,10 @@ class Run:
                 state["task"],
                 asdict(task),
                 dict(vocabularies),
-                TrainingConfig(**_without_retired(state["training"])),
+                TrainingConfig(**_without_retired(state["training"], TrainingConfig)),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
+                imports,
             )
         if not has_checksum:
             warn_unchecked(path)
@@ -141,8 +148,9 @@ class Run:
             "vocabularies": digests,
             "training": asdict(self.training),
             "digests": self.digests,
+            "imports": self.imports,
         }
-        write_json(self.folder / RUN, with_checksum(description))
+        write_checked_json(self.folder / RUN, description)
         return replace(self, vocabulary_digests=digests)
 
     @property
@@ -223,9 +231,10 @@ class Run:
         return found
 
 
-def _without_retired(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop options of older versions if they have the only value that this version supports."""
-    return {name: x for name, x in options.items() if (name, x) not in _RETIRED.items()}
+def _without_retired(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    """Drop retired options that `kind` does not have, at the only values that are supported."""
+    known, retired = {field.name for field in fields(kind)}, _RETIRED.items()
+    return {name: x for name, x in options.items() if name in known or (name, x) not in retired}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

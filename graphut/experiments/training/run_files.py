@@ -21,7 +21,7 @@ from graphut._files import (
     reraise_for_file,
     with_checksum,
     write_atomically,
-    write_json,
+    write_checked_json,
 )
 from graphut._torch import torch
 from graphut.experiments.machine import describe_machine
@@ -149,7 +149,7 @@ def remember_machine(folder: str | Path, device: torch.device) -> None:
     before = read_machines(folder)
     machine = describe_machine(device)
     if machine not in before:
-        write_json(Path(folder, MACHINES), with_checksum({"machines": [*before, machine]}))
+        write_checked_json(Path(folder, MACHINES), {"machines": [*before, machine]})
 
 
 def read_machines(folder: str | Path) -> list[dict[str, Any]]:

@@ -75,7 +75,7 @@ class Trainer:
     accumulate
         Number of parts into which each process divides its part of a batch, to save memory.
     on_epoch
-        Function that is called with the metrics of each epoch, such as an `EpochLog`.
+        Function that is called with the metrics of each saved epoch, such as an `EpochLog`.
 
     Examples
     --------
@@ -159,16 +159,17 @@ class Trainer:
                 self._owns_folder = True
                 remove_temporary_files(self.folder)
                 remember_machine(self.folder, self.model.device)
-            finished = True
+            finished, metrics = True, dict[str, Any]()
             while True:
                 end = self.progress.end(self.config)
                 self.progress.stopped = end is not None or not finished
                 self._save()
+                if metrics and self.on_epoch is not None:
+                    self.on_epoch(metrics)
                 if self.progress.stopped:
                     break
                 finished = self._train_epoch(should_stop)
-                if finished:
-                    self._end_epoch()
+                metrics = self._end_epoch() if finished else {}
             barrier()  # until the last file is written
         if end is None:
             return False
@@ -306,8 +307,8 @@ class Trainer:
             self._average.update_parameters(self.model)
         return read
 
-    def _end_epoch(self) -> None:
-        """Evaluate the model, save it if it is the best so far, and log the metrics."""
+    def _end_epoch(self) -> dict[str, Any]:
+        """Evaluate the model, save it if it is the best; return the metrics, in process 0 only."""
         progress, totals = self.progress, self.progress.totals
         kept = self.model if self._average is None else self._average.module
         assert isinstance(kept, AdaptiveModel)
@@ -318,7 +319,7 @@ class Trainer:
         progress.totals = Totals()
         is_best = progress.update_best(evaluation, self.config)
         if not is_first():
-            return
+            return {}
         self._check_before_saving()
         if is_best:
             kept.save_pretrained(self.folder)
@@ -333,8 +334,6 @@ class Trainer:
             "validation": evaluation.metrics,
         }
         append_metrics(self.folder / METRICS, metrics)
-        if self.on_epoch is not None:
-            self.on_epoch(metrics)
         validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
         self.report(f"epoch {progress.epoch}: {totals}\n{validation}")
         if progress.end(self.config) is not None and not isinstance(self.model.rule, FixedDepth):
@@ -342,6 +341,7 @@ class Trainer:
                 warning = halting_warning(part, steps, self.model.max_steps, totals.accuracy)
                 if warning:
                     self.report(fill(warning, 80))
+        return metrics
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:

@@ -72,9 +72,13 @@ def test_measure_missing_repeats_sections_of_another_gpu(
 ) -> None:
     out = tmp_path / "found.csv"
     out.write_text("bench,workload,contender,gpu\ngpu,a,figure,Loom 1\n")
+    table = tmp_path / "evaluations.csv"
+    table.write_text("task,gpu\nsort,\n")  # as `graphut eval` writes it
     monkeypatch.setattr(gpu, "sections", lambda plan: {"a": lambda: [{"contender": "figure"}]})
     assert measure_missing(TINY, out, 1, print)
     assert [row["gpu"] for row in rows_in(out)] == ["Loom 1", ""]
+    assert measure_missing(TINY, table, 1, print)
+    assert [row["workload"] for row in rows_in(table)] == ["", "a"]
 
 
 def test_bench_gpu_refuses_to_measure_without_a_gpu(

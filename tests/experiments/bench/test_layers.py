@@ -8,11 +8,16 @@ from graphut.topology import Topology
 
 
 @pytest.mark.parametrize(
-    "sizes",
-    [{"nodes": 0, "edges": 9}, {"nodes": 5, "edges": 9, "seeds": 6}, {"nodes": 5, "edges": -1}],
+    ("sizes", "message"),
+    [
+        ({"nodes": 0, "edges": 9}, "--nodes must be at least 1, got 0"),
+        ({"nodes": 5, "edges": -1}, "--edges must be at least 0, got -1"),
+        ({"nodes": 5, "edges": 9, "seeds": 0}, "--seeds must be at least 1, got 0"),
+        ({"nodes": 5, "edges": 9, "seeds": 6}, "--seeds 6 is more than the 5 nodes"),
+    ],
 )
-def test_random_blocks_refuses_impossible_sizes(sizes: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=f"no graph has {sizes['nodes']} nodes, {sizes['edges']}"):
+def test_random_blocks_refuses_impossible_sizes(sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         random_blocks(**sizes)
 
 

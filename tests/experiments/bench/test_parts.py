@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from graphut.experiments.bench import parts
 from graphut.experiments.bench.parts import FAMILIES, bench_parts, make_edges
+from graphut.experiments.cli import main
 from tests.experiments.training.together import run_together
 
 
@@ -36,6 +40,21 @@ def test_bench_parts_compares_and_counts_bytes(
         assert all(row["ms"] > 0 for row in rows[:2])
         sent = [row["value"] for row in rows[2:]]
         assert len(sent) == 8 and sent == sorted(sent, reverse=True) and sent[0] > sent[-1]
+
+    run_together(check, tmp_path)
+
+
+def test_bench_parts_refuses_another_loss_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    losses = iter(map(torch.tensor, (1.0, 2.0)))
+    monkeypatch.setattr(parts, "all_reduce_sum", lambda loss: next(losses))
+
+    def check() -> None:
+        with redirect_stderr(StringIO()) as said:
+            assert main(["bench", "parts", "--nodes", "60", "--dim", "4", "--heads", "2"]) == 2
+        assert said.getvalue() == "graphut: the loss of the parts is 2.0, but of the graph 1.0\n"
 
     run_together(check, tmp_path)
 

@@ -99,9 +99,9 @@ def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
         ("attention --nodes 3 --dim 7", "7 features do not divide into 8 heads"),
         ("attention --nodes 3 --results no/where/x", "cannot write no/where/x"),
         ("attention --sentences 2 --lengths x", "'2xx' is not a shape such as 64x10-60"),
+        ("attention --sentences 2 --lengths 60-10", "1 <= LOW <= HIGH, got '60-10'"),
         ("model --shape 2x3 --heads 3", "do not divide into 3 heads"),
         ("model --shape 2x3 --topology star", "star has nodes that are not tokens"),
-        ("scaling --nodes 9", "a slope needs two different positive numbers of tokens"),
         ("scaling --nodes 5 9 --topology star", "star has nodes that are not tokens"),
     ],
 )

@@ -15,8 +15,10 @@ from unittest.mock import patch
 import pytest
 
 import graphut
+from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import COMMANDS, main
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.training import Run
 from graphut.nn.rules.base import RULES
 from graphut.topology.registry import registry
 from tests.experiments.cli.tiny import TINY, describe_run
@@ -135,6 +137,7 @@ QUICK = [
     "topology compare causal --task copy --nonsense",
     "topology compare windw:3 --task copy",
     "topology compare causal causal --task copy",
+    "topology compare causal --task copy --seeds 0 -1",
     "topology compare window:1,2 --task copy",
     "topology show windw:3|causal",
     "topology show window:-1",
@@ -307,12 +310,18 @@ def test_main_imports_a_module_before_names_are_parsed(
     run("show run qdxa --max-length 3 --out a.png")
     run("plot run --out b.png")
     run("report run --out c.html")
-    assert "mirror-of-tests" in run("share run") + run("info run")
+    again = f"--seed 0 --out RUN --import={own_module}\n"  # the command that repeats the run
+    assert again in run("info run")
+    run("share run")
+    assert again in Path("run/README.md").read_text()
+    assert all(f"{line} --import={own_module}" in Path("c.html").read_text()
+               for line in ("--seed 0 --out RUN", "--out report.html"))  # fmt: skip
     run("bench attention --topology near_of_tests:1 --nodes 8 --dim 8 --heads 2 --repeats 1 "
         "--backends torch --peers --results d.csv")  # fmt: skip
     assert f"--import={own_module}" in Path("d.csv").read_text()
     compared = "compare near_of_tests:1 complete --task mirror-of-tests --epochs 1"
-    assert "near_of_tests:1" in run(f"topology {compared} {shlex.join(TINY[:-2])}")
+    assert "near_of_tests:1" in run(f"topology {compared} {shlex.join(TINY[:-2])} --out both")
+    assert Run.open("both/1-seed-0").imports == Run.open("run").imports == (own_module,)
 
 
 @pytest.mark.parametrize("lost", ["near_of_tests", "sure_of_tests"])
@@ -332,10 +341,12 @@ def test_main_names_the_option_of_a_forgotten_task(
 ) -> None:
     output("train", "mirror-of-tests", "--out", "run", *TINY, "--import", own_module)
     TASKS.pop("mirror-of-tests")
-    assert refusal("info", "run") == (
-        "graphut: run/run.json: unknown task 'mirror-of-tests': --import the module that defines "
-        "it\n"
-    )
+    told = "graphut: run/run.json: unknown task 'mirror-of-tests': --import"
+    assert refusal("info", "run") == f"{told}={own_module}\n"
+    state, _ = read_checked_json("run/run.json")
+    del state["imports"]  # as in older runs
+    write_json("run/run.json", with_checksum(state))
+    assert refusal("info", "run") == f"{told} the module that defines it\n"
 
 
 @pytest.mark.parametrize(

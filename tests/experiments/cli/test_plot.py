@@ -28,7 +28,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_plot_draws_the_metrics_of_runs(
-    finished_run: Path, tmp_path: Path, drawn: list[Any], output: Callable[..., str]
+    finished_run: Path,
+    tmp_path: Path,
+    drawn: list[Any],
+    output: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = tmp_path / "other"
     shutil.copytree(finished_run, other)
@@ -40,6 +44,9 @@ def test_plot_draws_the_metrics_of_runs(
     same_name = other.rename(tmp_path / finished_run.name)
     output("plot", str(finished_run), str(same_name), "--out", str(tmp_path / "a.svg"))
     assert [*drawn[1]] == [str(finished_run), str(same_name)]
+    monkeypatch.chdir(finished_run)
+    output("plot", ".", "--out", str(tmp_path / "b.svg"))
+    assert [*drawn[2]] == ["sort"]
 
 
 def test_plot_says_what_is_wrong_in_one_line(

@@ -55,6 +55,25 @@ def test_read_options_takes_the_task_last(tmp_path: Path) -> None:
     assert run.model().config.to_dict()["encoder_topology"] == "window:2"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--out sort graph-distance --sizes 6-7",
+        "--out=sort graph-distance --sizes 6-7",
+        "--evaluation-rule convergence --out sort --no-adaptive graph-distance --sizes 6-7",
+    ],
+)
+def test_read_options_does_not_take_a_value_for_the_task(line: str) -> None:
+    options = read_options("train", line.split())
+    assert (options.task, options.sizes) == ("graph-distance", "6-7")
+
+
+@pytest.mark.parametrize("task", [["--task", "graph-distance"], ["--task=graph-distance"]])
+def test_read_options_of_a_comparison_takes_the_task_of_its_option(task: list[str]) -> None:
+    argv = ["compare", "complete", "--out", "sort", *task, "--sizes", "6-7"]
+    assert read_options("topology", argv).sizes == "6-7"
+
+
 def test_read_options_refuses_a_rule_without_halting(tmp_path: Path) -> None:
     for others in (["--preset", "fixed"], ["--no-adaptive"]):
         with pytest.raises(ValueError, match="--rule ponder_net has no effect: without halting"):

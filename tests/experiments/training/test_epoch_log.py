@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import json
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import safe_open
 
 from graphut.experiments.cli import main
 from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_folder import CHECKPOINT, is_run
 from tests.experiments.cli.tiny import TINY
+
+
+def saved_update(folder: Path) -> int:
+    with safe_open(folder / CHECKPOINT, "np") as file:
+        return json.loads(file.metadata()["state"])["progress"]["update"]
 
 
 class OfflineRun:
@@ -27,15 +35,17 @@ class OfflineRun:
         return self
 
     def log(self, scalars: dict[str, float], step: int) -> None:
+        assert saved_update(self.options["dir"]) == step  # an error loses no epoch
         self.logged.append((step, scalars))
 
 
 def test_epoch_log_in_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wandb, folder = OfflineRun(), tmp_path / "run"
+    wandb = OfflineRun()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 0
-    assert wandb.options == {"name": "run", "dir": folder}
-    lines = read_metrics(folder / METRICS)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "copy", "--out", ".", "--log-to", "wandb", *TINY]) == 0
+    assert wandb.options == {"name": tmp_path.name, "dir": Path()}
+    lines = read_metrics(METRICS)
     assert [step for step, _ in wandb.logged] == [line["update"] for line in lines]
     for (_, scalars), line in zip(wandb.logged, lines, strict=True):
         assert scalars["training/loss"] == line["loss"]
@@ -68,3 +78,20 @@ def test_epoch_log_names_a_missing_package_before_the_run_begins(
     folder = tmp_path / "run"
     assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 2
     assert "pip install wandb" in capsys.readouterr().err and not folder.exists()
+
+
+def test_epoch_log_that_cannot_be_opened_ends_the_run_before_its_first_update(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class UsageError(Exception):
+        pass
+
+    def init(**options: Any) -> None:
+        raise UsageError("api_key not configured\nlog in first")
+
+    wandb = OfflineRun()
+    monkeypatch.setattr(wandb, "init", init)
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    assert main(["train", "copy", "--out", str(tmp_path), "--log-to", "wandb", *TINY]) == 2
+    assert capsys.readouterr().err == "graphut: cannot log to wandb: api_key not configured\n"
+    assert not (tmp_path / METRICS).exists() and not is_run(tmp_path)

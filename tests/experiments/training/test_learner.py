@@ -14,6 +14,7 @@ from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
 from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from tests.experiments.training.evaluations import evaluation_of
 
 LEARNER = PairLearner()
 TASK = Sort(mean_length=4, held_out=120)  # more than a batch
@@ -23,7 +24,7 @@ def make(loss: torch.Tensor, *costs: torch.Tensor) -> Outcome:
     ponders: Any = {
         str(i): SimpleNamespace(cost=cost, steps=torch.ones(3)) for i, cost in enumerate(costs)
     }
-    return Outcome(loss=loss, right=torch.tensor(1), labels=2, ponders=ponders)
+    return Outcome(loss=loss, correct=torch.tensor(1), labels=2, ponders=ponders)
 
 
 def test_total_loss_adds_the_ponder_cost_of_every_part() -> None:
@@ -79,7 +80,7 @@ def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
     found = PairLearner.evaluation(**known, token_accuracy=0.75)
     assert list(found.metrics) == list(PairLearner.metric_meanings)
     with pytest.raises(TypeError, match="the metrics are sequence_accuracy, token_accuracy, "):
-        PairLearner.evaluation(0.5, 0.5, **metrics)
+        PairLearner.evaluation(**metrics)
 
 
 @pytest.mark.parametrize(
@@ -135,6 +136,6 @@ def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
 def test_evaluations_are_ranked(
     learner: Any, better: Any, worse: Any, score: float, said: str
 ) -> None:
-    first, second = learner.evaluation(*better), learner.evaluation(*worse)
+    first, second = evaluation_of(learner, *better), evaluation_of(learner, *worse)
     assert first.rank > second.rank and said in str(first)
     assert first.score == pytest.approx(score, abs=1e-4)

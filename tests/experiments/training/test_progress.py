@@ -11,6 +11,7 @@ from graphut.experiments.training import Outcome, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.progress import Progress, Totals, update_numbers
+from tests.experiments.training.evaluations import evaluation_of
 
 
 def ponder(steps: list[int]) -> Any:
@@ -28,7 +29,7 @@ def ponder(steps: list[int]) -> Any:
 def add(totals: Totals, loss: float, labels: int, right: int, **ponders: list[int]) -> None:
     outcome = Outcome(
         loss=torch.tensor(9.0),
-        right=torch.tensor(right),
+        correct=torch.tensor(right),
         labels=labels,
         ponders={name: ponder(steps) for name, steps in ponders.items()},
     )
@@ -51,7 +52,9 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
 
 
 def test_progress_from_dict_restores_to_dict() -> None:
-    progress = Progress(epoch=2, batch=3, update=9, best=PairLearner.evaluation(0.1, 0.2, 3.0, 4.0))
+    progress = Progress(
+        epoch=2, batch=3, update=9, best=evaluation_of(PairLearner, 0.1, 0.2, 3.0, 4.0)
+    )
     add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])
     for before in (progress, Progress()):
         state = json.loads(json.dumps(before.to_dict()))
@@ -72,14 +75,17 @@ def test_update_best_keeps_the_last_of_equally_good_models() -> None:
         progress.epoch = epoch
         kept.append(
             progress.update_best(
-                PairLearner.evaluation(sequences, tokens, steps, steps),
+                evaluation_of(PairLearner, sequences, tokens, steps, steps),
                 TrainingConfig(target_accuracy=0.9),
             )
         )
         on_target.append(progress.on_target)
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
-    assert (progress.best_epoch, progress.best) == (3, PairLearner.evaluation(0.9, 0.9, 1.0, 1.0))
+    assert (progress.best_epoch, progress.best) == (
+        3,
+        evaluation_of(PairLearner, 0.9, 0.9, 1.0, 1.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_update_best_follows_choose_by(choose_by: Any, kept: list[bool]) -> None
     config = TrainingConfig(choose_by=choose_by, target_accuracy=0.5, patience=1, warmup=0)
     judged = [(0.5, -0.2), (0.9, -0.3), (0.8, -0.1), (0.7, -0.15), (0.9, -0.2)]
     lines = [
-        {"epoch": n, "update": n, "validation": QuestionLearner.evaluation(*x, 1, 0, 1.0, 1.0)}
+        {"epoch": n, "update": n, "validation": evaluation_of(QuestionLearner, *x, 1, 0, 1.0, 1.0)}
         for n, x in enumerate(judged, 1)
     ]
     progress, found = Progress(), []
@@ -122,7 +128,7 @@ def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
     progress, factors, on_target = Progress(), [], []
     for epoch, right in enumerate((0.5, 0.4, 0.9, 0.9, 0.9, 0.9, 0.95, 0.9, 0.9), 1):
         progress.epoch, progress.update = epoch, 10 * epoch
-        progress.update_best(PairLearner.evaluation(right, 1.0, 2.0, 2.0), config)
+        progress.update_best(evaluation_of(PairLearner, right, 1.0, 2.0, 2.0), config)
         factors.append(progress.ponder_factor(config))
         on_target.append(progress.on_target)
     assert progress.ponder_start == 50
@@ -136,6 +142,7 @@ def test_progress_of_an_older_checkpoint() -> None:
     progress = Progress(update=7)
     add(progress.totals, 1.0, labels=2, right=1, encoder=[1, 2])
     state = progress.to_dict()
+    state["totals"]["right"] = state["totals"].pop("correct")
     del state["plateau"], state["ponder_start"], state["totals"]["parts"]["encoder"]["active"]
     found = Progress.from_dict(state, PairLearner.evaluation)
     progress.totals.parts["encoder"].active = []
@@ -148,7 +155,7 @@ def test_progress_of_an_older_checkpoint() -> None:
     ("progress", "end"),
     [
         (Progress(), None),
-        (Progress(epoch=4, best_epoch=2, best=PairLearner.evaluation(0.89, 1, 1, 1)), None),
+        (Progress(epoch=4, best_epoch=2, best=evaluation_of(PairLearner, 0.89, 1, 1, 1)), None),
         (Progress(epoch=3, best_epoch=2, on_target=2), None),
         (
             Progress(epoch=3, on_target=3),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from graphut._files import read_checked_json, with_checksum, write_json
-from graphut.experiments.tasks import Copy, PairTask
+from graphut.experiments.tasks import TASKS, Copy, PairTask, option
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.run_folder import RUN
@@ -115,6 +116,19 @@ def test_run_open_drops_retired_options_at_their_only_value(tmp_path: Path) -> N
             Run.open(tmp_path)
 
 
+def test_run_open_keeps_fields_named_like_retired_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True)
+    class Residues(Copy):
+        name = "residues"
+        modulus: int = option(7, "divisor")
+
+    monkeypatch.setitem(TASKS, "residues", Residues)
+    create(tmp_path, Residues(modulus=2))
+    assert Run.open(tmp_path).task() == Residues(modulus=2)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -123,6 +137,7 @@ def test_run_open_drops_retired_options_at_their_only_value(tmp_path: Path) -> N
         ("task_options", {"wings": 2}),
         ("training", {"speed": 2}),
         ("training", 5),
+        ("imports", 5),
         ("vocabularies", None),
         *(("vocabularies", names) for names in (["../secret"], ["source", "/etc/x"], ["source"])),
         *(("vocabularies", names) for names in (5, [3], {"a/b": 1}, [""], [])),

@@ -29,6 +29,7 @@ from graphut.models import (
     UniversalTransformerLMConfig,
 )
 from graphut.nn import MultiHeadAttention
+from tests.experiments.training.evaluations import evaluation_of
 from tests.experiments.training.together import run_together
 from tests.gpu_stand_in import gpu_stand_in
 
@@ -248,7 +249,7 @@ def test_trainer_says_at_the_end_which_model_it_keeps(
     lines: list[str] = []
     scores = iter([0.2, 0.4, 0.3])
     monkeypatch.setattr(
-        module, "evaluate", lambda *_: PairLearner.evaluation(next(scores), 0, 1, 1)
+        module, "evaluate", lambda *_: evaluation_of(PairLearner, next(scores), 0, 1, 1)
     )
     make(tmp_path, report=lines.append).fit()
     kept = "the model is from epoch 2, the best on the validation set"

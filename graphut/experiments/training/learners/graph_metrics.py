@@ -11,6 +11,8 @@ from scipy.stats import rankdata
 
 Column = NDArray[Any]
 
+ANSWER_METRICS = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
+
 
 def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, float | None]:
     """Return a dictionary of metrics for the target "class", "labels" or "values".
@@ -20,9 +22,7 @@ def answer_metrics(target: str, given: Column, wanted: Column) -> dict[str, floa
     classes, `(A,)`, or labels or values, `(A, K)`. A metric is None if it is not defined for the
     target, or for these data, such as the AUC if all examples have the same class.
     """
-    found: dict[str, float | None] = dict.fromkeys(
-        ("macro_f1", "auc", "label_accuracy", "mae", "r2")
-    )
+    found: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
     if target == "values":
         return found | {"mae": float(np.abs(given - wanted).mean()), "r2": r2(given, wanted)}
     if target == "labels":

@@ -37,7 +37,7 @@ class GraphScores:
     distance, in edges, of the information that its label depends on.
     """
 
-    right: Column  # (N,) 1 for a correct answer, 0 for a wrong one, NaN without a label
+    correct: Column  # (N,) 1 for a correct answer, 0 for a wrong one, NaN without a label
     log_probability: Column  # (N,) of the correct answer, in nats, or NaN
     steps: Column  # (N,)
     depth: Column  # (N,) NaN if unknown
@@ -77,20 +77,15 @@ class GraphScores:
         known = ~np.isnan(self.depth)
         depth, steps = self.depth[known], self.steps[known]
         varied = len(set(depth)) > 1 and len(set(steps)) > 1
-        wrong = set(self.graph[self.right == 0])
+        wrong = set(self.graph[self.correct == 0])
         return {
-            "accuracy": float(np.nanmean(self.right)),
+            "accuracy": float(np.nanmean(self.correct)),
             "graph_accuracy": 1 - len(wrong) / len(self.groups),
             "log_probability": float(np.nanmean(self.log_probability)),
             "steps": float(self.steps.mean()),
             "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,
             "work_ratio": None if isnan(self.needed_flops) else self.flops / self.needed_flops,
         }
-
-    @property
-    def asked(self) -> Column:
-        """The correctness of each node that has a label: 1 or 0."""
-        return self.right[~np.isnan(self.right)]
 
     def by_depth(self) -> list[dict[str, Any]]:
         """Return rows with accuracy and mean steps by ranges of depth (steps that a node needs)."""
@@ -131,8 +126,8 @@ class GraphScores:
         return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
 
     def _means(self, here: NDArray[np.bool_]) -> dict[str, Any]:
-        right = self.right[here & ~np.isnan(self.right)]
-        accuracy = float(right.mean()) if right.size else None
+        correct = self.correct[here & ~np.isnan(self.correct)]
+        accuracy = float(correct.mean()) if correct.size else None
         steps = float(self.steps[here].mean())
         return {"nodes": int(here.sum()), "accuracy": accuracy, "steps": steps}
 
@@ -153,7 +148,7 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
             lambda graph: len(graph.nodes),
         )
     scores = GraphScores.joined(found)
-    if np.isnan(scores.right).all():
+    if np.isnan(scores.correct).all():
         raise ValueError("no node of the graphs has an answer to evaluate on")
     return scores
 
@@ -163,7 +158,7 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     batch = GraphBatch.of(graphs, model.config.answer_at)
     with model.evaluating():
         output = batch.run(model)
-    loss, right = (each.cpu().numpy() for each in batch.judge(model, output.logits))
+    loss, correct = (each.cpu().numpy() for each in batch.judge(model, output.logits))
     given = wanted = None
     if model.config.answer_at != "edge":
         given = output.logits.float().cpu()[batch.asked].numpy()
@@ -172,10 +167,10 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     first_nodes = lengths.cumsum(0) - lengths
     at = first_nodes[batch.asked] if model.config.answer_at == "graph" else batch.asked
     columns = np.full((2, int(lengths.sum())), np.nan)
-    columns[:, at.numpy()] = right, -loss
+    columns[:, at.numpy()] = correct, -loss
     depth = batch.depth.numpy()
     return GraphScores(
-        right=columns[0],
+        correct=columns[0],
         log_probability=columns[1],
         steps=ponder.steps.cpu().numpy().astype(np.float64),
         depth=np.where(depth < 0, np.nan, depth),

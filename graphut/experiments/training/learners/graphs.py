@@ -50,8 +50,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     # The geometric mean: nodes still learn when to halt after all their answers are correct.
     target_metric = "probability"
     summary = (
-        "{accuracy:.2%} of answers right, {graph_accuracy:.2%} of graphs; mean steps "
-        "{steps:.2f}{depth}"
+        "accuracy {accuracy:.2%}, {graph_accuracy:.2%} of graphs without a wrong answer; mean "
+        "steps {steps:.2f}{depth}"
     )
 
     @staticmethod
@@ -96,7 +96,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             again = consistency_loss(output.logits, union.run(model).logits)
         return Outcome(
             loss=total if config.step_loss == "none" else by_step.answers,
-            right=right.sum(),
+            correct=right.sum(),
             labels=len(loss),
             learned=learned,
             added={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from math import exp, nan
+from math import nan
 from statistics import fmean
 from typing import Any, ClassVar
 
@@ -90,9 +90,9 @@ class LambadaLearner(TextLearner):
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         """Return log-probabilities and perplexities of the last words and of all words."""
-        nats = metrics["word_nats"]
-        last = {"word_log_probability": -nats, "word_perplexity": exp(nats)}
-        return {**TextLearner.derived(metrics), **last}
+        last = TextLearner.derived({"nats": metrics["word_nats"]})
+        names = ("log_probability", "perplexity")
+        return {**TextLearner.derived(metrics), **{f"word_{name}": last[name] for name in names}}
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
         """Compute the metrics that `metric_meanings` lists, for last words and for all words."""

@@ -13,7 +13,7 @@ import torch
 from graphut.experiments.tasks.base import GraphTask
 from graphut.experiments.tasks.graphs import Graphs
 from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.learners.graph_metrics import answer_metrics
+from graphut.experiments.training.learners.graph_metrics import ANSWER_METRICS, answer_metrics
 from graphut.experiments.training.learners.graph_scores import GraphScores
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather
@@ -42,10 +42,9 @@ class OwnGraphLearner(GraphLearner):
     summary = "{said}; mean steps {steps:.2f}{depth}"
 
     @classmethod
-    def evaluation(cls, *values: Any, **metrics: Any) -> Evaluation:
+    def evaluation(cls, **metrics: Any) -> Evaluation:
         """Return an `Evaluation`; metrics that older versions did not record may be missing."""
-        newer = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
-        return super().evaluation(*values, **{**dict.fromkeys(newer), **metrics})
+        return super().evaluation(**{**dict.fromkeys(ANSWER_METRICS), **metrics})
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,8 +81,9 @@ class OwnGraphLearner(GraphLearner):
         """Store mean and standard deviation of the training labels in a model for regression."""
         if model.config.answer_kind != "values":
             return
-        labels = [graph.labels[graph.has_label] for graph in task.train(0, 0)]
-        parts = [labels] if task.train(0, 0)[0].part is None else all_gather([labels])
+        graphs = task.train(0, 0)
+        labels = [graph.labels[graph.has_label] for graph in graphs]
+        parts = [labels] if graphs[0].part is None else all_gather([labels])
         values = torch.from_numpy(np.concatenate([*chain(*parts)]).astype(np.float64))
         scale = values.std(0, correction=0)
         model.value_mean.copy_(values.mean(0))

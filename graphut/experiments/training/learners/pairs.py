@@ -115,7 +115,9 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
         """Encode a text as the token ids of a source sequence."""
-        return vocabularies["source"].read(text)
+        if not (tokens := vocabularies["source"].read(text)):
+            raise ValueError(f"the text {text!r} is empty: give at least one symbol")
+        return tokens
 
     def generate(
         self,

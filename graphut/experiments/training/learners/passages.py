@@ -64,7 +64,7 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         even = (output.scores * each.to(model.device)).sum() / max(answerable, 1)
         return Outcome(
             loss=-(1 - label_smoothing) * sharp - label_smoothing * even,
-            right=(likeliest(output)[0] == answers).sum(),
+            correct=(likeliest(output)[0] == answers).sum(),
             labels=len(batch),
             learned=answerable,
             ponders={"encoder": output.ponder},
@@ -98,6 +98,8 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         """Split a text into words, or into letters if it has no spaces."""
         vocabulary = vocabularies["text"]
         names, tokens = text.split(), vocabulary.read(text)
+        if not tokens:
+            raise ValueError(f"the text {text!r} is empty: give at least one symbol")
         return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
 
     def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:

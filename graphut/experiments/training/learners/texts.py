@@ -61,7 +61,8 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         """Convert the mean surprisal `nats` to a log-probability, a perplexity, and bits."""
         nats = metrics["nats"]
-        return {"log_probability": -nats, "perplexity": exp(nats), "bits": nats / log(2)}
+        perplexity = exp(min(nats, 700.0))  # from 710 on, as of a diverged model, exp overflows
+        return {"log_probability": -nats, "perplexity": perplexity, "bits": nats / log(2)}
 
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
@@ -143,8 +144,8 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
         """Return the predicted answer, the correct answer or "", and whether they are equal."""
-        right = int((output.logits.argmax(-1) == output.labels).sum())
-        return f"{right} of {len(output.labels)} tokens were the likeliest", "", None
+        correct = int((output.logits.argmax(-1) == output.labels).sum())
+        return f"{correct} of {len(output.labels)} tokens predicted correctly", "", None
 
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask

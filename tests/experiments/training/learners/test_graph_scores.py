@@ -27,7 +27,7 @@ def test_scores_leave_out_nodes_that_are_not_asked() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
     first = [g._replace(labels=np.where(np.arange(len(g.nodes)) > 0, -1, g.labels)) for g in graphs]
     found = score_graphs(model, first)
-    assert (~np.isnan(found.right)).sum() == len(graphs) < len(found.steps)
+    assert (~np.isnan(found.correct)).sum() == len(graphs) < len(found.steps)
     none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
     assert LEARNER.outcome(model, none, 0.0).total_loss(0.0) == 0
     with pytest.raises(ValueError, match="no node of the graphs has an answer"):
@@ -40,7 +40,7 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
     for row in scores.by_depth():
         here = (scores.depth >= row["from"]) & (scores.depth <= row["to"])
         assert row["nodes"] == here.sum()
-        assert row["accuracy"] == pytest.approx(scores.right[here].mean())
+        assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
         assert row["steps"] == pytest.approx(scores.steps[here].mean())
     assert sum(row["nodes"] for row in scores.by_depth()) == len(scores.depth)
     groups = {row["group"]: row["nodes"] for row in scores.by_group()}
@@ -48,7 +48,7 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
         np.mean(
             [
                 r
-                for r, g in zip(scores.right, scores.graph, strict=True)
+                for r, g in zip(scores.correct, scores.graph, strict=True)
                 if scores.groups[g] == "near"
             ]
         )

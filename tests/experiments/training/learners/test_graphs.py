@@ -46,10 +46,10 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     likely, right = ([x for own in column for x in own] for column in zip(*found, strict=True))
     outcome = LEARNER.outcome(model, graphs, 0.0)
     assert outcome.loss.item() == pytest.approx(-np.mean(likely), abs=1e-5)
-    assert (int(outcome.right), outcome.labels) == (sum(right), len(right))
+    assert (int(outcome.correct), outcome.labels) == (sum(right), len(right))
     scores = score_graphs(model, graphs)
-    asked = ~np.isnan(scores.right)
-    assert scores.right[asked].tolist() == right
+    asked = ~np.isnan(scores.correct)
+    assert scores.correct[asked].tolist() == right
     assert scores.log_probability[asked].tolist() == pytest.approx(likely, abs=1e-5)
     metrics = scores.metrics()
     assert metrics["accuracy"] == pytest.approx(np.mean(right))
@@ -130,9 +130,10 @@ def test_answers_mark_the_nodes_with_wrong_answers(answer_at: str, layer: str) -
     for graph, found in zip(graphs, answers, strict=True):
         right = alone(model, graph)[1] if answer_at != "graph" else None
         scores = score_graphs(model, [graph])
-        right_answers = f"{int(scores.asked.sum())} of {len(scores.asked)} answers are correct"
+        correct = scores.correct[~np.isnan(scores.correct)]
+        right_answers = f"{int(correct.sum())} of {len(correct)} answers are correct"
         assert found.text == right_answers
-        assert found.is_correct == bool(scores.asked.all())
+        assert found.is_correct == bool(correct.all())
         [part] = found.parts
         kinds = [task.node_kinds.symbols[kind] for kind in graph.nodes]
         marks = [" (wrong)" if right is not None and not ok else "" for ok in right or graph.nodes]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from math import exp, inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,6 +84,9 @@ def test_lambada_metrics_of_last_words_and_of_all_words() -> None:
     assert found["word_nats"] == 2.0 and found["known"] == pytest.approx(2 / 3)
     assert (found["steps"], found["word_steps"]) == (pytest.approx(34 / 8), 3.0)
     assert found["nats"] == pytest.approx(49.5 / 8)
+    assert LAMBADA.derived(found)["word_perplexity"] == pytest.approx(exp(2.0))
+    diverged = LAMBADA.derived({"nats": 800.0, "word_nats": 1e4})
+    assert diverged["word_perplexity"] == diverged["perplexity"] < inf
 
 
 def test_lambada_answers_are_the_likeliest_last_words() -> None:

@@ -100,7 +100,7 @@ def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
         given = np.concatenate([found.values for found in model.predict(task.load("train"))])
     error = (given - labels) / labels.std(0)
     assert outcome.loss.item() == pytest.approx(np.square(error).mean(), rel=1e-4)
-    assert int(outcome.right) == (np.abs(error) < 0.5).all(1).sum()
+    assert int(outcome.correct) == (np.abs(error) < 0.5).all(1).sum()
     with pytest.raises(ValueError, match=r"with the target 'values' it is 0, not 0\.1"):
         learner.outcome(model, task.load("train"), 0.1)
 

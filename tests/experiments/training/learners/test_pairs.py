@@ -36,7 +36,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
     found = LEARNER.outcome(model, BATCH, smoothing)
     torch.testing.assert_close(found.loss, smoothed_loss(output.logits, labels, smoothing))
     assert found.labels == len(labels) == 4 + 3
-    assert found.right == (output.logits.argmax(-1) == labels).sum()
+    assert found.correct == (output.logits.argmax(-1) == labels).sum()
     assert found.ponders["encoder"].cost == output.encoder.cost
     assert found.ponders["decoder"].cost == output.decoder.cost
 

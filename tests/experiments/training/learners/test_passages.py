@@ -56,7 +56,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
         right += int(likeliest(output)[0]) == answer
     found = LEARNER.outcome(model, BATCH, smoothing)
     torch.testing.assert_close(found.loss, torch.stack(losses).mean())
-    assert (found.labels, int(found.right)) == (3, right)
+    assert (found.labels, int(found.correct)) == (3, right)
     assert set(found.ponders) == {"encoder"}
 
 
@@ -66,7 +66,7 @@ def test_outcome_ignores_a_passage_without_its_answer(smoothing: float) -> None:
     alone = LEARNER.outcome(model, BATCH, smoothing)
     more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], smoothing)
     torch.testing.assert_close(more.loss, alone.loss)
-    assert (more.labels, more.right) == (4, alone.right)
+    assert (more.labels, more.correct) == (4, alone.correct)
     found, expected = (
         torch.autograd.grad(outcome.loss, [model.embedding.weight, model.question.weight])
         for outcome in (more, alone)

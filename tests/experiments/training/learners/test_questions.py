@@ -48,7 +48,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
     answers = torch.tensor([q.answer for q in batch])
     found = LEARNER.outcome(model, batch, smoothing)
     torch.testing.assert_close(found.loss, smoothed_loss(output.logits, answers, smoothing))
-    assert (found.labels, found.right) == (7, (output.logits.argmax(-1) == answers).sum())
+    assert (found.labels, found.correct) == (7, (output.logits.argmax(-1) == answers).sum())
     assert found.ponders["encoder"].cost == output.ponder.cost
 
 

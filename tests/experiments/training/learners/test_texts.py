@@ -71,7 +71,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
     logits = torch.cat([output.logits for output in outputs])
     labels = torch.tensor([token for text in batch for token in text.tokens])
     torch.testing.assert_close(found.loss, smoothed_loss(logits, labels, smoothing))
-    assert (found.labels, int(found.right)) == (9, int((logits.argmax(-1) == labels).sum()))
+    assert (found.labels, int(found.correct)) == (9, int((logits.argmax(-1) == labels).sum()))
     assert list(found.ponders) == ["decoder"]
     assert len(found.ponders["decoder"].steps) == 9
 
@@ -177,7 +177,7 @@ def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
     [found] = LEARNER.answers(model, TASK, [Text(text)])
     output = model([text], ends=False)
     right = (output.logits.argmax(-1) == output.labels)[:60].sum()
-    assert found.text == f"{right} of 60 tokens were the likeliest"
+    assert found.text == f"{right} of 60 tokens predicted correctly"
     assert (found.correct, found.is_correct) == ("", None)
     [part] = found.parts
     assert part.names == TASK.vocabulary.decode(text[:60])
