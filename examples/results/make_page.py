@@ -281,8 +281,9 @@ def between(values: Series) -> str:
 def bench_table(
     bench: str, ours: Sequence[str], peers: Sequence[str], processor: str, workload: str
 ) -> str:
-    """Return the time of some contenders, and how many times as fast as peers they are."""
+    """Return the newest times of some contenders, and how many times as fast as peers they are."""
     rows = measured(bench, processor, workload)
+    rows = rows.drop_duplicates(["workload", "contender"], keep="last")
     more = {"gflop_s": "GFLOP/s", "matmul_share": "of matmul"}
     more = {name: title for name, title in more.items() if rows[name].notna().any()}
     found = []
@@ -295,6 +296,13 @@ def bench_table(
             found.append([name, contender, *cells])
     head = ["workload", "", "ms", *more.values(), *(f"x {peer}" for peer in peers)]
     return markdown_table(head, found)
+
+
+def edge_times() -> str:
+    """Return the time of an edge with the first topology, and the ratios of the others to it."""
+    first, *others = measured("topologies", "AVX512", "").itertuples()
+    ratios = ", ".join(f"`{row.contender}` {row.edge_ratio:.2f}" for row in others)
+    return f"of `{first.contender}` takes {first.ns_per_edge:.0f} ns; relative to it: {ratios}"
 
 
 def gpu_figure(section: str, contender: str, column: str = "value") -> float:
