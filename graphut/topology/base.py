@@ -228,10 +228,29 @@ class Topology:
         """Compute `_edge_keys` from `in_edges`; unions and intersections override this method."""
         if type(self).in_edges is Topology.in_edges:
             raise TypeError(f"{self.name}: interval() returned None, and there is no in_edges()")
-        row, source = self.in_edges(dst, n_dst, n_src)
+        row, source = self._checked(self.in_edges(dst, n_dst, n_src), len(dst))
         inside = (source >= 0) & (source < (n_src + self.extra_nodes(n_src))[row])
         keys = (row.long() * width + source)[inside]
         return keys if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
+
+    def _checked(self, found: Any, rows: int) -> tuple[Tensor, Tensor]:
+        """Return the result of `in_edges`; raise `ValueError` if it is malformed."""
+        parts = found if isinstance(found, tuple) else (found,)
+        kinds = [
+            f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
+            for x in parts
+        ]
+        fits = len(parts) == 2 and all(isinstance(x, torch.Tensor) and x.dim() == 1 for x in parts)
+        fits = fits and not {x.dtype for x in parts} - {torch.int64, torch.int32}
+        if not fits or len(parts[0]) != len(parts[1]):
+            raise ValueError(
+                f"{self.name}: in_edges must return a tuple of two int64 tensors, rows of dst and "
+                f"sources, (E,) each; got {', '.join(kinds)}"
+            )
+        wrong = parts[0][(parts[0] < 0) | (parts[0] >= rows)]
+        if len(wrong):
+            raise ValueError(f"{self.name}: in_edges returned row {wrong[0]} of {rows} rows of dst")
+        return parts
 
     @final
     def layout_of_rows(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -199,3 +200,28 @@ def test_topology_refuses_a_field_whose_sums_would_not_fit_in_64_bits() -> None:
     with pytest.raises(ValueError, match=r"radius must be below 10\^18, got 9223372036854775807"):
         Window(2**63 - 1)
     assert Window(10**18 - 1).mask(3).all() and parse(Window(10**18 - 1).spec())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda row, source: source, r"two int64 tensors, .*; got torch.int64 \(9,\)"),
+        (lambda row, source: None, "got NoneType"),
+        (
+            lambda row, source: (row, source.float()),
+            r"got torch.int64 \(9,\), torch.float32 \(9,\)",
+        ),
+        (lambda row, source: (row, source[:4]), r"got torch.int64 \(9,\), torch.int64 \(4,\)"),
+        (lambda row, source: (row + 1, source), "in_edges returned row 3 of 3 rows of dst"),
+    ],
+)
+def test_topology_refuses_malformed_edges(change: Callable[..., Any], message: str) -> None:
+    class Wrong(Topology):
+        name = "test_wrong"
+
+        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
+            pairs = torch.cartesian_prod(dst, dst)
+            return change(pairs[:, 0], pairs[:, 1])
+
+    with pytest.raises(ValueError, match=f"test_wrong: .*{message}"):
+        Wrong().layout([3])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from graphut._version import __version__
 from graphut.experiments.cli.options import Parser
@@ -95,9 +97,16 @@ def _import(module: str) -> None:
     try:
         import_module(module)
     except Exception as error:
-        raise ImportError(
-            f"--import {module}: {error!r}; a module is in the current folder, or installed"
-        ) from error
+        reason = traceback.format_exception_only(error)[-1].strip()
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            reason += "; a module is in the current folder, or installed, and is named without .py"
+        elif isinstance(error, SyntaxError):
+            reason = f"line {error.lineno} of {Path(error.filename or module).name}: {reason}"
+        else:
+            frames = traceback.extract_tb(error.__traceback__)
+            line = [frame for frame in frames if frame.name == "<module>"][-1]
+            reason = f"line {line.lineno} of {Path(line.filename).name}: {reason}"
+        raise ImportError(f"--import {module}: {reason}") from error
 
 
 def _message(error: Exception) -> str:

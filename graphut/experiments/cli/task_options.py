@@ -6,7 +6,8 @@ import math
 import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,14 @@ def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> 
     """
     task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
+    known = {each.name for kind in kinds.values() for each in fields(kind)}
+    for preset, options in presets.items():
+        for name in options.keys() - known:
+            near = get_close_matches(name, known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(
+                f"the preset {preset!r} of {task} has no option {name!r} to set{meant}"
+            )
     for title, kind in kinds.items():
         group = parser.add_argument_group(title)
         add_options(group, kind, [*task_kind.from_data, *skip], presets=presets)

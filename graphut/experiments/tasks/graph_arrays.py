@@ -47,7 +47,10 @@ def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
     with reraise_for_file(place, ""):
         edges = arrays.get("edges", np.zeros(0))
         if edges.dtype.kind not in "iu" or edges.ndim != 2 or len(edges) != 2:
-            raise ValueError("it needs edges.npy, (2, E) integers")
+            found = (
+                f"edges.npy is {edges.dtype} {edges.shape}" if "edges" in arrays else "no such file"
+            )
+            raise ValueError(f"it needs edges.npy, (2, E) integers; {found}")
         edges = edges.astype(np.int64)
         count = len(arrays.get("graphs", arrays.get("features", ())))
         count = count or int(edges.max(initial=-1)) + 1

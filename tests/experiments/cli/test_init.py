@@ -284,6 +284,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
     """A module in the current folder, with a task, a topology and a rule; later forgotten."""
     (tmp_path / "own_of_tests.py").write_text(OWN)
     (tmp_path / "broken_of_tests.py").write_text("1 / 0")
+    (tmp_path / "unclosed_of_tests.py").write_text("f(")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     tables: list[Any] = [TASKS, TASK_PRESETS, registry, RULES]
@@ -352,9 +353,22 @@ def test_main_names_the_option_of_a_forgotten_task(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ("info run --import nowhere_of_tests", "--import nowhere_of_tests: ModuleNotFoundError("),
-        ("info run --import broken_of_tests", "--import broken_of_tests: ZeroDivisionError("),
-        ("info run --import a.py", "; a module is in the current folder, or installed"),
+        (
+            "info run --import nowhere_of_tests",
+            "--import nowhere_of_tests: ModuleNotFoundError: No",
+        ),
+        (
+            "info run --import broken_of_tests",
+            "--import broken_of_tests: line 1 of broken_of_tests.py: Zero",
+        ),
+        (
+            "info run --import a.py",
+            "; a module is in the current folder, or installed, and is named",
+        ),
+        (
+            "info run --import unclosed_of_tests",
+            ": line 1 of unclosed_of_tests.py: SyntaxError: '(",
+        ),
     ],
 )
 def test_main_names_a_module_that_cannot_be_imported(

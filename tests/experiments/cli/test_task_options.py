@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,10 @@ def test_read_options_refuses_a_rule_without_halting(tmp_path: Path) -> None:
     assert (
         read_options("train", ["sort", "--out", "x", "--rule", "ponder_net"]).rule == "ponder_net"
     )
+
+
+def test_read_options_refuses_a_preset_of_unknown_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASK_PRESETS, "sort", {"small": {"epocs": 4}})
+    message = "the preset 'small' of sort has no option 'epocs' to set; did you mean 'epochs'?"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_options("train", ["sort", "--out", "run"])
