@@ -65,9 +65,14 @@ class Parser(ArgumentParser):
         Raise `ValueError` for an unknown device, rule or topology. Raise `ValueError` or `OSError`
         for a file of results that cannot be written.
         """
-        has_commands = any(isinstance(action, _SubParsersAction) for action in self._actions)
-        parse = super().parse_args if has_commands else self.parse_intermixed_args
-        found = parse(args, namespace)
+        commands = [action for action in self._actions if isinstance(action, _SubParsersAction)]
+        if commands:
+            found, unknown = self.parse_known_args(args, namespace)
+            if unknown:  # the parser of the subcommand knows what was meant
+                parser = commands[0].choices[getattr(found, commands[0].dest)]
+                parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        else:
+            found = self.parse_intermixed_args(args, namespace)
         check_device(getattr(found, "device", None))
         for name in ("results", "curves"):
             if getattr(found, name, None) is not None:

@@ -97,8 +97,13 @@ class GraphFile:
         """
         with reraise_for_file(self.place, ""):
             if bool(self.kinds) != bool(kinds.symbols):
-                has = "kinds" if self.kinds else "features"
-                raise ValueError(f"its nodes have {has} in `feat`, unlike the other graphs")
+                has, known = "kinds in `feat`, or nothing", f"{num_feats} features"
+                if not self.kinds:
+                    has, known = "features in `feat`", "kinds"
+                raise ValueError(
+                    f"its nodes have {has}, but those of the other graphs or of the model have "
+                    f"{known}"
+                )
             return LabelledGraph(
                 edges=self.edges,
                 nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),

@@ -107,8 +107,8 @@ class Run:
         with reraise_for_file(path, "does not describe a run of this version"):
             imports = tuple(map(str, state.get("imports", ())))  # older runs have none
         if isinstance(name := state.get("task"), str) and name not in TASKS:
-            advice = " ".join(import_words(imports)) or "--import the module that defines it"
-            raise ValueError(f"{path}: unknown task {name!r}: {advice}")
+            advice = " ".join(import_words(imports)) or "--import and the module that defines it"
+            raise ValueError(f"{path}: unknown task {name!r}: add {advice}")
         with reraise_for_file(path, "does not describe a run of this version"):
             # Options that did not exist yet have their defaults, as in older versions.
             kind = TASKS[state["task"]]

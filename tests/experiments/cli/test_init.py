@@ -45,6 +45,10 @@ def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[
         (["train", "sort", "--out", "x", "--epoch", "3"], "--epoch 3; did you mean --epochs? (see"),
         (["train", "sort", "--out", "x", "--data", "y"], "unrecognized arguments: --data y"),
         (["bench", "layers", "--device", "cpu"], "unrecognized arguments: --device cpu"),
+        (
+            ["bench", "layers", "--node", "9"],
+            "--node 9; did you mean --nodes? (see graphut bench layers --help)",
+        ),
         (["info", "x", "zzz"], "unrecognized arguments: zzz (see graphut info --help)"),
         (["bench"], "the following arguments are required: WHAT"),
         (["bench", "fly"], "argument WHAT: invalid choice: 'fly'"),
@@ -342,12 +346,12 @@ def test_main_names_the_option_of_a_forgotten_task(
 ) -> None:
     output("train", "mirror-of-tests", "--out", "run", *TINY, "--import", own_module)
     TASKS.pop("mirror-of-tests")
-    told = "graphut: run/run.json: unknown task 'mirror-of-tests': --import"
+    told = "graphut: run/run.json: unknown task 'mirror-of-tests': add --import"
     assert refusal("info", "run") == f"{told}={own_module}\n"
     state, _ = read_checked_json("run/run.json")
     del state["imports"]  # as in older runs
     write_json("run/run.json", with_checksum(state))
-    assert refusal("info", "run") == f"{told} the module that defines it\n"
+    assert refusal("info", "run") == f"{told} and the module that defines it\n"
 
 
 @pytest.mark.parametrize(

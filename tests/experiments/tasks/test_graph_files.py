@@ -92,7 +92,7 @@ def test_read_graphs_reads_features(values: list[Any], tmp_path: Path) -> None:
     assert graph.kinds is None
     nodes = graph.labelled(NO_KINDS, CLASSES, graph.num_feats).nodes
     assert nodes.dtype == np.float32 and nodes[:, 0].tolist() == [1, 2, 3]
-    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, unlike"):
+    with pytest.raises(ValueError, match=r"graph\.json: its nodes have features in `feat`, but"):
         graph.labelled(KINDS, CLASSES)
 
 
