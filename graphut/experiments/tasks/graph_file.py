@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.graph_targets import Labels
-from graphut.experiments.tasks.vocabulary import RESERVED, Vocabulary
+from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.experiments.wording import pluralize
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ class GraphFile:
                 )
             return LabelledGraph(
                 edges=self.edges,
-                nodes=_indices(self.kinds, kinds) if self.kinds else self._feature_rows(num_feats),
+                nodes=_indices(self.kinds, kinds, "kind of node")
+                if self.kinds
+                else self._feature_rows(num_feats),
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
                 edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges),
@@ -118,7 +120,7 @@ class GraphFile:
         if answers is None or labels is None:
             return np.full(self.num_nodes, -1)
         if isinstance(labels, list):
-            return _indices(labels, answers)
+            return _indices(labels, answers, "label")
         if labels.shape[1] != len(answers.symbols):
             raise ValueError(
                 f"a label has {pluralize(labels.shape[1], 'number')}; expected "
@@ -170,7 +172,13 @@ def has_some(values: Iterable[Any]) -> bool:
     return any(value is not None for value in values)
 
 
-def _indices(names: Sequence[str | None], vocabulary: Vocabulary) -> NDArray[np.int64]:
+def _indices(names: Sequence[str | None], known: Vocabulary, what: str) -> NDArray[np.int64]:
     """Return the index of each name among the symbols of a vocabulary, and -1 for None."""
-    indices = [-1 if n is None else vocabulary.encode([n])[0] - len(RESERVED) for n in names]
-    return np.array(indices, np.int64)
+    index_of: dict[str | None, int] = {name: i for i, name in enumerate(known.symbols)}
+    index_of[None] = -1
+    for name in names:
+        if name not in index_of:
+            raise ValueError(
+                f"the {what} {name!r} is unknown; known are {', '.join(known.symbols)}"
+            )
+    return np.array([index_of[name] for name in names], np.int64)

@@ -376,9 +376,11 @@ def test_read_graphs_reads_labels_of_nodes_where_there_are_some(tmp_path: Path) 
 def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
     given = triangle(feat=["a", "c", "a"], label=["0", "no", "0"])
     [graph] = read_graphs(write(given, tmp_path / "graph.json"))
-    with pytest.raises(ValueError, match=r"graph\.json: unknown symbol 'c'; known are: a b"):
+    with pytest.raises(
+        ValueError, match=r"graph\.json: the kind of node 'c' is unknown; known are a, b"
+    ):
         graph.labelled(KINDS, CLASSES)
-    with pytest.raises(ValueError, match=r"graph\.json: unknown symbol 'no'"):
+    with pytest.raises(ValueError, match=r"graph\.json: the label 'no' is unknown"):
         graph.labelled(Vocabulary("abc"), CLASSES)
 
 

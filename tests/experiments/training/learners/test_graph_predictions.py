@@ -21,5 +21,5 @@ def test_prediction_rows_ignore_labels_and_name_unknown_kinds(tmp_path: Path) ->
     assert {row["class"] for row in rows} <= {*TASKS["node"].answers.symbols}
     graph.nodes[1]["feat"] = "red"
     networkx.write_graphml(graph, tmp_path / "path.graphml")
-    with pytest.raises(ValueError, match=r"path\.graphml: unknown symbol 'red'"):
+    with pytest.raises(ValueError, match=r"path\.graphml: the kind of node 'red' is unknown"):
         [*prediction_rows(model, read_graphs(tmp_path), names)]

@@ -159,7 +159,7 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="where edges answer, labels cannot be read"):
         LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
-    with pytest.raises(ValueError, match=r"path\.graphml: .*unknown symbol 'marked'"):
+    with pytest.raises(ValueError, match=r"path\.graphml: .*'marked' is unknown"):
         LEARNER.read(str(tmp_path), others, config, task)
     with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
         LEARNER.read(str(tmp_path), task.vocabularies, replace(config, answer_at="graph"), task)
