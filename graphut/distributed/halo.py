@@ -89,10 +89,10 @@ class Halo:
         return Exchange(self)
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """Append the features of the halo nodes to `rows`, the features of the owned nodes.
+        """Return the features of all sources, `(num_src, d)`: those of owned nodes are `rows`.
 
-        Return `(num_src, d)`. The backward pass sends the gradients of the halo nodes to their
-        owners, which add them up.
+        The features of the halo nodes follow, which other processes send. The backward pass sends
+        the gradients of the halo nodes to their owners, which add them up.
 
         Examples
         --------

@@ -71,7 +71,10 @@ def push_folder(
 
 
 def check_repository(name: str) -> None:
-    """Raise `OSError` if a repository cannot have this name, `ImportError` without the client."""
+    """Raise `OSError` unless a repository of the Hugging Face hub can have this name.
+
+    Raise `ImportError` if the package huggingface_hub is not installed.
+    """
     with _hub_client(f"cannot upload to {name} on the Hugging Face hub"):
         from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 

@@ -28,7 +28,8 @@ def check_feat(
     """
     check_tensor(feat, f"features of {side} nodes")
     weight = first_weight(layer, feat)
-    if (feat.shape[:1] + feat.shape[1:][-1:] if inner else feat.shape) != (nodes, width):
+    shape = (len(feat), feat.shape[-1]) if inner and feat.dim() > 2 else feat.shape
+    if shape != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
             f"{tuple(feat.shape)}; pass one row of {width} features for each node"
@@ -89,7 +90,7 @@ def check_same_nodes(
 
 
 def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
-    """Raise an error if a `BatchNorm` in `layer` needs the statistics of the active nodes."""
+    """Raise an error if a `BatchNorm` in `layer` depends on which nodes are active."""
     for module in layer.modules():  # in evaluation, running statistics do not depend on the nodes
         if isinstance(module, _BatchNorm) and (in_training or not module.track_running_stats):
             raise ValueError(
@@ -147,6 +148,8 @@ def check_tensor(given: object, name: str) -> None:
 _PARTS = {
     "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
     "transition": "PositionwiseTransition or SeparableConvTransition",
+}
+_OPTIONAL_PARTS = {
     "cross_attention": "MultiHeadAttention or None",
     "copy_gate": "CopyGate or None",
 }
@@ -154,9 +157,10 @@ _PARTS = {
 
 def check_widths(step: Any) -> None:
     """Raise an error unless the parts of a step are layers with the same number of features."""
-    for name, kinds in _PARTS.items():
+    for name, kinds in (_PARTS | _OPTIONAL_PARTS).items():
         part = getattr(step, name)
-        if not (hasattr(part, "in_feats") or (part is None and kinds.endswith("None"))):
+        missing = part is None and name in _OPTIONAL_PARTS
+        if not (missing or hasattr(part, "in_feats")):
             raise TypeError(f"{name} must be {kinds}; got {type(part).__name__}")
     source, width = step.attention.in_feats
     widths = {
@@ -206,8 +210,8 @@ class FiniteChecks:
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
-            f"feature {column} of node {node} is {feat[node, column].item()}; features and "
-            "shown states must be finite numbers"
+            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
+            "finite numbers"
         )
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:

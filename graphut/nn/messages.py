@@ -163,7 +163,7 @@ class MessageAggregation(nn.Module):
         if self.attention is not None and self.has_hooked_parts:
             found = self.attention(layout, feat, frontier=frontier, **options)
             out, weights = found if isinstance(found, tuple) else (found, None)
-            out = out + self.aggregate(layout, self._messages(feat), frontier, **options)
+            out = out + self.aggregate(layout, self._messages(feat), frontier, _edge_feat(options))
         else:
             rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
             out, weights = self.attend(
@@ -200,7 +200,7 @@ class MessageAggregation(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
         width = self.message.out_features
-        messages = self.aggregate(layout, projected[:, -width:], frontier, **options)
+        messages = self.aggregate(layout, projected[:, -width:], frontier, _edge_feat(options))
         if self.attention is not None:
             keys = projected[:, :-width]
             found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
@@ -217,16 +217,11 @@ class MessageAggregation(nn.Module):
         messages: Tensor,
         frontier: Tensor | None = None,
         edge_feat: Tensor | None = None,
-        edge_weight: None = None,
-        **_: Any,
     ) -> Tensor:
         """Return a linear map of the maxima and sums of messages, `(A, feats)`.
 
-        `messages`, `(N_src, W)`, are the last columns of the result of `project`. Other options of
-        attention are ignored.
+        `messages`, `(N_src, W)`, are the last columns of the result of `project`.
         """
-        if edge_weight is not None:
-            raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
         if self.edge is not None:
             wanted = (layout.num_edges, self.edge.in_features)
             if edge_feat is None or edge_feat.shape != wanted:
@@ -249,6 +244,13 @@ class MessageAggregation(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"feats={self.out_feats}, aggregators={self.aggregators}, backend={self.backend!r}"
+
+
+def _edge_feat(options: dict[str, Any]) -> Tensor | None:
+    """Return the edge features among the options of attention; refuse edge weights."""
+    if options.get("edge_weight") is not None:
+        raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
+    return options.get("edge_feat")
 
 
 def reduce_messages(

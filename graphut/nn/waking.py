@@ -13,9 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
+from graphut.attention.checks import check_finite
 from graphut.attention.layout import check_index, check_range
 from graphut.attention.sorting import sort_edges
-from graphut.nn.checks import FiniteChecks, check_tensor
+from graphut.nn.checks import check_tensor
 from graphut.nn.context import GraphContext
 from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_change
 from graphut.nn.noise import with_noise
@@ -82,7 +83,7 @@ def start_of_changes(
             f"{num_dst} rows, one for each old node; got {tuple(shown.shape)} {shown.dtype} on "
             f"{shown.device}"
         )
-    FiniteChecks().check_features(shown)
+    check_finite(shown=shown)
     none = torch.zeros(0, dtype=torch.int64, device=layout.device)
     changed = _checked_ids("changed", changed, num_src, none)
     edges_into = _checked_ids("edges_into", edges_into, num_dst, none)

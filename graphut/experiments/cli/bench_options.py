@@ -17,6 +17,7 @@ from graphut.experiments.bench.checks import (
 from graphut.experiments.cli.checks import torch_is_for_cpus
 from graphut.experiments.cli.options import Parser, add_device, count
 from graphut.experiments.training import Run
+from graphut.models.checked_config import check_different
 from graphut.topology import parse
 
 BACKENDS = ("dgl", "torch", "native", "triton")
@@ -66,8 +67,7 @@ def _check(options: Namespace) -> None:
         for spec in options.topology or []:
             check_tokens_only(parse(spec))
     if options.what == "topologies":
-        for spec in options.specs:
-            parse(spec)
+        check_different("topologies", [str(parse(spec)) for spec in options.specs])
     if options.what == "scaling":
         check_tokens_only(parse(options.spec))
     if options.what == "gpu" and not options.tiny and torch_is_for_cpus():

@@ -1,4 +1,4 @@
-"""Tokens shaded by their number of steps, for reports."""
+"""HTML for reports: tokens with a background that is darker the more steps they took."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class Task(ABC):
 
     @property
     def paths(self) -> dict[str, str]:
-        """A dictionary from options of type `Path` to their values, without those that are None."""
+        """The options of type `Path` that are set, as a dictionary from names to paths."""
         hints = get_type_hints(type(self))
         values = {name: getattr(self, name) for name in hints if Path in get_args(hints[name])}
         return {name: path for name, path in values.items() if path is not None}

@@ -97,9 +97,9 @@ class GraphFile:
         """
         with reraise_for_file(self.place, ""):
             if bool(self.kinds) != bool(kinds.symbols):
-                has, known = "kinds in `feat`, or nothing", f"{num_feats} features"
-                if not self.kinds:
-                    has, known = "features in `feat`", "kinds"
+                has, known = "features in `feat`", "kinds"
+                if self.kinds:
+                    has, known = "kinds in `feat`, or nothing", f"{num_feats} features"
                 raise ValueError(
                     f"its nodes have {has}, but those of the other graphs or of the model have "
                     f"{known}"

@@ -155,6 +155,7 @@ QUICK = [
     "bench attention --topology window --nodes 9",
     "bench attention --backends foo --nodes 9",
     "bench topologies window:1 windw:3",
+    "bench topologies window:1 window:1",
     "bench attention --nodes 0",
     "bench attention --nodes 9 --dim 7",
     "bench layers --results missing/r.csv",

@@ -84,7 +84,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         reads_steps = config.step_loss != "none" or config.halting_loss > 0
         reads_steps = reads_steps or config.change_penalty > 0 or config.depth_modulus > 0
         output = union.run(model, get_steps=reads_steps)
-        loss, right = union.judge(model, output.logits, label_smoothing)
+        loss, correct = union.judge(model, output.logits, label_smoothing)
         total = loss.sum() / max(1, len(loss))  # 0 for graphs without labels
         zero = total.new_zeros(())
         by_step = StepLosses(total, zero, zero, zero)
@@ -96,7 +96,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             again = consistency_loss(output.logits, union.run(model).logits)
         return Outcome(
             loss=total if config.step_loss == "none" else by_step.answers,
-            correct=right.sum(),
+            correct=correct.sum(),
             labels=len(loss),
             learned=learned,
             added={
