@@ -69,6 +69,7 @@ class Plan:
         ("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512),
     )  # fmt: skip
     heads: int = 8
+    compiler: str = "inductor"  # of the dense model
     sides_of_grids: tuple[int, ...] = (316, 1000)  # of the square grids on which nodes wake
     wake_dim: int = 64
     updates: int = 100
@@ -78,7 +79,7 @@ class Plan:
 # This takes half a minute in Triton's interpreter.
 TINY = Plan(
     device=CPU, side=4, dtypes=(torch.float32,), dim=4, heads=1, updates=2, repeats=1,
-    sides_of_grids=(2,), wake_dim=4,
+    compiler="eager", sides_of_grids=(2,), wake_dim=4,
     calls=(("complete", "1x3"), ("bigbird:1,1,1@0", "1x5")), recurrences=(("1x2", 4),),
 )  # fmt: skip
 
@@ -90,7 +91,7 @@ def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
         schedule = "schedule" if halting else "no halting"
         found[f"complete, {shape}, {dim} features, {schedule}, forward"] = partial(
             bench_model, "complete", shape, dim=dim, heads=plan.heads, halting=halting,
-            repeats=plan.repeats, device=plan.device,
+            repeats=plan.repeats, device=plan.device, compiler=plan.compiler, bfloat16=True,
         )  # fmt: skip
     found["kernel launches of one step"] = partial(launches, plan)
     for side in plan.sides_of_grids:

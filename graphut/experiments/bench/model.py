@@ -33,8 +33,8 @@ from graphut.topology import parse
 
 ACTIVE_FRACTIONS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
 """The share of the nodes that are active at each step."""
-IN_BFLOAT16 = "adaptive, bfloat16"
-_LIMIT = {"adaptive": TOLERANCE[torch.float32], IN_BFLOAT16: TOLERANCE[torch.bfloat16]}
+COMPILED = "compiled dense"
+_NARROW = ", bfloat16"  # ends the names of contenders under autocast
 _SHARE = 0.01  # halting probability of a node before its last step
 
 
@@ -63,15 +63,18 @@ def bench_model(
     repeats: int = 9,
     halting: bool = True,
     bfloat16: bool = False,
+    compiler: str | None = None,
 ) -> list[Row]:
     """Compare results, time and memory of an adaptive and of a dense, padded model.
 
     The adaptive model does not compute halted nodes. `spec` is a topology, and `shape` a batch such
     as "64x10-60": 64 sentences of 10 to 60 tokens. The forward pass is timed alone, and with the
-    backward pass. Both models have the same weights, in float32. With `bfloat16`, the adaptive
-    model also runs under autocast to bfloat16. The nodes of both halt at the steps of
-    `scheduled_depths`, or take all steps if not `halting`. If outputs or gradients differ, the rows
-    have a note instead of times. The column `relative_flops` contains the number of operations,
+    backward pass. Both models have the same weights, in float32. With `compiler`, a backend of
+    `torch.compile` such as "inductor", the dense model is also compiled; on a GPU, its kernels are
+    launched as CUDA graphs. With `bfloat16`, the adaptive and the compiled model also run under
+    autocast to bfloat16. The nodes of all models halt at the steps of `scheduled_depths`, or take
+    all steps if not `halting`. If outputs or gradients differ, the rows have a note instead of
+    times. The column `relative_flops` contains the number of operations,
     divided by the operations of the dense model.
     """
     topology, lengths = parse(spec), sentence_lengths(shape)
@@ -99,35 +102,66 @@ def bench_model(
     mask = padded_mask(present, present, layout.in_edges()[:2])
     dense = PaddedModel(step, mask, max_steps=len(ACTIVE_FRACTIONS), share=_SHARE)
     padded_depth, positions = pad(depth.to(device), present), present.nonzero()[:, 1] + 1
-    calls: dict[str, tuple[Callable[[Tensor], Tensor], Tensor, Tensor]] = {
-        "dense": (lambda x: dense(x, padded_depth), pad(feat, present), pad(upstream, present)),
-        "adaptive": (lambda x: adaptive(layout, x, positions=positions)[0], feat, upstream),
-    }
+    runs: dict[str, Callable[[Tensor], Tensor]] = {"dense": lambda x: dense(x, padded_depth)}
+    if compiler is not None:
+        runs[COMPILED] = _compiled(dense, padded_depth, compiler)
+    runs["adaptive"] = lambda x: adaptive(layout, x, positions=positions)[0]
     if bfloat16:
-        narrow = torch.autocast(device.type, torch.bfloat16)(calls["adaptive"][0])
-        calls[IN_BFLOAT16] = (narrow, feat, upstream)
+        autocast = torch.autocast(device.type, torch.bfloat16)
+        runs |= {f"{name}{_NARROW}": autocast(run) for name, run in runs.items() if name != "dense"}
+    packed, padded = (feat, upstream), (pad(feat, present), pad(upstream, present))
     weights = [*step.parameters()]
-    both = {name: gradient_run(call, [x], grad, weights) for name, (call, x, grad) in calls.items()}
-    forward = {name: torch.no_grad()(partial(call, x)) for name, (call, x, _) in calls.items()}
-    out, to_feat, *others = both["dense"]()
-    expected = [out[present], to_feat[present], *others]
-    errors = {name: largest_error(run(), expected) for name, run in both.items() if name != "dense"}
+    forward, both, results = {}, {}, {}
+    for name, call in runs.items():
+        is_packed = name.startswith("adaptive")
+        x, gradient = packed if is_packed else padded
+        both[name] = gradient_run(call, [x], gradient, weights)
+        forward[name] = torch.no_grad()(partial(call, x))
+        out, to_feat, *others = both[name]()
+        results[name] = [out, to_feat] if is_packed else [out[present], to_feat[present]]
+        results[name] += others
+        if name.startswith(COMPILED):
+            for run in (forward[name], both[name]) * 3:  # compile, and record the CUDA graphs
+                run()
+    expected = results.pop("dense")
+    errors = {name: largest_error(found, expected) for name, found in results.items()}
     ponder = adaptive(layout, feat, positions=positions)[1]
     # The padded model computes all rows, and scores all pairs of a padded sentence.
     by_node = ponder.node_flops + ponder.key_value_flops + present.shape[1] * ponder.edge_flops
     share = int(ponder.flops) / (len(ACTIVE_FRACTIONS) * present.numel() * by_node)
-    flops = {"dense": 1.0, **dict.fromkeys(errors, share)}
+    flops = {name: share if name.startswith("adaptive") else 1.0 for name in runs}
     rows: list[Row] = []
     modes: dict[str, Mapping[str, Contender]] = {"forward": forward, "forward+backward": both}
-    for name, runs in modes.items():
-        workload = f"{text}, {name}"
-        wrong = [f"wrong by {error:.0e}" for name, error in errors.items() if error > _LIMIT[name]]
+    wrong = [
+        f"{name} is wrong by {error:.0e}" for name, error in errors.items() if error > _limit(name)
+    ]
+    for mode, timed in modes.items():
+        workload = f"{text}, {mode}"
         if wrong:
-            found = [{"workload": workload, "contender": name, "note": wrong[0]} for name in flops]
+            found = [{"workload": workload, "contender": name, "note": wrong[0]} for name in runs]
         else:
-            found = measure(workload, runs, repeats=repeats, device=device)
+            found = measure(workload, timed, repeats=repeats, device=device)
         rows += [{**row, "relative_flops": flops[row["contender"]]} for row in found]
     for row in rows:
         error = errors.get(row["contender"], math.inf)
         row["error"] = error if math.isfinite(error) else None
     return rows
+
+
+def _compiled(model: PaddedModel, depth: Tensor, compiler: str) -> Callable[[Tensor], Tensor]:
+    """Compile a model; on a GPU with "inductor", so that a call replays CUDA graphs."""
+    replays = depth.is_cuda and compiler == "inductor"
+    run = torch.compile(model, backend=compiler, mode="reduce-overhead" if replays else None)
+
+    def call(x: Tensor) -> Tensor:
+        if replays:  # results of earlier calls may be overwritten
+            torch.compiler.cudagraph_mark_step_begin()
+        out: Tensor = run(x, depth)
+        return out
+
+    return call
+
+
+def _limit(contender: str) -> float:
+    """Return the largest relative error of a correct contender."""
+    return TOLERANCE[torch.bfloat16 if contender.endswith(_NARROW) else torch.float32]

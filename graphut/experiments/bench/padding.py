@@ -57,27 +57,28 @@ class PaddedModel(nn.Module):
 
     Active nodes attend to the last state of a halted node (`halted="copied"`). `step` must be
     post-norm with a position-wise feed-forward layer; `mask` comes from `padded_mask`; `share` is
-    the halting probability of a node in each step before its last one.
+    the halting probability of a node in each step before its last one. The signals of positions
+    and steps are made once, so that `torch.compile` sees tensors only.
     """
 
     def __init__(
         self, step: UniversalTransformerStep, mask: Tensor, *, max_steps: int, share: float
     ) -> None:
         super().__init__()
-        self.step, self.mask, self.max_steps, self.share = step, mask, max_steps, share
+        self.step, self.mask, self.share = step, mask, share
+        like = step.attention.query.weight
+        columns = torch.arange(1, max(mask.shape[-1], max_steps) + 1, device=like.device)
+        signals = coordinate_signal(columns, like.shape[1], like.dtype)
+        self.positions, self.signals = signals[: mask.shape[-1]], signals[:max_steps]
 
     def forward(self, x: Tensor, depth: Tensor) -> Tensor:
         """Return the output states, `(batch, longest, d)`, for an input `x` of the same shape.
 
         `depth` is the step at which each node halts, `(batch, longest)` int64; 0 for padding.
         """
-        longest, d = x.shape[1:]
-        columns = torch.arange(1, longest + 1, device=x.device)
-        position = coordinate_signal(columns, d, x.dtype)
         out, spent = torch.zeros_like(x), x.new_zeros(x.shape[:2])
-        for t in range(1, self.max_steps + 1):
-            step = torch.tensor(t, device=x.device)
-            new = self._step(x + position + coordinate_signal(step, d, x.dtype))
+        for t, signal in enumerate(self.signals, 1):
+            new = self._step(x + self.positions + signal)
             active, last = depth >= t, depth == t
             weight = torch.where(last, 1 - spent, self.share) * active
             out = out + weight[..., None] * new

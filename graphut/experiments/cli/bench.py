@@ -16,7 +16,7 @@ from graphut.experiments.bench import attention, layers
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
-from graphut.experiments.bench.model import bench_model
+from graphut.experiments.bench.model import COMPILED, bench_model
 from graphut.experiments.bench.parts import bench_parts
 from graphut.experiments.bench.topologies import bench_topologies
 from graphut.experiments.bench.training import bench_training
@@ -73,7 +73,7 @@ _BENCHMARKS: Mapping[str, tuple[Callable[..., list[Row]], tuple[str, ...]]] = {
     "attention": (_attention, attention.BASELINES),
     "topologies": (bench_topologies, ()),
     "layers": (layers.bench_layers, layers.PEERS),
-    "model": (_model, ("dense",)),
+    "model": (_model, ("dense", COMPILED)),
     "scaling": (layers.bench_scaling, ()),
     "train": (bench_training, ("plain torch",)),
     "waking": (bench_waking, (EVERY,)),

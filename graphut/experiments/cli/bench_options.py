@@ -137,7 +137,9 @@ def _add_model(parser: Parser) -> None:
     add_device(parser)
     option("--nobody-halts", action="store_true", help="also measure without halting")
     option("--bfloat16", action="store_true",
-           help="also measure the recurrence under autocast to bfloat16")
+           help="also measure the recurrence (and the compiled model) under autocast to bfloat16")
+    option("--compile", action="store_const", const="inductor", dest="compiler",
+           help="also measure the padded model under torch.compile; on a GPU, with CUDA graphs")
 
 
 def _add_scaling(parser: Parser) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import model
-from graphut.experiments.bench.model import bench_model
+from graphut.experiments.bench.model import COMPILED, bench_model
 from tests.experiments.bench.cases import SPECS
 
 TINY: dict[str, Any] = {"shape": "4x3-9", "dim": 16, "heads": 2, "repeats": 1}
@@ -26,12 +26,15 @@ def test_bench_model_compares_results(spec: str) -> None:
         assert adaptive["error"] < 1e-5 and 0 < adaptive["relative_flops"] < 1
 
 
-def test_bench_model_runs_the_adaptive_model_under_autocast() -> None:
-    rows = bench_model("causal", **TINY, bfloat16=True)
-    assert [row["contender"] for row in rows] == ["dense", "adaptive", "adaptive, bfloat16"] * 2
-    for _, adaptive, narrow in (rows[:3], rows[3:]):
-        assert adaptive["error"] < 1e-5 < 1e-4 < narrow["error"] < 2e-2
-        assert narrow["ms"] > 0 and narrow["relative_flops"] == adaptive["relative_flops"]
+def test_bench_model_compares_a_compiled_model_and_autocast() -> None:
+    rows = bench_model("causal", **TINY, bfloat16=True, compiler="eager")
+    names = [COMPILED, "adaptive", f"{COMPILED}, bfloat16", "adaptive, bfloat16"]
+    assert [row["contender"] for row in rows] == ["dense", *names] * 2
+    for dense, compiled, adaptive, *narrow in (rows[:5], rows[5:]):
+        assert max(compiled["error"], adaptive["error"]) < 1e-5
+        assert all(1e-4 < row["error"] < 2e-2 and row["ms"] > 0 for row in narrow)
+        assert compiled["relative_flops"] == dense["relative_flops"] == 1
+        assert narrow[1]["relative_flops"] == adaptive["relative_flops"] < 1
 
 
 def test_bench_model_counts_the_operations() -> None:
@@ -50,7 +53,7 @@ def test_bench_model_has_no_figures_of_models_that_differ(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(model.PaddedModel, "forward", wrong)
     for row in bench_model("causal", **TINY):
-        assert row["note"] == "wrong by 3e-02" and "ms" not in row
+        assert row["note"] == "adaptive is wrong by 3e-02" and "ms" not in row
 
 
 @pytest.mark.gpu
