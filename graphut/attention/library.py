@@ -97,8 +97,6 @@ class Library:
         for name, *arguments in (
             ("forward", call, c_int),
             ("backward", call, c_int),
-            ("geometric", call, *[pointer] * 2, c_int),
-            ("geometric_backward", call, *[pointer] * 3, c_int),
             ("square_sums", POINTER(Table), c_int64, c_int64, c_int),
             ("sort_edges", *[pointer] * 2, c_int64, c_int64, *[pointer] * 3),
         ):
@@ -120,17 +118,6 @@ class Library:
     def backward(self, call: Call, dtype: torch.dtype) -> None:
         """Compute the gradients of attention, and write them to the buffers of the call."""
         self._dll.graphut_backward(call, DTYPES[dtype])
-
-    def geometric(self, call: Call, direction: Tensor, bias: Tensor) -> None:
-        """Write the result of `graphut.attention.geometric.geometric_bias` to `bias`."""
-        self._dll.graphut_geometric(call, direction.data_ptr(), bias.data_ptr(), DTYPES[bias.dtype])
-
-    def geometric_backward(
-        self, call: Call, direction: Tensor, bias_grad: Tensor, direction_grad: Tensor
-    ) -> None:
-        """Write gradients of query and key into `call`, and of `direction` to `direction_grad`."""
-        tables = (table.data_ptr() for table in (direction, bias_grad, direction_grad))
-        self._dll.graphut_geometric_backward(call, *tables, DTYPES[bias_grad.dtype])
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
         """Compute `graphut.attention.sorting.sort_edges` for contiguous tensors on the CPU."""

@@ -8,7 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from graphut.models.checked_config import CheckedConfig, option
+from graphut.models.checked_config import CheckedConfig, option, quote
 from graphut.nn import ACT, HALTING_PRESETS, parse_rule
 from graphut.nn.rules.base import states_read
 from graphut.topology import Topology, parse
@@ -19,15 +19,27 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=type)
 
 _FORMER_NAMES = {"frame_source": "add_bos_eos"}
+_REMOVED = {"geometric_attention": False}  # fields of version 0.2, and their defaults
 
 
 def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the fields of a configuration that an older version of graphut saved.
 
-    Renamed fields get their current names. Former fields with settings of the halting rule `ACT`
-    become the field `rule`.
+    Renamed fields get their current names, and removed fields are dropped. Former fields with
+    settings of the halting rule `ACT` become the field `rule`. Raise `ValueError` if a removed
+    field does not have its default.
     """
-    values = {_FORMER_NAMES.get(name, name): value for name, value in values.items()}
+    for name in _REMOVED.keys() & values.keys():
+        if values[name] != _REMOVED[name]:
+            raise ValueError(
+                f"{name} is {quote(values[name])}, which graphut does not support since version "
+                "0.3: load the model with version 0.2"
+            )
+    values = {
+        _FORMER_NAMES.get(name, name): value
+        for name, value in values.items()
+        if name not in _REMOVED
+    }
     of_rule = {field.name for field in fields(ACT)} & values.keys()
     if not of_rule or "rule" in values:
         return values
@@ -100,9 +112,6 @@ class ModelConfig(CheckedConfig):
     )
     symmetric_init: bool = option(
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
-    )
-    geometric_attention: bool = option(
-        False, "in an encoder, attend to the nearest token that matches (2110.07732)"
     )
     copy_gate: bool = option(
         False, "add a learned gate that keeps a token's state (2110.07732); needs norm post"
@@ -286,9 +295,6 @@ class UniversalTransformerLMConfig(ModelConfig):
 
     def _check_values(self) -> None:
         super()._check_values()
-        self._check_defaults(
-            False, "in a language model, which has no encoder", "geometric_attention"
-        )
         self._check_extra_nodes(self._check_causal("topology"))
 
 
@@ -434,7 +440,7 @@ class UniversalGraphTransformerConfig(ModelConfig):
             added = self._parsed("topology", parse)
             fits = self.answer_at != "edge" and not added.has_extra_nodes
             self._check("topology", fits, "one without extra nodes, or '' where edges answer")
-        unordered = ("geometric_attention", "max_offset", "transition")
+        unordered = ("max_offset", "transition")
         self._check_defaults(False, "in graphs, whose nodes are in no order", *unordered)
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"
         unused = ("scale_by_degree", "symmetric_init", "attention_bias")

@@ -58,9 +58,7 @@ def make_recurrence(
         # Extra nodes have no cross edges; the sentence graph checks that all tokens have one.
         cross = attention(allow_zero_in_degree=extra_nodes) if cross_attention else None
         return UniversalTransformerStep(
-            attention(geometric=config.geometric_attention and not causal)
-            if attention_layer is None
-            else attention_layer(),
+            attention() if attention_layer is None else attention_layer(),
             _transition(config, causal=causal),
             cross_attention=cross,
             norm=config.norm,

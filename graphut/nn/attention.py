@@ -15,7 +15,6 @@ from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.checks import check_frontier
 from graphut.attention.device_counts import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
-from graphut.attention.geometric import geometric_bias
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.ragged import starts
 from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
@@ -55,13 +54,6 @@ class MultiHeadAttention(nn.Module):
     edge_dim : int, optional
         Features of an edge, `edge_feat` in each call. A learned linear map of them is added to keys
         and values (arXiv 2009.03509, section 3.1).
-    geometric : bool
-        Replace softmax by geometric attention (arXiv 2110.07732), which attends to the nearest
-        matching node; see ``graphut.attention.geometric``. The scores are
-        :math:`\alpha\, q_i \cdot k_j + \beta\, d_{ij} + \gamma` with learned scalars, where
-        :math:`d_{ij}` is a linear function of :math:`x_i`, one for sources to the left and one for
-        sources to the right. Nodes must be in sentence order, and sources and destinations must be
-        the same. The heads of a node whose only in-neighbour is itself are zero.
     num_heads, attn_drop, backend
         See `graphut.attention.edge_attention`; `attn_drop` is its `dropout`, in training.
     bias : bool
@@ -77,7 +69,7 @@ class MultiHeadAttention(nn.Module):
     ------
     ValueError
         If a size or probability is out of range, or if sources and destinations have different
-        numbers of features and `symmetric_init` or `geometric` is set.
+        numbers of features and `symmetric_init` is set.
 
     Examples
     --------
@@ -100,7 +92,6 @@ class MultiHeadAttention(nn.Module):
         symmetric_init: bool = False,
         edge_dim: int | None = None,
         bias: bool = True,
-        geometric: bool = False,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -113,12 +104,11 @@ class MultiHeadAttention(nn.Module):
                 f"{dst_feats} features do not divide into {num_heads} heads; choose another "
                 "number of heads, or pass head_feats"
             )
-        for name, is_set in {"symmetric_init": symmetric_init, "geometric": geometric}.items():
-            if is_set and src_feats != dst_feats:
-                raise ValueError(
-                    f"{name} needs sources and destinations with the same number of features, got "
-                    f"in_feats={in_feats}"
-                )
+        if symmetric_init and src_feats != dst_feats:
+            raise ValueError(
+                "symmetric_init needs sources and destinations with the same number of features, "
+                f"got in_feats={in_feats}"
+            )
         self.in_feats = (src_feats, dst_feats)
         self.out_feats = dst_feats if out_feats is None else out_feats
         self.num_heads = num_heads
@@ -134,8 +124,6 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(width, self.out_feats, bias=bias)
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
-        self.direction = nn.Linear(dst_feats, 2 * num_heads) if geometric else None
-        self.score_terms = nn.Parameter(torch.empty(3)) if geometric else None
         self.linear = False
         self.reset_parameters()
 
@@ -153,22 +141,17 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(self.edge.weight)
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
-        if self.direction is not None and self.score_terms is not None:
-            nn.init.xavier_uniform_(self.direction.weight)
-            nn.init.zeros_(self.direction.bias)
-            self.score_terms.data.copy_(torch.tensor([self.head_feats**-0.5, 1.0, 0.0]))
 
     @property
     def has_softmax(self) -> bool:
         """True if the attention weights are a softmax of the scores."""
-        return self.direction is None and not (self.linear and self.training)
+        return not (self.linear and self.training)
 
     @property
     def node_flops(self) -> int:
         """Floating-point operations for the query and the output of one destination."""
         mapped = self.in_feats[1] + self.out_feats + 2 * (self.edge_dim or 0)
-        direction = 0 if self.direction is None else 2 * self.direction.weight.numel()
-        return 2 * self.num_heads * self.head_feats * mapped + direction
+        return 2 * self.num_heads * self.head_feats * mapped
 
     @property
     def key_value_flops(self) -> int:
@@ -326,7 +309,7 @@ class MultiHeadAttention(nn.Module):
                             "attention without softmax does not support edge_bias, edge_feat and "
                             "edge_weight"
                         )
-                    options |= self._options_without_softmax(layout, rows, query, key, frontier)
+                    options |= self._options_without_softmax(layout, query, key, frontier)
                 options |= {"frontier": frontier, "get_attention": get_attention}
                 result: Any = edge_attention(layout, query, key, value, **options)
                 attended, weights = result if isinstance(result, tuple) else (result, None)
@@ -349,38 +332,23 @@ class MultiHeadAttention(nn.Module):
         return (query * factor[:, :, None]).to(query.dtype)
 
     def _options_without_softmax(
-        self, layout: EdgeLayout, rows: Tensor, query: Tensor, key: Tensor, frontier: Tensor | None
+        self, layout: EdgeLayout, query: Tensor, key: Tensor, frontier: Tensor | None
     ) -> dict[str, Any]:
-        """Return the keyword arguments of `edge_attention` for geometric or linear attention.
+        """Return the keyword arguments of `edge_attention` for linear attention.
 
-        `scale=0` removes the dot products from the softmax. In geometric attention, `edge_bias` is
-        the logarithm of the weights. In linear attention there is no bias, so all weights of a node
-        are equal, and `edge_weight` multiplies them by the scores.
+        With `scale=0`, all weights of a node are equal, and `edge_weight` multiplies them by the
+        scores.
         """
         wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
         query, key = query.to(wide), key.to(wide)
-        if self.direction is None or self.score_terms is None:
-            row, source, edge = layout.in_edges(frontier)
-            score = edge_dot(query, key, row, source) * self.head_feats**-0.5
-            by_edge = score.new_zeros(layout.num_edges, self.num_heads)
-            return {"scale": 0.0, "edge_weight": by_edge.index_copy(0, edge, score)}
-        if not torch.equal(layout.src_lengths, layout.dst_lengths):
-            raise ValueError(
-                "geometric attention needs a graph whose sources are its destinations; this one "
-                f"has {layout.num_src} sources and {layout.num_dst} destinations"
-            )
-        alpha, beta, gamma = self.score_terms
-        toward = self.direction(rows).to(wide).unflatten(1, (self.num_heads, 2)) * beta + gamma
-        bias = geometric_bias(layout, query * alpha, key, toward, frontier)
-        return {"scale": 0.0, "edge_bias": bias, "allow_zero_in_degree": True}
+        row, source, edge = layout.in_edges(frontier)
+        score = edge_dot(query, key, row, source) * self.head_feats**-0.5
+        by_edge = score.new_zeros(layout.num_edges, self.num_heads)
+        return {"scale": 0.0, "edge_weight": by_edge.index_copy(0, edge, score)}
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
-        geometric = "" if self.direction is None else "geometric=True, "
-        return (
-            f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, {geometric}"
-            f"backend={self.backend!r}"
-        )
+        return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,6 @@ import torch
 from graphut.attention import edge_attention, library
 from graphut.attention.backends import candidates
 from graphut.attention.call import AttentionCall
-from graphut.attention.geometric import geometric_bias, plain_geometric_bias
 from graphut.attention.library import (
     DTYPES,
     PHASES,
@@ -32,7 +31,7 @@ from graphut.attention.library import (
 from graphut.attention.native import ops
 from graphut.topology import Causal, Complete
 from tests.attention.naive import inputs
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, normal
 
 BUILDS = {"AVX512": ["avx512", "avx2", "base"], "AVX2": ["avx2", "base"], "DEFAULT": ["base"]}
 
@@ -158,10 +157,6 @@ def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
         upstream = torch.ones_like(out)
         found = torch.autograd.grad(out, tables, upstream)
         assert_same([out, *found], [expected, *torch.autograd.grad(expected, tables, upstream)])
-    query, key, _ = tables
-    given = (layout, query, key, query[..., :2], None)
-    fast, plain = (make(*given).exp() for make in (geometric_bias, plain_geometric_bias))
-    assert_same([fast, *gradients([fast], tables[:2])], [plain, *gradients([plain], tables[:2])])
 
 
 FLAGS = {
@@ -170,7 +165,7 @@ FLAGS = {
 }
 KERNEL_TESTS = [
     str(Path(__file__).parent / name)
-    for name in ("native/test_attention.py", "native/test_interval_parts.py", "test_geometric.py")
+    for name in ("native/test_attention.py", "native/test_interval_parts.py")
 ]
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
 

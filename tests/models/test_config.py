@@ -97,7 +97,6 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
         (CLASSIFIER, {"positions": "fixed", "max_offset": 3}, "max_offset must be 0 if positions"),
         (LANGUAGE, {"topology": "complete"}, r"topology must be causal: '\(complete\)&causal'"),
         (LANGUAGE, {"topology": "zigzag"}, "topology cannot be 'zigzag'"),
-        (LANGUAGE, {"geometric_attention": True}, "geometric_attention must be False in a lang"),
         (GRAPH, {"layer": "gat", "scale_by_degree": True}, "scale_by_degree must be False where"),
         (GRAPH, {"layer": "gin", "attention_bias": False}, "attention_bias must be True where"),
         (GRAPH, {"layer": "gin", "attention_dropout": 0.5}, "attention_dropout must be 0 where"),
@@ -158,8 +157,11 @@ def test_from_dict_takes_an_older_configuration() -> None:
     for name in ("restart_after", "position_signal", "noise", "attention_bias"):
         del values[name]
     values["frame_source"] = values.pop("add_bos_eos")
+    values["geometric_attention"] = False
     config = UniversalTransformerConfig.from_dict(values)
     assert config == small(norm="pre", add_bos_eos=True)
+    with pytest.raises(ValueError, match="geometric_attention is True, which"):
+        UniversalTransformerConfig.from_dict({**values, "geometric_attention": True})
 
 
 def test_config_takes_a_former_name_with_a_warning() -> None:

@@ -60,7 +60,6 @@ EVERY = {"noise": 0.3, "inject_input": True, "noise_on": "every_step"}
         (DROPS, lambda part: dropouts(part.step.transition), [0.25]),
         (DROPS | SEPCONV, lambda part: dropouts(part.step.transition), [0.25]),
         (DROPS | {"copy_gate": True}, lambda part: dropouts(part.step.copy_gate), [0.25]),
-        ({"geometric_attention": True}, lambda part: part.step.attention.direction is None, False),
     ],
 )
 def test_make_recurrence_follows_the_configuration(
@@ -74,11 +73,11 @@ def dropouts(layer: nn.Module) -> list[float]:
 
 
 def test_make_recurrence_makes_a_causal_decoder_with_cross_attention() -> None:
-    config = small(transition="sepconv", geometric_attention=True)
+    config = small(transition="sepconv")
     for causal in (False, True):
         step = make_recurrence(config, causal=causal, cross_attention=causal).step
         assert isinstance(step.transition, SeparableConvTransition)
-        assert step.transition.causal == causal == (step.attention.direction is None)
+        assert step.transition.causal == causal
         assert (step.cross_attention is not None) == causal
 
 

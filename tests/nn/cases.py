@@ -122,7 +122,6 @@ def build_step(
     form: str = "encoder",
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
-    geometric: bool = False,
     copy_gate: bool = False,
     seed: int = 0,
     **options: Any,
@@ -131,9 +130,7 @@ def build_step(
     decoder = form == "decoder"
     maps = (FEATS, 12)
     step = UniversalTransformerStep(
-        MultiHeadAttention(
-            FEATS, HEADS, scale_by_degree=scale_by_degree, edge_dim=edge_dim, geometric=geometric
-        ),
+        MultiHeadAttention(FEATS, HEADS, scale_by_degree=scale_by_degree, edge_dim=edge_dim),
         PositionwiseTransition(*maps, activation=nn.GELU())
         if transition == "positionwise"
         else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),

@@ -11,7 +11,6 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn import AttentionRecord, MultiHeadAttention, dense_recurrence, reference
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.attention.test_geometric import naive_weights
 from tests.helpers import (
     Pairs,
     assert_same,
@@ -238,7 +237,6 @@ def test_attention_initializes_each_projection_separately() -> None:
         (8, {"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),
         (8, {"backend": "cuda"}, "unknown backend 'cuda'"),
         ((3, 4), {"symmetric_init": True}, r"symmetric_init needs .* got in_feats=\(3, 4\)"),
-        ((3, 4), {"geometric": True}, r"geometric needs .* same number .* got in_feats=\(3, 4\)"),
     ],
 )
 def test_attention_refuses_options_out_of_range(
@@ -303,35 +301,11 @@ def test_attention_refuses_edge_features_that_do_not_fit(
         build(edge_dim=edge_dim)(ROWS, normal(5, 8), edge_feat=edge_feat)
 
 
-@pytest.mark.parametrize("topology", [Complete(), Causal()], ids=str)
-def test_attention_geometric_is_its_formula(topology: Topology) -> None:
-    layer, feat, heads, layout = (
-        build(geometric=True),
-        normal(6, 8),
-        (2, 4),
-        topology.layout([4, 2]),
-    )
-    assert layer.direction is not None and layer.score_terms is not None
-    alpha, beta, gamma = layer.score_terms
-    key, value = (x.view(-1, *heads) for x in layer.key_value(feat).chunk(2, 1))
-    query, toward = layer.query(feat).view(-1, *heads), layer.direction(feat).view(-1, 2, 2)
-    weights = naive_weights(layout, alpha * query, key, beta * toward + gamma)
-    total, out = torch.zeros(6, 2).double(), torch.zeros(6, *heads).double()
-    for (source, node), weight in zip(pairs_of(layout), weights, strict=True):
-        total = total.index_add(0, torch.tensor(node), weight[None])
-        out = out.index_add(0, torch.tensor(node), weight[None, :, None] * value[source])
-    expected = layer.output((out / total.clamp_min(1e-300)[..., None]).flatten(1))
-    found, inputs = layer(layout, feat), [feat, *layer.parameters()]
-    assert_same([found], [expected])
-    assert_same(gradients([found], inputs), gradients([expected], inputs))
-
-
-def test_attention_geometric_refuses_what_it_does_not_support() -> None:
-    layer, feat = build(geometric=True), normal(4, 8)
-    with pytest.raises(ValueError, match=r"whose sources are its destinations; .* 4 sources and 2"):
-        layer(Complete().layout([2], [4]), (feat, feat[:2]))
+def test_attention_linear_refuses_biases_of_edges() -> None:
+    layer = build().train()
+    layer.linear = True
     with pytest.raises(ValueError, match="does not support edge_bias, edge_feat and edge_w"):
-        layer(Complete().layout([4]), feat, edge_bias=torch.zeros(16).double())
+        layer(Complete().layout([4]), normal(4, 8), edge_bias=torch.zeros(16).double())
 
 
 @pytest.mark.parametrize("backend", ["auto", "dense"])
@@ -355,10 +329,9 @@ def test_attention_linear_leaves_out_the_softmax_in_training_only(backend: str) 
     assert_same(gradients([found], inputs), gradients([expected], inputs))
 
 
-@pytest.mark.parametrize("geometric", [True, False])
-def test_attention_without_softmax_has_float32_scores_under_autocast(geometric: bool) -> None:
-    layer = build(geometric=geometric).float().train()
-    layer.linear = not geometric
+def test_attention_linear_has_float32_scores_under_autocast() -> None:
+    layer = build().float().train()
+    layer.linear = True
     feat, layout = normal(40, 8, dtype=torch.float32), Causal().layout([30, 10])
     with torch.autocast("cpu", torch.bfloat16):
         found, weights = layer(layout, feat, get_attention=True)

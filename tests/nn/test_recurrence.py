@@ -72,7 +72,6 @@ def test_recurrence_every_pair_of_modes(modes: dict[str, Any]) -> None:
 
 GATED = covering(
     halted=HALTED,
-    geometric=(True, False),
     copy_gate=(True, False),
     scale_by_degree=(True, False),
     topology=MODES["topology"],
@@ -81,7 +80,7 @@ GATED = covering(
 
 
 @pytest.mark.parametrize("modes", GATED, ids=name_of)
-def test_recurrence_with_geometric_attention_and_copy_gates(modes: dict[str, Any]) -> None:
+def test_recurrence_with_copy_gates(modes: dict[str, Any]) -> None:
     assert len(check(build_case(**modes)).unique()) > 1
 
 

@@ -1,6 +1,6 @@
 // The entry points, with C linkage, independent of torch and Python.
-#include "geometric.h"
 #include "interval.h"
+#include "rows.h"
 
 namespace graphut {
 namespace {
@@ -137,25 +137,6 @@ void graphut_backward(const Call* call, int dtype) {
     if (dtype == FLOAT64) return backward<double, double>(*call);
     if (dtype == BFLOAT16) return backward<bfloat16, float>(*call);
     return backward<float, float>(*call);
-}
-
-// Writes `bias`, (edges, heads) by edge id; `direction` is (rows, heads, 2).
-void graphut_geometric(const Call* call, const void* direction, void* bias, int dtype) {
-    const auto run = [&](auto zero) {
-        using T = decltype(zero);
-        geometric_forward(*call, static_cast<const T*>(direction), static_cast<T*>(bias));
-    };
-    dtype == FLOAT64 ? run(0.0) : run(0.0f);
-}
-
-void graphut_geometric_backward(const Call* call, const void* direction, const void* bias_grad,
-                                void* direction_grad, int dtype) {
-    const auto run = [&](auto zero) {
-        using T = decltype(zero);
-        geometric_backward(*call, static_cast<const T*>(direction),
-                           static_cast<const T*>(bias_grad), static_cast<T*>(direction_grad));
-    };
-    dtype == FLOAT64 ? run(0.0) : run(0.0f);
 }
 
 // Sorts edges by destination, then by source, with a stable sort. Writes the first edge of each

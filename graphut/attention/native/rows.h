@@ -101,7 +101,7 @@ class RowKernel {
                    static_cast<T>(call_.scale), adds);
     }
 
-  protected:
+  private:
     static Features features(const Rows& rows, int64_t feats) {
         return {rows, feats, round_up(feats, W)};
     }

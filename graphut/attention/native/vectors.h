@@ -227,22 +227,6 @@ INLINE Vec<T> exp(Vec<T> x) {
     return whole < bound ? Vec<T>{} : scaled;
 }
 
-// log(x) for positive normal x by Halley's iteration for exp(y) = x, which cubes the error.
-template <class T>
-INLINE Vec<T> log(Vec<T> x) {
-    constexpr bool single = std::is_same_v<T, float>;
-    constexpr int mantissa = single ? 23 : 52;
-    constexpr T unit = T(int64_t(1) << mantissa), bias = single ? T(127) : T(1023);
-    // The bits of x as an integer are approximately linear in its logarithm.
-    const Vec<T> bits = __builtin_convertvector((IntVec<T>)x, Vec<T>);
-    Vec<T> y = (bits / unit - (bias - T(0.043))) * T(0.69314718055994530942);
-    for (int step = 0; step < 2; ++step) {
-        const Vec<T> e = exp<T>(y);
-        y += T(2) * (x - e) / (x + e);
-    }
-    return y;
-}
-
 // Permute the lanes of two vectors: lane l of the result is lane F::at(l) of a followed by b.
 template <class T, class F, std::size_t... L>
 INLINE Vec<T> shuffle(Vec<T> a, Vec<T> b, std::index_sequence<L...>) {

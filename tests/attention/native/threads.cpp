@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <vector>
 
-#include "geometric.h"
 #include "interval.h"
 #include "openmp.h"
+#include "rows.h"
 
 using namespace graphut;
 
@@ -45,13 +45,6 @@ Call call_of(Tables<S>& t, const std::vector<int64_t>& start, const std::vector<
     return call;
 }
 
-void try_geometric(const Call& call, int64_t edges) {
-    std::vector<float> direction(NODES * HEADS * 2, 0.5f), direction_grad(NODES * HEADS * 2);
-    std::vector<float> bias(edges * HEADS), bias_grad(edges * HEADS, 0.5f);
-    geometric_forward(call, direction.data(), bias.data());
-    geometric_backward(call, direction.data(), bias_grad.data(), direction_grad.data());
-}
-
 // Every node sees the nodes at most `reach` before and after it, in sentences of `length`.
 void try_runs(int64_t length, int64_t reach) {
     std::vector<int64_t> start(NODES), stop(NODES), first_edge(NODES + 1, 0);
@@ -63,7 +56,6 @@ void try_runs(int64_t length, int64_t reach) {
     Tables<float> tables;
     Call call = call_of(tables, start, stop);
     call.first_edge = first_edge.data();
-    try_geometric(call, first_edge.back());
     interval_forward<float, float>(call);
     interval_backward<float, float>(call);
     row_forward<float, float>(call);
@@ -101,7 +93,6 @@ void try_rows() {
     call.column_start = first.data(), call.column_node = node.data();
     call.column_edge = edge.data();
     row_backward<float, float>(call);
-    try_geometric(call, NODES * DEGREE);
 }
 
 }  // namespace
