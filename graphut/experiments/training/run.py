@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 _RETIRED: dict[str, Any] = {
     "min_steps": 0,
     "fixed": False,
-    "givens": "24-48",
-    "inner": True,
-    "least": 2,
-    "max_depth": 20,
-    "max_values": 5,
-    "modulus": 2,
-    "passages": None,
 }
 
 

@@ -122,11 +122,11 @@ def test_run_open_keeps_fields_named_like_retired_options(
     @dataclass(frozen=True)
     class Residues(Copy):
         name = "residues"
-        modulus: int = option(7, "divisor")
+        min_steps: int = option(7, "divisor")
 
     monkeypatch.setitem(TASKS, "residues", Residues)
-    create(tmp_path, Residues(modulus=2))
-    assert Run.open(tmp_path).task() == Residues(modulus=2)
+    create(tmp_path, Residues(min_steps=0))
+    assert Run.open(tmp_path).task() == Residues(min_steps=0)
 
 
 @pytest.mark.parametrize(
