@@ -101,12 +101,6 @@ WAKING_SALSA_DIJKSTRA: Preset = (
         "epochs": 40,
     }
 )
-# The hint is the distance itself: in the training graphs it is below 16.
-WAKING_SALSA_ECCENTRICITY: Preset = WAKING_SALSA_BFS | {
-    "messages": "max",
-    "depth_modulus": 16,
-    "evaluation_rule": "event_driven:tol=0.1",
-}
 # The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
 WAKING_PREFIX: Preset = (
     WAKING_GRAPHS

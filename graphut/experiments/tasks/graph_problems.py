@@ -32,7 +32,6 @@ from graphut.experiments.tasks.graph_presets import (
     WAKING_REACH,
     WAKING_SALSA_BFS,
     WAKING_SALSA_DIJKSTRA,
-    WAKING_SALSA_ECCENTRICITY,
     WAKING_SALSA_MIS,
 )
 from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
@@ -385,31 +384,6 @@ class GraphMIS(GraphProblem):
             depth[is_open & (labels >= 0)] = phase
         kinds = np.zeros_like(labels)
         return kinds, labels, depth, is_smaller[None].astype(np.float32)
-
-
-class GraphEccentricity(GraphProblem):
-    """Predict at the marked node its distance to the farthest node, at most 63.
-
-    Each distance is a class, whereas SALSA-CLRS (arXiv 2309.12253) predicts a number.
-    """
-
-    name: ClassVar[str] = "graph-eccentricity"
-    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {
-        SALSA_CLRS: WAKING_SALSA_ECCENTRICITY
-    }
-
-    @property
-    def answers(self) -> Vocabulary:
-        """The vocabulary of the classes, which are the distances 0 to 63."""
-        return Vocabulary(map(str, range(64)))
-
-    def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark and label a node of each graph; return node kinds, labels, distances to the mark."""
-        marked = union.draw(random)
-        distance = union.distances(marked)
-        labels = np.full_like(distance, -1)
-        labels[marked] = np.minimum(np.maximum.reduceat(distance, union.first), 63)
-        return _marks(union, marked), labels, distance
 
 
 @dataclass(frozen=True)

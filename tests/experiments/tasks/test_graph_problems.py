@@ -13,7 +13,6 @@ from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDijkstra,
     GraphDistance,
-    GraphEccentricity,
     GraphMIS,
     GraphPath,
     GraphPrim,
@@ -30,7 +29,6 @@ PROBLEMS: list[Any] = [
     GraphDijkstra,
     GraphPrim,
     GraphMIS,
-    GraphEccentricity,
     PrefixParity,
 ]
 SIZES = {"epoch_size": 40, "held_out": 20, "test_sizes": "30", "test_nodes": 60}
@@ -201,13 +199,6 @@ def test_parents_in_weighted_trees_equal_networkx(kind: Any) -> None:
         wanted.add((start, start))
         assert {*map(tuple, graph.edges[:, graph.labels == 1].T.tolist())} == wanted
         assert graph.depth.tolist() == [len(paths[node]) - 1 for node in range(len(graph.nodes))]
-
-
-def test_graph_eccentricity_equals_networkx() -> None:
-    for graph in graphs_of(GraphEccentricity, FAMILIES):
-        [mark] = marked(graph)
-        found = networkx.eccentricity(networkx.Graph(graph.edges.T.tolist()), mark)
-        assert graph.labels[mark] == found and (graph.labels >= 0).sum() == 1
 
 
 def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
