@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option, quote
-from graphut.nn import ACT, HALTING_PRESETS, parse_rule
+from graphut.nn import HALTING_PRESETS, parse_rule
 from graphut.nn.rules.base import states_read
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-T = TypeVar("T", bound=type)
-
-_FORMER_NAMES = {"frame_source": "add_bos_eos"}
-_REMOVED = {"geometric_attention": False}  # fields of version 0.2, and their defaults
+_RENAMED = {"frame_source": "add_bos_eos"}
+_REMOVED = {"geometric_attention": False}  # the values that this version still supports
 
 
 def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the fields of a configuration that an older version of graphut saved.
+    """Rename and drop fields of a configuration that an older version of graphut saved.
 
-    Renamed fields get their current names, and removed fields are dropped. Former fields with
-    settings of the halting rule `ACT` become the field `rule`. Raise `ValueError` if a removed
-    field does not have its default.
+    Raise `ValueError` if a dropped field has a value that this version does not support.
     """
     for name in _REMOVED.keys() & values.keys():
         if values[name] != _REMOVED[name]:
@@ -35,32 +29,8 @@ def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name} is {quote(values[name])}, which graphut does not support since version "
                 "0.3: load the model with version 0.2"
             )
-    values = {
-        _FORMER_NAMES.get(name, name): value
-        for name, value in values.items()
-        if name not in _REMOVED
-    }
-    of_rule = {field.name for field in fields(ACT)} & values.keys()
-    if not of_rule or "rule" in values:
-        return values
-    settings = ",".join(f"{name}={str(values.pop(name)).lower()}" for name in sorted(of_rule))
-    return {**values, "rule": parse_rule(f"act:{settings}").spec()}
-
-
-def _accept_former_names(kind: T) -> T:
-    """Class decorator: `__init__` also accepts the former names of fields, with a warning."""
-    init: Any = kind.__init__  # type: ignore[misc]
-
-    @wraps(init)
-    def make(self: Any, **values: Any) -> None:
-        for former in _FORMER_NAMES.keys() & values.keys():
-            name = _FORMER_NAMES[former]
-            warnings.warn(f"{former} is now {name}", DeprecationWarning, stacklevel=2)
-            values[name] = values.pop(former)
-        init(self, **values)
-
-    kind.__init__ = make  # type: ignore[misc]
-    return kind
+    kept = {name: value for name, value in values.items() if name not in _REMOVED}
+    return {_RENAMED.get(name, name): value for name, value in kept.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +196,6 @@ class ModelConfig(CheckedConfig):
         return cls(**values)
 
 
-@_accept_former_names
 @dataclass(frozen=True, kw_only=True)
 class UniversalTransformerConfig(ModelConfig):
     """The configuration of a `UniversalTransformer`.

@@ -1,7 +1,6 @@
 """Graph layers: attention, transitions, halting, and the adaptive recurrence."""
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphut._lazy import lazy_names
 
@@ -90,19 +89,7 @@ _MODULES = {
     "transition": ("CopyGate", "PositionwiseTransition", "SeparableConvTransition"),
 }
 _OWNERS = {name: module for module, names in _MODULES.items() for name in names}
-_get = lazy_names(__name__, dict.fromkeys(__all__, "rules") | _OWNERS)
-_FORMER_NAMES = {"OutputOnly": "LayerAsConv", "EdgeIndexLayer": "EdgeIndexLayer"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name; for a former one, return its class with a `DeprecationWarning`."""
-    if name not in _FORMER_NAMES:
-        return _get(name)
-    from graphut.nn import conv_adapters
-
-    advice = "use LayerAsConv, which returns the output alone; the record is its attribute `ponder`"
-    warnings.warn(f"{name} is deprecated: {advice}", DeprecationWarning, stacklevel=2)
-    return getattr(conv_adapters, _FORMER_NAMES[name])
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "rules") | _OWNERS)
 
 
 def __dir__() -> list[str]:

@@ -39,7 +39,6 @@ class LayerAsConv(nn.Module):
     """
 
     ponder: Ponder | None
-    _returns_ponder = False
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -62,8 +61,6 @@ class LayerAsConv(nn.Module):
         if not (isinstance(found, tuple) and isinstance(found[1], Ponder)):
             return found
         out, self.ponder, *others = found
-        if self._returns_ponder:
-            return found
         return (out, *others) if others else out
 
     def _call_as_pyg(
@@ -88,12 +85,6 @@ class LayerAsConv(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes to pickle or copy, with `ponder`, the last record, set to None."""
         return {**self.__dict__, "ponder": None}
-
-
-class EdgeIndexLayer(LayerAsConv):
-    """Deprecated form of `LayerAsConv` that also returns the record of steps (`Ponder`)."""
-
-    _returns_ponder = True
 
 
 def from_edge_index(

@@ -12,9 +12,8 @@ from graphut.models.config import (
     UniversalGraphTransformerConfig,
     UniversalTransformerClassifierConfig,
     UniversalTransformerPointerConfig,
-    upgrade_fields,
 )
-from graphut.nn import ACT, HALTING_PRESETS, parse_rule
+from graphut.nn import HALTING_PRESETS, parse_rule
 from tests.models.cases import small
 
 STAR = "star&causal"
@@ -162,24 +161,6 @@ def test_from_dict_takes_an_older_configuration() -> None:
     assert config == small(norm="pre", add_bos_eos=True)
     with pytest.raises(ValueError, match="geometric_attention is True, which"):
         UniversalTransformerConfig.from_dict({**values, "geometric_attention": True})
-
-
-def test_config_takes_a_former_name_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match="frame_source is now add_bos_eos"):
-        assert small(frame_source=True) == small(add_bos_eos=True)
-
-
-def test_upgrade_fields_makes_a_rule_of_the_settings_of_older_versions() -> None:
-    values = small().to_dict()
-    del values["rule"], values["evaluation_rule"], values["halting_norm"]
-    old = {"threshold": 0.7, "weighting": "ema", "halt_from": "output", "forced_remainder": False}
-    found = UniversalTransformerConfig.from_dict({**values, **old, "cost": "remainder"})
-    assert parse_rule(found.rule) == ACT(**old, cost="remainder")
-    usual = {"threshold": 0.99, "weighting": "sum", "halt_from": "input", "forced_remainder": True}
-    found = UniversalTransformerConfig.from_dict({**values, **usual, "cost": "steps+remainder"})
-    assert found == small()
-    with pytest.raises(ValueError, match="threshold of 'act' must be a number, got 'high'"):
-        upgrade_fields({**values, "threshold": "high"})
 
 
 def test_preset_gives_way_to_other_options() -> None:

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import graphut
 from graphut._dgl import dgl
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -191,16 +190,6 @@ def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
     torch.save(layer, file)
     assert layer.ponder is not None and deepcopy(layer).ponder is None
     assert_same([deepcopy(layer)(GRAPH, feat)], [out])
-
-
-def test_old_names_of_layer_as_conv_still_work() -> None:
-    layer, feat = build_case().layer, normal(4, FEATS)
-    with pytest.warns(DeprecationWarning, match="OutputOnly is deprecated: use LayerAsConv"):
-        only = graphut.nn.OutputOnly(layer)
-    with pytest.warns(DeprecationWarning, match="EdgeIndexLayer is deprecated: use LayerAsConv"):
-        both = graphut.nn.EdgeIndexLayer(layer)
-    out, ponder = both(feat, EDGES)
-    assert_same([only(GRAPH, feat), *record_of(only)], [out, ponder.steps, ponder.cost])
 
 
 # from_edge_index
