@@ -27,7 +27,7 @@ from graphut.experiments.training import (
     evaluate,
     learner_of,
 )
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.checked_config import check_different
 from graphut.models.config import ModelConfig
 

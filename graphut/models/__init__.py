@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     )
     from graphut.models.graph_transformer import UniversalGraphTransformer
     from graphut.models.language_model import UniversalTransformerLM
+    from graphut.models.loading import load
     from graphut.models.pointer import UniversalTransformerPointer
-    from graphut.models.saved import load
     from graphut.models.universal_transformer import UniversalTransformer
 
 __all__ = [
@@ -43,6 +43,6 @@ __getattr__ = lazy_names(
         "UniversalTransformerClassifier": "classifier",
         "UniversalTransformerLM": "language_model",
         "UniversalTransformerPointer": "pointer",
-        "load": "saved",
+        "load": "loading",
     },
 )

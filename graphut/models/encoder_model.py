@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import upload
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import EncoderConfig
-from graphut.models.nodes import SentenceNodes
-from graphut.models.recurrence import make_recurrence
+from graphut.models.layer_builders import make_recurrence
+from graphut.models.sentence_nodes import SentenceNodes
 from graphut.nn import Ponder
 from graphut.nn.loop_state import FrontierRows
 from graphut.topology import parse, token_nodes

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut._tokens import EOS
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenDecoder

@@ -23,7 +23,7 @@ from graphut.nn import EventDriven
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from graphut.models.base import AdaptiveModel
+    from graphut.models.adaptive_model import AdaptiveModel
     from graphut.models.config import UniversalGraphTransformerConfig
 
 # The names of an array in a graph of DGL or PyG, by the name of its `.npy` file. The edges of PyG

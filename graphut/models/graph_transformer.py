@@ -16,7 +16,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import is_tracing
 from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_inputs import (
     GraphInput,
@@ -28,8 +28,8 @@ from graphut.models.graph_inputs import (
     until_quiescent,
     warn_of_missing,
 )
+from graphut.models.layer_builders import make_attention, make_recurrence
 from graphut.models.outputs import GraphOutput, GraphPrediction
-from graphut.models.recurrence import make_attention, make_recurrence
 from graphut.nn import (
     ConvAsAttention,
     InputNoise,

@@ -16,9 +16,9 @@ from graphut.attention.ragged import starts
 from graphut.models.config import UniversalTransformerLMConfig
 from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.generative_model import GenerativeModel
-from graphut.models.nodes import SentenceNodes
+from graphut.models.layer_builders import make_recurrence
 from graphut.models.outputs import Generation, LMOutput
-from graphut.models.recurrence import make_recurrence
+from graphut.models.sentence_nodes import SentenceNodes
 from graphut.sentences import Sentences, flatten, insert_token
 from graphut.topology import parse
 

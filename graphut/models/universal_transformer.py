@@ -19,9 +19,9 @@ from graphut.models.config import UniversalTransformerConfig
 from graphut.models.decoding.decoder import EncodedSource
 from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.generative_model import GenerativeModel
-from graphut.models.nodes import SentenceNodes, restart_positions
+from graphut.models.layer_builders import make_recurrence
 from graphut.models.outputs import Generation, SequenceOutput
-from graphut.models.recurrence import make_recurrence
+from graphut.models.sentence_nodes import SentenceNodes, restart_positions
 from graphut.nn import Ponder
 from graphut.sentences import (
     Sentences,

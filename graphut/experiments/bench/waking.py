@@ -17,8 +17,8 @@ from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import until_quiescent
+from graphut.models.loading import load
 from graphut.models.outputs import GraphOutput
-from graphut.models.saved import load
 from graphut.nn import FixedDepth
 
 WAKING, EVERY = "nodes that wake", "every node in every round"

@@ -20,7 +20,7 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
 from graphut.experiments.wording import pluralize
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import EventDriven, parse_rule
 
 

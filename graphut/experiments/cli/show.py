@@ -15,7 +15,7 @@ from graphut.experiments.cli.run_options import generation_options
 from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import BLUE, new_figure, save_figure, shortened

@@ -27,7 +27,7 @@ from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.experiments.wording import meaning_of
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.plotting import draw_attention, draw_frontier, draw_training
 from graphut.plotting.figure import new_figure
 from graphut.plotting.frontier import place_nodes

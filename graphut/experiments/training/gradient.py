@@ -14,7 +14,7 @@ from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
 from graphut.experiments.training.progress import update_numbers
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 
 
 class BatchGradient:

@@ -16,7 +16,7 @@ from graphut.experiments.tasks import Task, Vocabularies
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
 from graphut.experiments.training.generation import Answer, PonderedPart
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import Ponder
 from graphut.topology import Topology
 

@@ -28,7 +28,7 @@ from graphut.models.pretrained import CONFIG, check_is_trained, read_config
 
 if TYPE_CHECKING:
     from graphut.experiments.training.learner import AnyLearner
-    from graphut.models.base import AdaptiveModel
+    from graphut.models.adaptive_model import AdaptiveModel
 
 # Options of older versions, with the only values that this version still supports.
 _RETIRED: dict[str, Any] = {

@@ -43,7 +43,7 @@ from graphut.experiments.training.run_files import (
 )
 from graphut.experiments.training.run_folder import CHECKPOINT
 from graphut.experiments.wording import pluralize
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention
 
 SAVE_EVERY = 600.0

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import TokenDecoder
-from graphut.models.nodes import no_in_edge
+from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput, GraphContext
 from graphut.nn.loop import run_loop

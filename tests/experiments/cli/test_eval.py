@@ -19,7 +19,7 @@ from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.training import Run, evaluate
 from graphut.experiments.training.run_files import model_digest
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from tests.experiments.cli.tiny import MODEL, TINY
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
 

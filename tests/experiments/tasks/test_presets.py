@@ -8,7 +8,7 @@ import pytest
 from graphut.experiments.cli.options import build
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 
 # What the data decides, where it takes files to know it.
 SIZES: dict[str, dict[str, Any]] = {

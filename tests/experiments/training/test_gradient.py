@@ -17,7 +17,7 @@ from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 from tests.experiments.training.together import run_together
 
 CONFIG = TrainingConfig(label_smoothing=0.1)

@@ -14,7 +14,7 @@ from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
 from graphut.experiments.training.learners.translation import TranslationLearner
-from graphut.models.base import AdaptiveModel
+from graphut.models.adaptive_model import AdaptiveModel
 
 LEARNERS: dict[type[Task], AnyLearner] = {
     learner.task_kind: learner

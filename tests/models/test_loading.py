@@ -11,7 +11,7 @@ import torch
 from graphut import models
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer, load
-from graphut.models.base import KINDS
+from graphut.models.adaptive_model import KINDS
 from graphut.nn import ACT
 from tests.models.cases import CASES, build_model, rows_of, small
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut._tokens import EOS
-from graphut.models.nodes import SentenceNodes, draw_positions
+from graphut.models.sentence_nodes import SentenceNodes, draw_positions
 from graphut.nn.signals import encode
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, node_positions, parse, token_nodes, with_extra_nodes

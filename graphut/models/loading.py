@@ -9,7 +9,7 @@ import graphut.models.graph_transformer
 import graphut.models.language_model
 import graphut.models.pointer
 import graphut.models.universal_transformer  # noqa: F401  # each of them adds its model to KINDS
-from graphut.models.base import KINDS, AdaptiveModel
+from graphut.models.adaptive_model import KINDS, AdaptiveModel
 from graphut.models.checked_config import quote
 from graphut.models.hub import model_folder
 from graphut.models.pretrained import CONFIG, check_is_trained, read_config

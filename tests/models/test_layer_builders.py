@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from graphut.models import UniversalTransformer
-from graphut.models.recurrence import make_recurrence
+from graphut.models.layer_builders import make_recurrence
 from graphut.nn import (
     ACT,
     Convergence,

@@ -16,7 +16,6 @@ from graphut._files import reraise_for_file
 from graphut.models.checked_config import cut
 from graphut.models.config import ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
-from graphut.models.nodes import draw_positions
 from graphut.models.pretrained import (
     CONFIG,
     WEIGHTS,
@@ -25,6 +24,7 @@ from graphut.models.pretrained import (
     read_weights,
     save_model,
 )
+from graphut.models.sentence_nodes import draw_positions
 from graphut.nn import AdaptiveRecurrence, FixedDepth, HaltingRule, parse_rule
 
 if TYPE_CHECKING:
