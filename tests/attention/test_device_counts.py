@@ -13,11 +13,6 @@ from tests.helpers import assert_same, layout_of, normal
 LAYOUT = Causal().layout([3, 2])
 
 
-@pytest.mark.parametrize("backend", ["auto", "torch", "triton"])
-def test_takes_counts_is_false_on_the_cpu(backend: str) -> None:
-    assert not takes_counts(backend, LAYOUT, 2, torch.zeros(5, 4), allow_zero_in_degree=False)
-
-
 class Elsewhere(torch.Tensor):
     """Says that it is on a GPU."""
 
@@ -26,13 +21,6 @@ class Elsewhere(torch.Tensor):
 
 def elsewhere() -> torch.Tensor:
     return torch.zeros(5, 4).as_subclass(Elsewhere)
-
-
-@pytest.mark.parametrize(
-    ("backend", "takes"), [("triton", True), ("torch", False), ("dense", False)]
-)
-def test_takes_counts_is_true_for_backends_that_attend_counted(backend: str, takes: bool) -> None:
-    assert takes_counts(backend, LAYOUT, 2, elsewhere(), allow_zero_in_degree=False) is takes
 
 
 def test_takes_counts_refuses_a_node_without_in_edges() -> None:

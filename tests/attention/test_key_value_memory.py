@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.key_value_memory import KeyValueMemory, memory_for
+from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.attention.library import compiled
 from graphut.topology import Causal, Complete
 from tests.attention.naive import hubs
@@ -121,15 +121,6 @@ def test_key_value_memory_is_gone_with_its_graph() -> None:
         assert table() is None
     finally:
         gc.enable()
-
-
-def test_memory_for_backends_that_read_in_place() -> None:
-    like = torch.zeros(1)
-    assert memory_for("auto", GRAPHS["complete"], HEADS, like) is not None
-    assert memory_for("native", GRAPHS["complete"], HEADS, like.double()) is not None
-    assert memory_for("torch", GRAPHS["complete"], HEADS, like) is None
-    assert memory_for("auto", GRAPHS["complete"], HEADS, like.half()) is None
-    assert memory_for("auto", hubs(4, 9, 6), HEADS, like) is None  # rows without in-edges
 
 
 def test_key_value_memory_may_be_read_twice_between_two_writes() -> None:

@@ -75,21 +75,6 @@ def test_layout_from_edges_makes_intervals_where_they_fit(graph: Graph) -> None:
     assert type(layout_of(*graph)) is (IntervalLayout if contiguous else CSRLayout)
 
 
-def test_layout_from_edges_has_ids_and_sentences_only_if_needed() -> None:
-    src, dst, sizes = torch.tensor([0, 2, 1]), torch.tensor([0, 0, 1]), torch.tensor([1, 2])
-    one = layout_from_edges(src, dst, num_src=3, num_dst=2)
-    assert (one.src_lengths.tolist(), one.dst_lengths.tolist()) == ([3], [2])
-    assert one.edge_ids is None
-    two = layout_from_edges(
-        src.flip(0), dst.flip(0), num_src=3, num_dst=3, src_lengths=sizes, dst_lengths=sizes
-    )
-    assert two.edge_ids is not None and two.edge_ids.tolist() == [2, 1, 0]
-    for x in (src, dst, sizes):
-        x.fill_(10**9)  # the layouts have copies
-    assert one.in_edges()[1].tolist() == [0, 2, 1]
-    assert (two.src_lengths.tolist(), two.dst_lengths.tolist()) == ([1, 2], [1, 2])
-
-
 @pytest.mark.parametrize("step", [1, 2])  # intervals, rows
 def test_edge_layout_to_copies_to_a_device_once(step: int) -> None:
     src, dst = torch.tensor([0, step, 2]), torch.tensor([1, 1, 0])
@@ -142,21 +127,6 @@ def test_edge_layout_to_leaves_no_circle() -> None:
     finally:
         if collects:
             gc.enable()
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "monotone"),
-    [
-        ([0, 1, 1], [2, 2, 4], True),
-        ([1, 0, 2], [2, 0, 4], True),  # the one in the middle has no in-edge
-        ([1, 0, 2], [2, 2, 4], False),
-        ([0, 0, 0], [3, 2, 3], False),
-    ],
-)
-def test_interval_layout_is_monotone(lo: list[int], hi: list[int], monotone: bool) -> None:
-    sizes = {"src_lengths": torch.tensor([4]), "dst_lengths": torch.tensor([3])}
-    layout = IntervalLayout(lo=torch.tensor(lo), hi=torch.tensor(hi), num_src=4, **sizes)
-    assert layout.is_monotone is monotone
 
 
 INTERVALS = {"lo": [0, 1, 2], "hi": [1, 2, 3]}

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, IntervalLayout, as_layout, edge_attention
+from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.tiles import find_cuts, make_tiles
-from graphut.topology import Causal, Complete, Topology, Window
-from tests.attention.naive import GRAPHS, inputs
+from graphut.topology import Complete, Topology, Window
+from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients
 from tests.topology.brute import Back, batches, topologies
-
-INTERVALS = [name for name, layout in GRAPHS.items() if isinstance(layout, IntervalLayout)]
 
 
 def agrees(layout: EdgeLayout, frontier: Tensor | None = None, value_feats: int = 3) -> None:
@@ -34,15 +32,6 @@ def test_find_cuts_are_sentences_or_stretches_of_long_ones() -> None:
     tiles, index = make_tiles(Window(5).layout([1000, 20]))
     assert len(tiles) == 9 and sum(t.rows * t.sources for t in tiles) < 0.15 * 1000**2
     assert index is not None and len(index) == sum(tile.sources for tile in tiles)
-
-
-def test_make_tiles_of_sentences_and_of_a_frontier() -> None:
-    for topology, is_causal in ((Complete(), False), (Causal(), True)):
-        parts = [(4, 4, None, is_causal), (2, 2, None, is_causal)]
-        assert make_tiles(topology.layout([4, 2])) == (parts, None)
-    (one, other), index = make_tiles(Causal().layout([7, 8]), torch.tensor([1, 2, 8]))
-    assert one.mask is not None and one.mask.tolist() == [[True, True, False], [True] * 3]
-    assert other[:3] == (1, 2, None) and index is not None and index.tolist() == [0, 1, 2, 7, 8]
 
 
 @given(topologies, batches, st.data())

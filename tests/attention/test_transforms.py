@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,14 +12,6 @@ from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import BACKENDS, as_layout, edge_attention
-from graphut.attention.transforms import (
-    cached_property,
-    in_transform,
-    in_vmap,
-    outside_autocast,
-    outside_transforms,
-    unwrap_functorch,
-)
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -197,57 +188,3 @@ def test_in_vmap_a_step_takes_a_pair_of_features() -> None:
     step, graph, feats = build_step(), fresh(), torch.stack([FEAT, TANGENT])
     found = vmap(lambda x: step(graph, (x, x)))(feats)
     assert_same([found], [torch.stack([step(graph, x) for x in feats])])
-
-
-def test_in_transform_and_in_vmap_say_where_they_are_called() -> None:
-    said = []
-
-    def note(x: Tensor) -> Tensor:
-        said.append((in_transform(), in_vmap()))
-        with outside_transforms():
-            said.append((in_transform(), in_vmap()))
-        return x.sum()
-
-    for call in (note, grad(note), vmap(grad(note)), grad(lambda x: vmap(note)(x).sum())):
-        call(torch.ones(2))
-    assert said[::2] == [(False, False), (True, False), (True, True), (True, True)]
-    assert said[1::2] == [(False, False)] * 4
-    with forward_ad.dual_level():
-        assert (in_transform(), in_vmap()) == (True, False)
-
-
-def test_unwrap_functorch_takes_wrappers_off_and_refuses_a_batch() -> None:
-    index, found = torch.tensor([1, 2]), []
-    grad(lambda x: found.append(unwrap_functorch(index.clone() + 0)) or x.sum())(torch.ones(2))
-    assert found[0].tolist() == [1, 2] and unwrap_functorch(index) is index
-    with pytest.raises(ValueError, match=r"vmap maps over graphs or frontiers.*dgl.batch"):
-        vmap(unwrap_functorch)(index)
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_outside_autocast_dtypes_are_those_that_are_given(device: str) -> None:
-    x = torch.ones(2, 2, device=device)
-    with torch.autocast("cpu", torch.bfloat16):
-        with outside_autocast(device):
-            assert (x @ x).dtype == torch.float32
-        assert (x @ x).dtype == (torch.bfloat16 if device == "cpu" else torch.float32)
-    with outside_autocast(device):
-        assert (x @ x).dtype == torch.float32
-
-
-@dataclass(frozen=True)
-class Square:
-    side: Tensor
-
-    @cached_property
-    def area(self) -> Tensor:
-        """The area."""
-        return self.side * self.side
-
-
-def test_cached_property_is_made_once_also_on_frozen_instances_and_compiles() -> None:
-    square = Square(torch.tensor(3))
-    assert square.area == 9 and square.area is square.area
-    assert Square.area.__doc__ == "The area."
-    compiled = torch.compile(lambda x: Square(x).area, fullgraph=True, backend="eager")
-    assert compiled(torch.tensor(3)) == 9
