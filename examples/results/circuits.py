@@ -26,7 +26,7 @@ import torch
 
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.experiments.machine import describe_machine
-from graphut.experiments.result_table import append_rows
+from graphut.experiments.tables import append_rows
 from graphut.experiments.tasks.circuit_simulate import find_circuit
 from graphut.experiments.tasks.circuits import TRUTH, Circuit
 from graphut.experiments.training import Run

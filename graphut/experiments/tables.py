@@ -1,9 +1,17 @@
-"""Tables as plain text and as Markdown, and the numbers in their cells."""
+"""Tables as plain text, Markdown and CSV, and the numbers in their cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
+
+from filelock import FileLock
+
+from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
 
 NOT_MEASURED = "-"
 _SHARES = ("accuracy", "answerable", "known", "quiescent", "share")
@@ -105,3 +113,53 @@ def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = s
     if len(values) < 2:
         return "".join(map(form, values))
     return f"{form(fmean(values))} ± {form(stdev(values))}"
+
+
+def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append rows to a CSV file; an empty or missing file gets a header.
+
+    A row is a dictionary from columns to values. Floats have six significant digits, and `None` is
+    an empty cell. New columns are added at the end of the header. Several processes may append
+    to the same file; `.NAME.lock` is its lock. Raise `ValueError` if the file is not a CSV table.
+    """
+    path = Path(path).resolve()
+    with explain_write_errors(path):
+        lock = FileLock(path.with_name(f".{path.name}.lock")).acquire()
+    with lock:
+        columns, cells = _read(path) if path.exists() else ([], [])
+        width = len(columns)
+        columns = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([*old, *[""] * (len(columns) - width)] for old in cells)
+        writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+        write_atomically(path, text.getvalue().encode())
+
+
+def check_table(path: str | Path) -> None:
+    """Raise `ValueError` or `OSError` if `append_rows` cannot write to a file."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")
+    if path.exists():
+        _read(path)
+
+
+def _read(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV file; return the names of its columns and the cells of each row."""
+    with reraise_for_file(path, "is not a table of results"):
+        text = read_file(path).decode()
+        columns, *rows = [*csv.reader(io.StringIO(text), strict=True)] or [[]]
+        if len({*columns}) < len(columns) or not all(columns):
+            raise ValueError("its first line must have a different name for each column")
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(columns):
+                raise ValueError(f"row {number} has {len(row)} cells and {len(columns)} columns")
+    return columns, rows
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,6 +1,16 @@
 from __future__ import annotations
 
-from graphut.experiments.tables import plain_table
+import csv
+import errno
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphut.experiments.tables import append_rows, check_table, plain_table
 
 
 def test_plain_table_with_a_short_row() -> None:
@@ -12,3 +22,67 @@ def test_plain_table_with_a_short_row() -> None:
         "a        1  22.5",
         "longer  not installed here",
     ]
+
+
+def test_append_rows_adds_new_columns_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    append_rows(path, [{"task": "sort", "options": '--data "a, b"'}, {"task": "copy"}])
+    append_rows(path, [{"steps": 1 / 3, "task": "lte\nprogram", "gpu": None}])
+    rows = [*csv.DictReader(io.StringIO(path.read_text()))]
+    assert [*rows[0]] == ["task", "options", "steps", "gpu"]
+    assert [[*row.values()] for row in rows] == [
+        ["sort", '--data "a, b"', "", ""], ["copy", "", "", ""],
+        ["lte\nprogram", "", "0.333333", ""],
+    ]  # fmt: skip
+
+
+def test_append_rows_of_two_processes_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    code = (
+        "import sys; from graphut.experiments.tables import append_rows\n"
+        "for n in range(40): append_rows(sys.argv[1], [{'who': sys.argv[2], sys.argv[2]: n}])"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), who]) for who in ("one", "two")
+    ]
+    assert [process.wait() for process in processes] == [0, 0]
+    rows = [*csv.DictReader(io.StringIO(path.read_text()))]
+    for who in ("one", "two"):
+        assert [row[who] for row in rows if row["who"] == who] == [str(n) for n in range(40)]
+
+
+def test_append_rows_names_an_error_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    append_rows(path := tmp_path / "runs.csv", [{"a": 1}])
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left") as raised:
+        append_rows(path, [{"a": 1}])
+    assert str(raised.value).count("cannot write") == 1
+    with pytest.raises(OSError, match=r"cannot write .*: File name too long: use a shorter name"):
+        append_rows(tmp_path / ("a" * 252), [{"a": 1}])
+
+
+def test_append_rows_takes_an_empty_file_for_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.touch()
+    check_table(path)
+    append_rows(path, [{"a": 1}])
+    assert path.read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize("text", ["a,a\n", "a,\n", "a,b\n1\n", 'a\n"1\n', "a\n\xe9\n"])
+def test_append_rows_refuses_what_is_no_table(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_bytes(text.encode("latin-1"))
+    for function in (check_table, lambda path: append_rows(path, [{"a": 1}])):
+        with pytest.raises(ValueError, match=r"runs.csv is not a table of results: "):
+            function(path)
+    assert path.read_bytes() == text.encode("latin-1")
+
+
+def test_check_table_needs_a_folder(tmp_path: Path) -> None:
+    check_table(tmp_path / "runs.csv")
+    with pytest.raises(FileNotFoundError, match="make its folder"):
+        check_table(tmp_path / "nowhere" / "runs.csv")

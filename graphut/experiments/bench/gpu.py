@@ -29,7 +29,7 @@ from graphut.experiments.bench.driver import (
 )
 from graphut.experiments.bench.model import bench_model
 from graphut.experiments.machine import benchmark_machine
-from graphut.experiments.result_table import append_rows
+from graphut.experiments.tables import append_rows
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from graphut._version import __version__
 from graphut.experiments.cli.options import Parser
-from graphut.experiments.wording import import_words
+from graphut.experiments.messages import import_words
 
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",

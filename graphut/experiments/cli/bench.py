@@ -24,7 +24,7 @@ from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.bench_options import NO_GPU
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.machine import benchmark_machine
-from graphut.experiments.result_table import append_rows
+from graphut.experiments.tables import append_rows
 from graphut.experiments.training.processes import is_first, process_group
 
 

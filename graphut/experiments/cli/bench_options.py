@@ -14,7 +14,7 @@ from graphut.experiments.bench.checks import (
     check_waking,
     parse_shape,
 )
-from graphut.experiments.cli.checks import torch_is_for_cpus
+from graphut.experiments.cli.device import torch_is_for_cpus
 from graphut.experiments.cli.options import Parser, add_device, count
 from graphut.experiments.training import Run
 from graphut.models.checked_config import check_different

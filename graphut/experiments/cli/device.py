@@ -1,8 +1,34 @@
-"""The choice of the device on which a command runs."""
+"""The device on which a command runs; this module does not import torch."""
 
 from __future__ import annotations
 
-import torch
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from runpy import run_path
+
+from graphut._torch import torch
+
+
+def check_device(name: str | None) -> None:
+    """Raise `ValueError` for a device that is not None, "cpu", "cuda", or one such as "cuda:1".
+
+    Raise it also for a GPU if torch has been built without support of GPUs.
+    """
+    if name is not None and not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
+        raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
+    if name is not None and name.startswith("cuda") and torch_is_for_cpus():
+        raise ValueError(f"there is no device {name!r} here: Torch not compiled with CUDA enabled")
+
+
+def torch_is_for_cpus() -> bool:
+    """Return whether torch's `version.py`, which does not import torch, names no GPU platform."""
+    torch = find_spec("torch")
+    if torch is None or torch.origin is None:
+        return False
+    version = Path(torch.origin).with_name("version.py")
+    build = run_path(str(version)) if version.is_file() else {}
+    return {build.get("cuda", ""), build.get("hip", "")} == {None}
 
 
 def pick_device(name: str | None) -> torch.device:

@@ -14,12 +14,12 @@ from graphut._files import write_checked_json
 from graphut._version import __version__
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.run_options import EVALUATION_SETTINGS
+from graphut.experiments.messages import pluralize
 from graphut.experiments.records.record import DATA, RunRecord
-from graphut.experiments.result_table import append_rows
+from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run
 from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
-from graphut.experiments.wording import pluralize
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import EventDriven, parse_rule
 

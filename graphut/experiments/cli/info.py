@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from textwrap import TextWrapper
 from typing import Any
 
+from graphut.experiments.messages import pluralize
 from graphut.experiments.records.record import RunRecord, Setup, without_folders
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.experiments.wording import pluralize
 
 
 def main(arguments: Namespace) -> int:

@@ -12,15 +12,18 @@ from argparse import (
     _ActionsContainer,
     _SubParsersAction,
 )
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphut.experiments.cli.checks import check_device, check_specs
-from graphut.experiments.result_table import check_table
-from graphut.experiments.wording import flag
+from graphut.experiments.cli.device import check_device
+from graphut.experiments.messages import flag
+from graphut.experiments.tables import check_table
+from graphut.models.checked_config import parse_field
+from graphut.nn import parse_rule
+from graphut.topology import parse
 
 T = TypeVar("T")
 
@@ -135,6 +138,20 @@ def count(text: str) -> int:
     if not re.fullmatch("0*[1-9][0-9]*", text):
         raise ArgumentTypeError(f"must be a whole number, at least 1; got {text!r}")
     return int(text)
+
+
+def check_specs(options: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for a malformed spec, or an unknown halting rule, setting or topology.
+
+    Options whose names end with "rule" name a halting rule. Options whose names end with "topology"
+    or "spec" contain specs of topologies, such as "window:3|global:0".
+    """
+    for option, value in options.items():
+        for spec in value if isinstance(value, list) else [value]:
+            if spec and option.endswith(("rule", "topology", "spec", "specs")):
+                check: Callable[[str], object] = parse_rule if option.endswith("rule") else parse
+                # With a task, it is an option of a model, whose errors name the option.
+                parse_field(option, spec, check) if "task" in options else check(spec)
 
 
 def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from argparse import Namespace
 
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graphs import Graphs
-from graphut.experiments.wording import pluralize
 
 
 def main(arguments: Namespace) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 
 from graphut._files import encode_json, write_atomically
 from graphut.experiments.cli.device import pick_device
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.graph_predictions import prediction_rows
 from graphut.experiments.training.processes import all_gather, is_first, process_group
-from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
 
 Rows = Sequence[Mapping[str, Any]]

@@ -21,12 +21,12 @@ from graphut.experiments.cli.options import (
     build,
     count,
 )
+from graphut.experiments.messages import meaning_of
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
 from graphut.experiments.training.run_folder import check_is_new
-from graphut.experiments.wording import meaning_of
 from graphut.models.checked_config import check_different
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path

@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.options import build
 from graphut.experiments.comparison import compare_topologies, comparison_text
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import TASKS, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
-from graphut.experiments.wording import pluralize
 from graphut.plotting import draw_topology
 from graphut.plotting.figure import save_figure
 from graphut.topology import Topology, parse, statistics

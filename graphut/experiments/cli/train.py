@@ -16,13 +16,13 @@ from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.interruption import Interruption
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.task_options import resumable_run
+from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, process_group
 from graphut.experiments.training.run_files import FolderLock, model_digest
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new
-from graphut.experiments.wording import import_words, pluralize
 
 _SHOWN = 3  # test examples that are answered after training
 _RUN_OPTIONS = (

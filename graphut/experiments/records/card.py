@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from graphut.experiments.messages import meaning_of
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import NOT_MEASURED, markdown_table, three_digits
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run
-from graphut.experiments.wording import meaning_of
 from graphut.models.hub import model_card
 
 _ABOUT = """

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from graphut._files import is_path, read_checked_json, reraise_for_file
+from graphut.experiments.messages import flag, import_words
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.progress import Progress
-from graphut.experiments.wording import flag, import_words
 
 DATA = "DATA/"
 """A placeholder for the folder of the user's data in commands and tables."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from graphut._files import reraise_for_file
 from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
+from graphut.experiments.messages import meaning_of
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.records.steps_html import steps_html
 from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
@@ -26,7 +27,6 @@ from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.experiments.wording import meaning_of
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.plotting import draw_attention, draw_frontier, draw_training
 from graphut.plotting.figure import new_figure

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
 from graphut.experiments.tasks.graph_targets import Labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
-from graphut.experiments.wording import pluralize
 
 if TYPE_CHECKING:
     from graphut.models.graph_inputs import EdgeAttributes

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_file import MASKS, GraphFile, graph_files, keep_labels
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
-from graphut.experiments.wording import pluralize
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
 

@@ -17,6 +17,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from graphut._files import reraise_for_file
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
@@ -42,7 +43,6 @@ from graphut.experiments.training.run_files import (
     remove_temporary_files,
 )
 from graphut.experiments.training.run_folder import CHECKPOINT
-from graphut.experiments.wording import pluralize
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention
 

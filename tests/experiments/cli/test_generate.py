@@ -11,10 +11,10 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
+from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASKS, agreement, lambada
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import GenerationOptions, Run
-from graphut.experiments.wording import flag
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.tasks.tiny import GENERATED
 

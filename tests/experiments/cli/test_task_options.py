@@ -9,9 +9,9 @@ import pytest
 
 from graphut.experiments.cli import main
 from graphut.experiments.cli.task_options import read_options
+from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.experiments.training import Run, TrainingConfig
-from graphut.experiments.wording import flag
 from tests.experiments.cli.tiny import TINY
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import torch
 
+from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
 from graphut.experiments.tasks.graph_file import keep_labels
 from graphut.experiments.tasks.graph_files import read_graphs
@@ -24,7 +25,6 @@ from graphut.experiments.training.learners.graph_batch import (
 )
 from graphut.experiments.training.learners.graph_predictions import edge_options
 from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
-from graphut.experiments.wording import pluralize
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 

@@ -10,13 +10,13 @@ import torch
 
 from graphut._files import read_json
 from graphut.experiments.cli import main, show
+from graphut.experiments.messages import flag
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import (
     score_graphs,
 )
-from graphut.experiments.wording import flag
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,
     TASKS,

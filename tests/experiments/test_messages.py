@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from graphut.experiments.wording import flag
+from graphut.experiments.messages import flag
 
 
 def test_flag_of_a_field() -> None:
