@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from graphut._files import reraise_for_file
-from graphut.models.checked_config import cut
+from graphut.models.checked_config import quote
 from graphut.models.config import ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
 from graphut.models.pretrained import (
@@ -170,37 +170,36 @@ class AdaptiveModel(nn.Module):
         for name, made in outline.named_children():
             for setting in _SETTINGS if isinstance(made, AdaptiveRecurrence) else ():
                 parts = getattr(self, name, None), made
-                found, usual = (cut(repr(getattr(part, setting, None)), 80) for part in parts)
-                if found != usual:
+                current, configured = (quote(getattr(part, setting, None)) for part in parts)
+                if current != configured:
                     raise ValueError(
-                        f"the model cannot be saved: {name}.{setting} is {found}, but the "
-                        f"configuration makes it {usual}: give a new model's config this value"
+                        f"the model cannot be saved: {name}.{setting} is {current}, but the "
+                        f"configuration makes it {configured}: give a new model's config this value"
                     )
 
     def _config_now(self) -> ModelConfig:
         for name in ("max_steps", "rule", "evaluation_rule"):
-            found = [getattr(recurrence, name) for recurrence in self._recurrences]
-            if any(value != found[0] for value in found):
+            values = [getattr(recurrence, name) for recurrence in self._recurrences]
+            if any(value != values[0] for value in values):
                 raise ValueError(
-                    f"the recurrences have different values of {name}, {found[0]} and {found[-1]}, "
-                    f"but a configuration has only one: set {name} of the model"
+                    f"the recurrences have different values of {name}, {values[0]} and "
+                    f"{values[-1]}, but a configuration has only one: set {name} of the model"
                 )
-        values = {"max_steps": self.max_steps, **self._rules_now()}
-        if self.config.step_signal == "learned":
-            values["max_steps"] = self.config.max_steps
-        return self.config_class.from_dict({**self.config.to_dict(), **values})
+        learned = self.config.step_signal == "learned"
+        current = {"max_steps": self.config.max_steps if learned else self.max_steps}
+        return self.config_class.from_dict(self.config.to_dict() | current | self._rules_now())
 
     def _rules_now(self) -> dict[str, str]:
         """Return a dictionary from fields to specs of halting rules that differ from the config."""
-        found = {}
+        specs = {}
         if self.config.adaptive and parse_rule(self.config.rule) != self.rule:
-            found["rule"] = self.rule.spec()
+            specs["rule"] = self.rule.spec()
         # A model with adaptive=False was built with `FixedDepth`, whatever its rule is now.
         default = (self.rule if self.config.adaptive else FixedDepth()).for_evaluation()
         text = self.config.evaluation_rule
         if self.evaluation_rule != (parse_rule(text) if text else default):
-            found["evaluation_rule"] = self.evaluation_rule.spec()
-        return found
+            specs["evaluation_rule"] = self.evaluation_rule.spec()
+        return specs
 
     @property
     def _recurrences(self) -> list[AdaptiveRecurrence]:
@@ -229,10 +228,10 @@ class AdaptiveModel(nn.Module):
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()
         if largest >= embedding.num_embeddings or least < 0:
-            wrong = largest if largest >= embedding.num_embeddings else least
+            outside = largest if largest >= embedding.num_embeddings else least
             size = embedding.num_embeddings
             reason = reason or f"is outside the vocabulary of {size} tokens,"
-            raise ValueError(f"{kind} {wrong} {reason} 0 to {size - 1}")
+            raise ValueError(f"{kind} {outside} {reason} 0 to {size - 1}")
 
     def _check_length(self, length: int, what: str) -> None:
         if length > self.config.max_length:

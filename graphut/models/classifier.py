@@ -102,9 +102,8 @@ class UniversalTransformerClassifier(EncoderModel):
             output = self(documents)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         labels, likely = logits.argmax(-1), logits.log_softmax(-1)
-        steps = [own.tolist() for own in output.steps.split(output.lengths.tolist())]
-        found = zip(labels.tolist(), likely.tolist(), steps, strict=True)
-        return [ClassifierPrediction(*each) for each in found]
+        steps = [part.tolist() for part in output.steps.split(output.lengths.tolist())]
+        return [*map(ClassifierPrediction, labels.tolist(), likely.tolist(), steps)]
 
     def _read(self, documents: Sequence[Sentences]) -> tuple[Tensor, Tensor, Tensor]:
         """Return all words, the numbers of words of sentences, and of sentences of documents."""

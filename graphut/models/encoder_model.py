@@ -55,8 +55,8 @@ class EncoderModel(AdaptiveModel):
         if self.config.positions == "end":
             position = nodes.expand(lengths + 1) - position
         elif self.config.positions == "fixed":
-            own = token_nodes(self.topology, lengths)[last]
-            position = position.index_fill(0, own, self.config.max_length)
+            questions = token_nodes(self.topology, lengths)[last]
+            position = position.index_fill(0, questions, self.config.max_length)
         position = nodes.positions(self._drawn_positions(lengths), position)
         layout, position, last = upload([nodes.layout, position, last], self.device)
         out, ponder, *more = self.encoder(
@@ -74,10 +74,10 @@ class EncoderModel(AdaptiveModel):
 def _by_step(
     nodes: SentenceNodes, states: Tensor, steps: list[FrontierRows], last: Tensor
 ) -> list[tuple[Tensor, Tensor]]:
-    own = nodes.select_tokens(torch.arange(len(states), device=states.device))[last]
-    found = []
+    questions = nodes.select_tokens(torch.arange(len(states), device=states.device))[last]
+    by_step = []
     for rows in steps:
         states = states.index_copy(0, rows.nodes, rows.states)
-        active = torch.isin(own, rows.nodes).nonzero()[:, 0]
-        found.append((nodes.select_tokens(states), active))
-    return found
+        active = torch.isin(questions, rows.nodes).nonzero()[:, 0]
+        by_step.append((nodes.select_tokens(states), active))
+    return by_step

@@ -97,12 +97,12 @@ class GenerativeModel(AdaptiveModel):
                     "draw other steps there: choose another evaluation_rule, such as Quantile()"
                 )
         with self.evaluating():
-            found = self._generate(sequences, options)
+            answers = self._generate(sequences, options)
             if not get_attention:
-                return found
+                return answers
             tokens, lengths = flatten(sequences, "sequences")
-            own = [part.tolist() for part in tokens.split(lengths.tolist())]
-            return [self._run_again(*each) for each in zip(own, found, strict=True)]
+            lists = [part.tolist() for part in tokens.split(lengths.tolist())]
+            return [*map(self._run_again, lists, answers)]
 
     @abstractmethod
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]: ...
@@ -116,10 +116,9 @@ class GenerativeModel(AdaptiveModel):
     ) -> list[Generation]:
         """Generate a sequence after each `first` token; `steps` become the `source_steps`."""
         search = beam_search if options.beam_size > 1 else sample
-        hypotheses = search(decoder, first, options)
         return [
-            Generation([t for t in found.tokens if t != EOS], found.score, found.steps, own)
-            for found, own in zip(hypotheses, steps, strict=True)
+            Generation([t for t in best.tokens if t != EOS], best.score, best.steps, source_steps)
+            for best, source_steps in zip(search(decoder, first, options), steps, strict=True)
         ]
 
     def _predict(self, state: Tensor) -> Tensor:
@@ -137,9 +136,9 @@ class GenerativeModel(AdaptiveModel):
         steps = steps_of(self.decoder)
         transitions = [step.transition for step in steps]
         classes = PositionwiseTransition, SeparableConvTransition
-        known = all(isinstance(transition, classes) for transition in transitions)
+        custom = not all(isinstance(transition, classes) for transition in transitions)
         hooked = any(step.is_hooked for step in steps)
-        return not known or hooked or any(map(is_hooked, (self.decoder, *transitions)))
+        return custom or hooked or any(map(is_hooked, (self.decoder, *transitions)))
 
     def _token_decoder(
         self,

@@ -186,9 +186,9 @@ class UniversalGraphTransformer(AdaptiveModel):
         if isinstance(graph, Tensor):
             graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
-        for name, given in (("edge_weights", edge_weights), ("edge_feats", edge_feats)):
-            if not isinstance(given, (Tensor, type(None))):
-                raise TypeError(f"{name} must be a tensor, got {type(given).__name__}")
+        for name, rows in (("edge_weights", edge_weights), ("edge_feats", edge_feats)):
+            if not isinstance(rows, (Tensor, type(None))):
+                raise TypeError(f"{name} must be a tensor, got {type(rows).__name__}")
         layout = as_layout(graph).to(self.device)
         if self.topology is not None:
             if layout.halo is not None:
@@ -223,7 +223,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         config = self.config
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
         warn_of_missing(inputs, config)
-        found: list[GraphPrediction] = []
+        predictions: list[GraphPrediction] = []
         largest = max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             for group in in_groups(inputs):
@@ -237,8 +237,8 @@ class UniversalGraphTransformer(AdaptiveModel):
                 }[config.answer_at]
                 logits = output.logits.float().cpu().split(answers)
                 steps = output.ponder.steps.cpu().split(sizes)
-                found += map(self._prediction, group, logits, steps)
-        return found
+                predictions += map(self._prediction, group, logits, steps)
+        return predictions
 
     def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
         if self.config.answer_at == "edge":
@@ -250,8 +250,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             return GraphPrediction([], None, logits, steps)
         names = self.config.class_names.split() or range(self.config.classes)
         if self.config.answer_kind == "labels":
-            given = [[names[k] for k, x in enumerate(row) if x > 0] for row in logits.tolist()]
-            return GraphPrediction(given, logits.sigmoid(), None, steps)
+            applying = [[names[k] for k, x in enumerate(row) if x > 0] for row in logits.tolist()]
+            return GraphPrediction(applying, logits.sigmoid(), None, steps)
         labels = [names[index] for index in logits.argmax(1).tolist()]
         return GraphPrediction(labels, logits.softmax(1), None, steps)
 
@@ -265,8 +265,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         if self.config.answer_at == "graph":
             empty = layout.dst_lengths == 0
             if not is_tracing() and bool(empty.any()):
-                wrong = int(empty.nonzero()[0])
-                raise ValueError(f"graph {wrong} of the batch has no nodes to answer from")
+                index = int(empty.nonzero()[0])
+                raise ValueError(f"graph {index} of the batch has no nodes to answer from")
             lengths = layout.dst_lengths.to(states.device)
             # In float32: a sum of many bfloat16 numbers stops growing.
             wide = torch.promote_types(states.dtype, torch.float32)
@@ -301,8 +301,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         if isinstance(self.embedding, nn.Embedding):
             if nodes.dtype not in (torch.int64, torch.int32):
                 raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes must be int64")
-            known = "does not exist; the model has kinds"
-            self._check_tokens(nodes, self.embedding, "node kind", known)
+            reason = "does not exist; the model has kinds"
+            self._check_tokens(nodes, self.embedding, "node kind", reason)
             return self._embed(self.embedding, nodes.to(self.device))
         nodes = nodes.to(self.device)
         if nodes.dim() != 2 or nodes.shape[1] != self.config.num_feats:

@@ -29,10 +29,10 @@ def model_folder(name: str | Path, revision: str | None = None) -> Path:
     folder = Path(name)
     if folder.exists() or not _REPOSITORY.fullmatch(str(name)):
         if revision is not None:
-            found = f"the folder {name}" if folder.exists() else name
+            place = f"the folder {name}" if folder.exists() else name
             raise ValueError(
                 f"revision={revision!r} is for a repository on the Hugging Face hub, such as "
-                f"'name/repo'; got {found}"
+                f"'name/repo'; got {place}"
             )
         return folder
     at = "" if revision is None else f" at revision {revision!r}"
@@ -40,11 +40,11 @@ def model_folder(name: str | Path, revision: str | None = None) -> Path:
         f"there is no folder {name}, and no {name} on the Hugging Face hub{at}"
     ) as hub:
         files = [CONFIG, WEIGHTS]
-        found = Path(hub.snapshot_download(str(name), revision=revision, allow_patterns=files))
+        folder = Path(hub.snapshot_download(str(name), revision=revision, allow_patterns=files))
     for file in files:
-        if not (found / file).is_file():
+        if not (folder / file).is_file():
             raise ValueError(f"{name} on the Hugging Face hub is not a model: it has no {file}")
-    return found
+    return folder
 
 
 def push_folder(

@@ -100,7 +100,7 @@ class UniversalTransformerLM(GenerativeModel):
         what = f"a prompt and an output of max_length={options.max_length}"
         self._check_length(int(lengths.max()) + options.max_length, what)
         prompts = tokens.split(lengths.tolist())
-        found: dict[int, Generation] = {}
+        by_prompt: dict[int, Generation] = {}
         for length in lengths.unique():
             same = (lengths == length).nonzero()[:, 0]
             embed = partial(self._embed, self.embedding)
@@ -111,8 +111,8 @@ class UniversalTransformerLM(GenerativeModel):
             columns = [decoder.advance(each, tokens)[1].tolist() for tokens in fed]
             steps = [[column[i] for column in columns] for i in range(len(same))]
             answers = self._search(decoder, last, options, steps)
-            found.update(zip(same.tolist(), answers, strict=True))
-        return [found[i] for i in range(len(lengths))]
+            by_prompt.update(zip(same.tolist(), answers, strict=True))
+        return [by_prompt[i] for i in range(len(lengths))]
 
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
         text = [*sequence, *answer.tokens]

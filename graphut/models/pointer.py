@@ -77,8 +77,8 @@ class UniversalTransformerPointer(EncoderModel):
         sizes = output.lengths.tolist()
         parts = (part.split(sizes) for part in (output.scores.exp(), output.steps))
         words, likely = likeliest(output)
-        found = zip(words.tolist(), likely.tolist(), *parts, strict=True)
-        return [PointerPrediction(w, log, p.tolist(), s.tolist()) for w, log, p, s in found]
+        rows = zip(words.tolist(), likely.tolist(), *parts, strict=True)
+        return [PointerPrediction(w, log, p.tolist(), s.tolist()) for w, log, p, s in rows]
 
 
 def log_probability(output: PointerOutput, answers: Tensor) -> Tensor:

@@ -75,10 +75,10 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
             raise ValueError(f"{folder} is not a model: it has no {name}")
     values, has_checksum = read_checked_json(folder / CONFIG)
     checksum = json_checksum(values)
-    found = values.pop("model", None)
-    if kind not in (None, found):
-        raise ValueError(f"{folder / CONFIG} describes {quote(found)}, not a {kind}")
-    return SavedConfig(found, values, checksum, has_checksum)
+    saved_kind = values.pop("model", None)
+    if kind not in (None, saved_kind):
+        raise ValueError(f"{folder / CONFIG} describes {quote(saved_kind)}, not a {kind}")
+    return SavedConfig(saved_kind, values, checksum, has_checksum)
 
 
 def check_is_trained(folder: str | Path) -> None:
@@ -139,8 +139,8 @@ def _check_weights(weights: Mapping[str, Tensor], model: torch.nn.Module) -> Non
             raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")
     dtypes = {value.dtype for value in weights.values()}
     if len(dtypes) > 1 or not all(dtype.is_floating_point for dtype in dtypes):
-        found = ", ".join(sorted(map(str, dtypes)))
-        raise ValueError(f"there are weights in {found}; all must be in one floating-point dtype")
+        listing = ", ".join(sorted(map(str, dtypes)))
+        raise ValueError(f"there are weights in {listing}; all must be in one floating-point dtype")
 
 
 def _unique(model: torch.nn.Module) -> dict[str, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,22 @@ from graphut.sentences import (
 )
 from graphut.topology import parse
 from graphut.topology.cross import cross_layout, cross_topology
+
+
+class _Inputs(NamedTuple):
+    """The inputs of the encoder and, unless tokens are generated, of the decoder."""
+
+    encode: EdgeLayout  # edges between source nodes
+    source: Tensor  # tokens
+    source_positions: Tensor
+    decode: EdgeLayout | None = None  # edges between target nodes
+    target: Tensor | None = None
+    target_positions: Tensor | None = None
+    cross: EdgeLayout | None = None  # edges from source nodes to target nodes
+
+    def to(self, device: torch.device) -> _Inputs:
+        """Copy all inputs to a device in one transfer."""
+        return _Inputs(*upload([x for x in self if x is not None], device))
 
 
 class UniversalTransformer(GenerativeModel):
@@ -141,16 +157,22 @@ class UniversalTransformer(GenerativeModel):
             source = self._read_sources(graph)
             target, cross = self._read_targets(targets, source.lengths)
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        of_source = [source.layout, source.token, self._source_positions(source, drawn)]
-        of_target = [target.layout, target.token, target.positions(drawn), cross]
-        sent = upload([*of_source, *of_target], self.device)
-        memory, encoder = self._encode(source, sent[:3], get_attention)
-        layout, token, positions, cross = sent[3:]
+        inputs = _Inputs(
+            encode=source.layout,
+            source=source.token,
+            source_positions=self._source_positions(source, drawn),
+            decode=target.layout,
+            target=target.token,
+            target_positions=target.positions(drawn),
+            cross=cross,
+        ).to(self.device)
+        memory, encoder = self._encode(source, inputs, get_attention)
+        assert inputs.target is not None
         out, decoder, *_ = self.decoder(
-            layout,
-            target.first_states(self._embed(self.target_embedding, token)),
-            positions=positions,
-            cross=(cross, memory),
+            inputs.decode,
+            target.first_states(self._embed(self.target_embedding, inputs.target)),
+            positions=inputs.target_positions,
+            cross=(inputs.cross, memory),
             get_attention=get_attention,
         )
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
@@ -158,8 +180,8 @@ class UniversalTransformer(GenerativeModel):
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
         nodes = self._read_sources(sequences)
-        of_source = [nodes.layout, nodes.token, self._source_positions(nodes, None)]
-        memory, ponder = self._encode(nodes, upload(of_source, self.device))
+        inputs = _Inputs(nodes.layout, nodes.token, self._source_positions(nodes, None))
+        memory, ponder = self._encode(nodes, inputs.to(self.device))
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         embed = partial(self._embed, self.target_embedding)
         sentences = torch.arange(len(nodes.lengths))
@@ -167,7 +189,7 @@ class UniversalTransformer(GenerativeModel):
         first = torch.full((len(nodes.lengths),), BOS, device=self.device)
         steps = nodes.select_tokens(ponder.steps).split(nodes.lengths.tolist())
         inner = slice(1, -1) if self.config.add_bos_eos else slice(None)
-        return self._search(decoder, first, options, [own.tolist()[inner] for own in steps])
+        return self._search(decoder, first, options, [part.tolist()[inner] for part in steps])
 
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
         # If <eos> was not generated, the last token was never an input of the decoder.
@@ -176,13 +198,12 @@ class UniversalTransformer(GenerativeModel):
         return replace(answer, encoder=output.encoder, decoder=output.decoder)
 
     def _encode(
-        self, source: SentenceNodes, uploaded: Sequence[Any], get_attention: bool = False
+        self, source: SentenceNodes, inputs: _Inputs, get_attention: bool = False
     ) -> tuple[Tensor, Ponder]:
-        layout, token, positions = uploaded
         out, ponder, *_ = self.encoder(
-            layout,
-            source.first_states(self._embed(self.source_embedding, token)),
-            positions=positions,
+            inputs.encode,
+            source.first_states(self._embed(self.source_embedding, inputs.source)),
+            positions=inputs.source_positions,
             get_attention=get_attention,
         )
         return out, ponder

@@ -165,8 +165,8 @@ class ModelConfig(CheckedConfig):
         'pre'
         """
         if name not in HALTING_PRESETS:
-            known = ", ".join(HALTING_PRESETS)
-            raise ValueError(f"unknown preset {name!r}; choose one of: {known}")
+            names = ", ".join(HALTING_PRESETS)
+            raise ValueError(f"unknown preset {name!r}; choose one of: {names}")
         preset = HALTING_PRESETS[name]
         recurrence = {**preset["recurrence"], "rule": preset["recurrence"]["rule"].spec()}
         biases = {
@@ -188,10 +188,10 @@ class ModelConfig(CheckedConfig):
         Raise `ValueError` if a field is unknown, or a field without a default is missing.
         """
         values = upgrade_fields(values)
-        known = {field.name for field in fields(cls)}
-        needed = {field.name for field in fields(cls) if field.default is MISSING}
-        found = {"unknown": values.keys() - known, "missing": needed - values.keys()}
-        for what, names in found.items():
+        defaults = {field.name: field.default for field in fields(cls)}
+        required = {name for name, default in defaults.items() if default is MISSING}
+        faults = {"unknown": values.keys() - defaults.keys(), "missing": required - values.keys()}
+        for what, names in faults.items():
             if names:
                 raise ValueError(f"the configuration has {what} fields: {', '.join(sorted(names))}")
         return cls(**values)

@@ -58,8 +58,8 @@ class UniversalTransformerConfig(ModelConfig):
         self._check_defaults(even, f"if d_model is odd, {self.d_model}", "source_positions")
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")
         self._check_extra_nodes(encoder, decoder)
-        known = 0 <= self.restart_after < self.source_vocab
-        self._check("restart_after", known, f"one of the {self.source_vocab} tokens, or 0")
+        exists = 0 <= self.restart_after < self.source_vocab
+        self._check("restart_after", exists, f"one of the {self.source_vocab} tokens, or 0")
         one_way = self.source_positions == "start"
         self._check_defaults(one_way, "if source_positions is 'both'", "restart_after")
         extra = "if the encoder's topology has extra nodes"

@@ -55,8 +55,8 @@ class CachedDecoder(TokenDecoder):
         state = LoopState(
             self.recurrence, context, feat, positions, len(feat), batch=batch, fill_cache=True
         )
-        found = run_loop(state)
-        return self.predict(found.out), found.steps
+        result = run_loop(state)
+        return self.predict(result.out), result.steps
 
 
 class _NewestTokens(GraphContext):
@@ -101,8 +101,8 @@ class _NewestTokens(GraphContext):
         return transition.convolve(pad(window, (0, 0, missing, 0)))
 
     def _ids(self, nodes: Tensor | None) -> Tensor:
-        own = self.paths[:, -1]
-        return own if nodes is None else own[nodes.cpu()]
+        newest = self.paths[:, -1]
+        return newest if nodes is None else newest[nodes.cpu()]
 
     def _of_frontier(self, by_hypothesis: Tensor) -> Tensor:
         return by_hypothesis if self.frontier is None else by_hypothesis[self.frontier.cpu()]

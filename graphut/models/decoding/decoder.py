@@ -109,9 +109,9 @@ class PrefixDecoder(TokenDecoder):
         """Return the edges of cross-attention and the source states, one copy per hypothesis."""
         if self.source is None:
             return None
-        own = self.source.lengths[self.sentences]
+        src_lengths = self.source.lengths[self.sentences]
         layout = cross_layout(
-            self.source.topology, lengths, own, decoder=self.topology, encoder=Complete()
+            self.source.topology, lengths, src_lengths, decoder=self.topology, encoder=Complete()
         )
         parts = self.source.feat.split(self.source.lengths.tolist())
         return layout, torch.cat([parts[each] for each in self.sentences.tolist()]).to(device)

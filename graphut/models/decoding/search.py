@@ -34,7 +34,7 @@ def sample(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list
     `options` has a `temperature`, which divides the logits, or a `top_p` (nucleus sampling, arXiv
     1904.09751).
     """
-    found = [Hypothesis() for _ in range(len(first))]
+    hypotheses = [Hypothesis() for _ in range(len(first))]
     active = list(range(len(first)))
     parents, tokens = torch.arange(len(first)), first
     for _ in range(options.max_length):
@@ -43,15 +43,15 @@ def sample(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list
         scores = logits.double().log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         columns = zip(active, tokens.tolist(), steps.tolist(), scores.tolist(), strict=True)
         for sentence, token, count, score in columns:
-            found[sentence].tokens.append(token)
-            found[sentence].steps.append(count)
-            found[sentence].score += score
+            hypotheses[sentence].tokens.append(token)
+            hypotheses[sentence].steps.append(count)
+            hypotheses[sentence].score += score
         parents = (tokens != EOS).nonzero()[:, 0].cpu()
         if not parents.numel():
             break
         active = [active[parent] for parent in parents.tolist()]
         tokens = tokens[parents.to(tokens.device)]
-    return found
+    return hypotheses
 
 
 def _choose(logits: Tensor, options: SearchOptions) -> Tensor:
