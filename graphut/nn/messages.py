@@ -32,7 +32,8 @@ class MessageAggregation(nn.Module):
             \log(1 + \sum_{j \in E(i)} \mathrm{relu}(W^{sum} y_j)) \,] + b
 
     Both aggregates are 0 for a node without in-edges. Sums count neighbours, which attention cannot
-    do; the logarithm keeps them in range. Several aggregators are combined as in "Principal
+    do; the logarithm keeps them in range. The gradient of a maximum is split evenly over the messages
+    that reach it. Several aggregators are combined as in "Principal
     Neighbourhood Aggregation" (arXiv 2004.05718). The layer replaces attention in
     `UniversalTransformerStep`.
 
@@ -310,6 +311,25 @@ def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]
     for name, table in zip(messages, tables, strict=True):
         if name == "sum":
             found[name] = dgl.ops.copy_u_sum(graph, table)
-        else:  # -inf without in-edges
-            found[name] = dgl.ops.copy_u_max(graph, table).clamp_min(0.0)
+        else:
+            found[name] = _MaximumByDGL.apply(table, graph)  # type: ignore[no-untyped-call]
     return found
+
+
+class _MaximumByDGL(torch.autograd.Function):
+    """Maximum over in-edges; DGL's own gradient goes to only one of several equal maxima."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, graph: Any) -> Tensor:
+        top: Tensor = dgl.ops.copy_u_max(graph, table).clamp_min(0.0)  # -inf without in-edges
+        ctx.graph = graph
+        ctx.save_for_backward(table, top)
+        return top
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        table, top = ctx.saved_tensors
+        source, row = ctx.graph.edges()
+        ties = (table.index_select(0, source) == top.index_select(0, row)).to(grad.dtype)
+        share = (grad / row_sums(ties, row, len(top))).index_select(0, row)
+        return row_sums(ties * share, source, len(table)), None

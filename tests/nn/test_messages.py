@@ -66,7 +66,7 @@ def naive(
 def test_reductions_agree(graph: tuple[Pairs, int, int]) -> None:
     pairs, num_src, num_dst = graph
     layout = layout_of(pairs, num_src, num_dst)
-    given = normal(num_src, 3)
+    given = normal(num_src, 3).detach().round().requires_grad_()  # equal maxima are common
     frontier = torch.arange(0, num_dst, 2)
     for rows in (None, frontier):
         found = []
