@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention.checks import check_finite
 from graphut.attention.layout import check_index, check_range
 from graphut.attention.transforms import outside_autocast
 from graphut.nn.checks import first_weight
@@ -252,6 +253,7 @@ class ConvAsAttention(nn.Module):
             raise ValueError(
                 f"{type(self.conv).__name__} in the place of attention does not support {asked[0]}"
             )
+        check_finite(feat=feat_src)
         make = self._edges_for_conv
         edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
         feat = feat_src[sources]
@@ -264,6 +266,7 @@ class ConvAsAttention(nn.Module):
                     f"edge_weight must be ({layout.num_edges},), a factor for each edge; got shape "
                     f"{tuple(edge_weight.shape)}"
                 )
+            check_finite(edge_weight=edge_weight)
             scale = partial(_scale_messages, edge_weight[layout.in_edges(frontier)[2]].to(dtype))
             hooks = [part.register_message_forward_hook(scale) for part in _pyg_layers(self.conv)]
         with outside_autocast(feat.device.type):  # kernels of DGL need features of one dtype

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl, is_installed
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import check_frontier
+from graphut.attention.checks import check_finite, check_frontier
 from graphut.attention.ragged import row_sums
 from graphut.attention.second_derivatives import with_first_derivatives
 from graphut.attention.transforms import in_transform, is_intercepted, outside_autocast
@@ -32,10 +32,9 @@ class MessageAggregation(nn.Module):
             \log(1 + \sum_{j \in E(i)} \mathrm{relu}(W^{sum} y_j)) \,] + b
 
     Both aggregates are 0 for a node without in-edges. Sums count neighbours, which attention cannot
-    do; the logarithm keeps them in range. The gradient of a maximum is split evenly over the messages
-    that reach it. Several aggregators are combined as in "Principal
-    Neighbourhood Aggregation" (arXiv 2004.05718). The layer replaces attention in
-    `UniversalTransformerStep`.
+    do; the logarithm keeps them in range. The gradient of a maximum is split evenly over the
+    messages that reach it. Several aggregators are combined as in "Principal Neighbourhood
+    Aggregation" (arXiv 2004.05718). The layer replaces attention in `UniversalTransformerStep`.
 
     With `edge_dim`, the message from :math:`j` to :math:`i` is :math:`\mathrm{relu}(W y_j + U
     e_{ij})`, where :math:`e_{ij}` are the features of the edge. A maximum of such messages can
@@ -223,11 +222,13 @@ class MessageAggregation(nn.Module):
 
         `messages`, `(N_src, W)`, are the last columns of the result of `project`.
         """
+        check_finite(messages=messages)
         if self.edge is not None:
             wanted = (layout.num_edges, self.edge.in_features)
             if edge_feat is None or edge_feat.shape != wanted:
                 given = None if edge_feat is None else tuple(edge_feat.shape)
                 raise ValueError(f"edge_feat must have shape {wanted} for messages, got {given}")
+            check_finite(edge_feat=edge_feat)
             row, source, edge = layout.in_edges(frontier)
             messages = (messages[source] + self.edge(edge_feat[edge])).relu()
         parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
@@ -238,6 +239,7 @@ class MessageAggregation(nn.Module):
                 num_rows = layout.num_dst if frontier is None else len(frontier)
                 reduced = reduce_rows(parts, row, num_rows)
             if "sum" in reduced:
+                check_finite(message_sum=reduced["sum"])
                 reduced["sum"] = reduced["sum"].log1p()
             joined = torch.cat([reduced[name] for name in self.aggregators], 1)
         return self.output(joined.to(messages.dtype))

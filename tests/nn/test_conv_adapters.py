@@ -362,6 +362,19 @@ def test_conv_as_attention_refuses_options_that_the_convolution_lacks() -> None:
             step(GRAPH, feat, **{name: value})
 
 
+def test_conv_as_attention_names_a_value_that_is_not_finite() -> None:
+    step, feat, weight = conv_step("gin"), normal(4, FEATS).detach(), torch.ones(9).double()
+    feat[2, 1], weight[7] = torch.nan, torch.inf
+    with pytest.raises(ValueError, match=r"feat\[2, 1\] is nan: it must be finite"):
+        step(GRAPH, feat)
+    step.transition.layers[-1].bias.data[0] = torch.nan
+    with pytest.raises(ValueError, match=r"feat\[0, 0\] is nan: it must be finite"):
+        AdaptiveRecurrence(step, max_steps=2, step_signal=None)(GRAPH, normal(4, FEATS))
+    if pyg_layers := [name for name in CONVS if "pyg" in name]:
+        with pytest.raises(ValueError, match=r"edge_weight\[7\] is inf: it must be finite"):
+            conv_step(pyg_layers[0]).attention(GRAPH, normal(4, FEATS), edge_weight=weight)
+
+
 @pytest.mark.parametrize("name", [name for name in CONVS if "pyg" in name])
 def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str) -> None:
     adapter, feat = conv_step(name).attention, normal(4, FEATS)

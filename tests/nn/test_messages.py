@@ -11,10 +11,15 @@ from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
+    Convergence,
+    EventDriven,
+    FixedDepth,
+    HaltingRule,
     HaltingUnit,
     MessageAggregation,
     MultiHeadAttention,
     PositionwiseTransition,
+    Threshold,
     UniversalTransformerStep,
     dense_recurrence,
 )
@@ -212,6 +217,34 @@ def test_messages_refuse_features_of_edges_that_do_not_fit(shape: Any, message: 
         aggregation(edge_dim=2)(LAYOUT, normal(5, FEATS), edge_feat=edge_feat)
     with pytest.raises(ValueError, match="messages have no edge_feat: give MessageAggregation an"):
         aggregation()(LAYOUT, normal(5, FEATS), edge_feat=normal(8, 2))
+
+
+@pytest.mark.parametrize("rule", [FixedDepth(), Convergence(), Threshold(0.5), EventDriven()])
+def test_messages_name_a_value_that_is_not_finite(rule: HaltingRule) -> None:
+    layer, feat, edge_feat = aggregation(edge_dim=2), normal(5, FEATS).detach(), normal(8, 2)
+    step = UniversalTransformerStep(layer, PositionwiseTransition(FEATS, 8)).double()
+    unit = HaltingUnit(FEATS) if rule.uses_probability else None
+    recurrence = AdaptiveRecurrence(step, unit, rule=rule, step_signal=None).double()
+    edge_feat.data[3, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"edge_feat\[3, 1\] is nan: it must be finite"):
+        recurrence(LAYOUT, feat, edge_feat=edge_feat)
+    layer.message.bias.data[2] = torch.inf
+    with pytest.raises(ValueError, match=r"messages\[0, 2\] is inf: it must be finite"):
+        recurrence(LAYOUT, feat, edge_feat=normal(8, 2))
+
+
+def test_messages_alone_name_a_value_that_is_not_finite() -> None:
+    feat, layer = normal(5, FEATS).detach(), aggregation(["max"])
+    feat[4, 1] = torch.nan
+    for backend in ("torch", "dgl"):
+        layer.backend = backend
+        with pytest.raises(ValueError, match=r"messages\[4, 0\] is nan: it must be finite"):
+            layer(LAYOUT, feat)
+    large = torch.full((5, FEATS), 3e38)
+    layer = aggregation(["sum"]).float()
+    layer.message.weight.data.copy_(torch.eye(FEATS))
+    with pytest.raises(ValueError, match=r"message_sum\[1, 0\] is inf: it must be finite"):
+        layer(LAYOUT, large)
 
 
 def test_messages_without_attention_have_no_edge_bias() -> None:
