@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 _T = TypeVar("_T")
 _LARGEST = 1e30  # products of such numbers and of weights are finite in float32
@@ -37,7 +38,9 @@ class CheckedConfig:
                 # JSON cannot represent integers of NumPy.
                 object.__setattr__(self, name, value := int(value))
             self._check(name, *_matches_type(value, types[name]))
-            self._check(name, least is None or value >= least, f"at least {least}")
+            numbers = value if isinstance(value, tuple) else (value,)
+            is_large = all(least is None or x is None or x >= least for x in numbers)
+            self._check(name, is_large, f"at least {least}")
         self._check_values()
 
     def _check_values(self) -> None:
@@ -87,6 +90,12 @@ def cut(text: str, length: int) -> str:
 
 def _matches_type(value: Any, expected: Any) -> tuple[bool, str]:
     """Return whether a value has the expected type, and a description of the type."""
+    if get_origin(expected) in (Union, UnionType):
+        expected = next(part for part in get_args(expected) if part is not NoneType)
+        return (True, "") if value is None else _matches_type(value, expected)
+    if get_origin(expected) is tuple:
+        each = [_matches_type(part, get_args(expected)[0]) for part in value]
+        return next((match for match in each if not match[0]), (True, ""))
     if get_origin(expected) is Literal:
         return value in get_args(expected), f"one of {', '.join(map(repr, get_args(expected)))}"
     if expected is float:

@@ -24,52 +24,67 @@ _MATMUL_SIDE = 1024
 
 
 def bench_attention(
-    workload: AttentionWorkload,
+    workloads: Sequence[AttentionWorkload],
     *,
     backends: Sequence[str] | None = None,
-    others: Sequence[str] | None = None,
+    peers: Sequence[str] | None = None,
     repeats: int = 9,
     cold: bool = False,
     phases: bool = False,
 ) -> list[Row]:
-    """Compare results, time and memory of different implementations of one attention call.
+    """Compare results, time and memory of different implementations of attention calls.
 
-    Return the rows of a table of results, one dictionary for each implementation. The row has a
-    note instead of times if the implementation cannot run, or if its output or gradients differ
-    from a float64 reference. `backends` are names from `backend_names()`, and `others` are names
-    from `PEERS`; the default is all of them. A call in bfloat16 is also run in float32, by the
-    backend "auto". `cold` clears the caches before each call. `phases` adds a row for each phase of
-    the backend "native" (if nodes attend to consecutive nodes), with the sum of the times of all
-    threads. The last row is a product of 1024 x 1024 float32 matrices, to show the machine's speed.
+    Return the rows of a table of results, one dictionary for each topology and implementation. The
+    row has a note instead of times if the implementation cannot run, or if its output or gradients
+    differ from a float64 reference. `workloads` differ in their topology only. `backends` are names
+    from `backend_names()`, and `peers` are names from `PEERS`; the default is all of them for one
+    topology, and only the backend "auto" for several. A call in bfloat16 is also run in float32,
+    by "auto". The column `ns_per_edge` is the time divided by the number of edges. `cold` clears
+    the caches before each call. `phases` adds a row for each phase of the backend "native" (if
+    nodes attend to consecutive nodes), with the sum of the times of all threads. The last row is a
+    product of 1024 x 1024 float32 matrices, to show the machine's speed.
     """
+    several, first = len(workloads) > 1, workloads[0]
+    if backends is None:
+        backends = ["auto"] * (peers is None) if several else backend_names()
+    if peers is None:
+        peers = [] if several else [*PEERS]
     prepare: dict[str, Prepare] = {
-        name: partial(AttentionWorkload.prepare, backend=name)
-        for name in (backend_names() if backends is None else backends)
+        name: partial(AttentionWorkload.prepare, backend=name) for name in backends
     }
-    prepare |= {name: PEERS[name] for name in (PEERS if others is None else others)}
-    if workload.dtype == torch.bfloat16:
+    prepare |= {name: PEERS[name] for name in peers}
+    if first.dtype == torch.bfloat16:
         prepare[IN_FLOAT32] = partial(
             AttentionWorkload.prepare, backend="auto", dtype=torch.float32
         )
-    text = str(workload) + ", cold caches" * cold
-    expected = workload.reference()
-    contenders: dict[str, Contender] = {}
+    text = (first.sizes if several else str(first)) + ", cold caches" * cold
     rows: dict[str, Row] = {}
-    for name, make in prepare.items():
-        say(f"comparing {name} with a float64 reference")
-        run, found = checked(workload, make, expected)
-        rows[name] = {"workload": text, "contender": name, **found}
-        if run is not None:
-            contenders[name] = run
+    contenders: dict[str, Contender] = {}
+    calls: dict[str, AttentionWorkload] = {}
+    for workload in workloads:
+        expected = workload.reference()
+        for name, make in prepare.items():
+            parts = [workload.spec] * several + [name] * (not several or len(prepare) > 1)
+            title = ", ".join(parts)
+            say(f"comparing {title} with a float64 reference")
+            run, checks = checked(workload, make, expected)
+            rows[title] = {"workload": text, "contender": title, **checks}
+            if run is not None:
+                contenders[title], calls[title] = run, workload
     del expected
-    a, b = torch.randn(2, _MATMUL_SIDE, _MATMUL_SIDE, device=workload.device)
+    a, b = torch.randn(2, _MATMUL_SIDE, _MATMUL_SIDE, device=first.device)
     contenders[_MATMUL] = partial(torch.mm, a, b)
-    *timed, matmul = measure(text, contenders, repeats=repeats, device=workload.device, cold=cold)
+    *timed, matmul = measure(text, contenders, repeats=repeats, device=first.device, cold=cold)
     matmul["gflop_s"] = 2e-6 * _MATMUL_SIDE**3 / matmul["ms"]
     for row in timed:
-        speed = 1e-6 * workload.flops / row["ms"]
-        share = speed / matmul["gflop_s"]
-        rows[row["contender"]] |= {**row, "gflop_s": speed, "matmul_share": share}
+        call = calls[row["contender"]]
+        speed = 1e-6 * call.flops / row["ms"]
+        rows[row["contender"]] |= {
+            **row,
+            "gflop_s": speed,
+            "matmul_share": speed / matmul["gflop_s"],
+            "ns_per_edge": 1e6 * row["ms"] / len(call.in_edges[0]),
+        }
     if phases and "native" in contenders:
         run = contenders["native"]
         rows |= {row["contender"]: row for row in _phase_rows(text, run, repeats)}

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.experiments.bench.checks import check_active, check_heads
 from graphut.experiments.bench.driver import CPU, sentence_lengths
+from graphut.experiments.bench.options import AttentionOptions
 from graphut.topology import parse
 
 REFERENCE = "dense"
@@ -33,17 +33,30 @@ class AttentionWorkload:
     dtype: torch.dtype = torch.float32
     fraction: float = 1.0  # share of the nodes that are active, in `(0, 1]`
 
-    def __post_init__(self) -> None:
-        """Raise `ValueError` if `heads` does not divide `dim`, or `fraction` is not in (0, 1]."""
-        check_heads(self.dim, self.heads)
-        check_active(self.fraction)
+    @classmethod
+    def of(cls, options: AttentionOptions, spec: str) -> AttentionWorkload:
+        """Return the workload of a benchmark with a topology."""
+        return cls(
+            spec=spec,
+            shape=options.shape,
+            dim=options.dim,
+            heads=options.heads,
+            device=torch.device(options.device or "cpu"),
+            dtype=getattr(torch, options.dtype),
+            fraction=options.frontier,
+        )
 
-    def __str__(self) -> str:
-        """Return a title for the table: topology, sizes, share of active nodes, data type."""
+    @property
+    def sizes(self) -> str:
+        """A title for a table: sizes, share of active nodes, data type."""
         active = "" if self.fraction == 1 else f", {self.fraction:.0%} active"
         name = str(self.dtype).removeprefix("torch.")
         dtype = "" if self.dtype == torch.float32 else f", {name}"
-        return f"{self.spec}, {self.shape}, {self.dim} features{active}{dtype}"
+        return f"{self.shape}, {self.dim} features{active}{dtype}"
+
+    def __str__(self) -> str:
+        """Return a title for a table: the topology and the `sizes`."""
+        return f"{self.spec}, {self.sizes}"
 
     @cached_property
     def layout(self) -> EdgeLayout:

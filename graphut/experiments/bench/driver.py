@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.benchmark import timer  # waits for the GPU
 
-from graphut.experiments.bench.checks import parse_shape
+from graphut.experiments.bench.options import parse_shape
 from graphut.experiments.bench.peak_memory import peak_bytes, settle_allocator
 from graphut.experiments.tables import plain_table, three_digits
 
@@ -132,7 +132,6 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "gflop_s": ("GFLOP/s", three_digits),
     "matmul_share": ("of matmul", "{:.0%}".format),
     "ns_per_edge": ("ns/edge", three_digits),
-    "edge_ratio": ("x first", "{:.2f}".format),
     "relative_flops": ("FLOPs", "{:.1%}".format),
     "value": ("value", three_digits),
     "error": ("error", "{:.0e}".format),

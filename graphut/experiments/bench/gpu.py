@@ -102,7 +102,7 @@ def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
         size = {"dim": plan.dim, "heads": plan.heads}
         call = AttentionWorkload(spec=spec, shape=shape, dtype=dtype, device=plan.device, **size)
         found[str(call)] = partial(
-            bench_attention, call, backends=["triton", "torch"], repeats=plan.repeats
+            bench_attention, [call], backends=["triton", "torch"], repeats=plan.repeats
         )
     return found
 

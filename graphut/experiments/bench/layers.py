@@ -1,8 +1,8 @@
-"""The benchmarks of graph layers, and of attention on long sentences."""
+"""The benchmark of graph layers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,38 +10,29 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.experiments.bench.checks import check_graph, check_heads, check_tokens_only
 from graphut.experiments.bench.driver import CPU, Row, largest_error, measure
+from graphut.experiments.bench.options import LayerOptions
 from graphut.nn import DotGATConv, MultiHeadAttention, from_edge_index
-from graphut.topology import parse
 
 PEERS = ("dgl DotGatConv", "dgl GATConv", "pyg TransformerConv")
 _TWINS = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}  # layers with equal weights
 
 
-def bench_layers(
-    nodes: int,
-    edges: int,
-    *,
-    power_law: bool = False,
-    seeds: int | None = None,
-    dim: int = 128,
-    heads: int = 4,
-    repeats: int = 5,
-) -> list[Row]:
+def bench_layers(options: LayerOptions) -> list[Row]:
     """Measure time and memory of graph layers, forward and backward, on the CPU.
 
-    The first four arguments are those of `random_blocks`, which makes the graphs. `DotGATConv` and
-    `TransformerConv` have the same weights as DGL's and PyG's layers, and the outputs are compared.
-    With `seeds`, each timed call builds the edge layouts of the blocks, as in a training loop.
+    `DotGATConv` and `TransformerConv` have the same weights as DGL's and PyG's layers, and the
+    outputs are compared. With `seeds`, each timed call builds the edge layouts of the blocks, as in
+    a training loop.
     """
-    check_heads(dim, heads)
-    blocks = random_blocks(nodes, edges, power_law=power_law, seeds=seeds)
-    runs = layer_runs(blocks, dim, heads)
+    nodes, edges, seeds = options.nodes, options.edges, options.seeds
+    blocks = random_blocks(nodes, edges, power_law=options.power_law, seeds=seeds)
+    runs = layer_runs(blocks, options.dim, options.heads)
     errors = {name: largest_error([runs[name]()], [runs[twin]()]) for name, twin in _TWINS.items()}
-    notes = ", power law" * power_law + ("" if seeds is None else f", blocks for {seeds:,} nodes")
-    workload = f"{nodes:,} nodes, {edges:,} edges{notes}, {dim} features"
-    rows = measure(workload, runs, repeats=repeats, device=CPU)
+    notes = ", power law" * options.power_law
+    notes += "" if seeds is None else f", blocks for {seeds:,} nodes"
+    workload = f"{nodes:,} nodes, {edges:,} edges{notes}, {options.dim} features"
+    rows = measure(workload, runs, repeats=options.repeats, device=CPU)
     return [{**row, "error": errors.get(row["contender"])} for row in rows]
 
 
@@ -54,7 +45,6 @@ def random_blocks(
     of the edges. With `seeds` (the number of nodes in a mini-batch), sample two blocks (DGL's
     bipartite graphs, one for each layer) with 10 in-neighbours per node.
     """
-    check_graph(nodes, edges, seeds)
     drawn = torch.rand(2, edges, generator=torch.Generator().manual_seed(0))
     if power_law:
         drawn = drawn ** torch.tensor([[3.0], [2.0]])
@@ -116,32 +106,3 @@ def _run(layers: list[nn.Module], call: Callable[..., Tensor], feat: Tensor) -> 
         out = call(layer, number, out).flatten(1)
     torch.autograd.backward(out, torch.ones_like(out))
     return out.detach()
-
-
-def bench_scaling(
-    spec: str,
-    nodes: Sequence[int],
-    *,
-    dim: int = 64,
-    heads: int = 8,
-    device: torch.device = CPU,
-    repeats: int = 5,
-) -> list[Row]:
-    """Measure one attention layer on single sentences of increasing length.
-
-    `nodes` holds the numbers of tokens. Each timed call builds the edges and runs the forward pass.
-    """
-    sizes = sorted(set(nodes))
-    topology = parse(spec)
-    check_tokens_only(topology)
-    torch.manual_seed(0)
-    layer = MultiHeadAttention(dim, heads).to(device).eval()
-
-    # Peak memory is measured on another thread, where gradients are on by default.
-    @torch.no_grad()
-    def forward(feat: Tensor) -> object:
-        return layer(topology.layout([len(feat)]), feat)
-
-    runs = {f"{n} tokens": partial(forward, torch.randn(n, dim, device=device)) for n in sizes}
-    # No warm-up, so that the caches hold as little of short sentences as of long ones.
-    return measure(f"{spec}, {dim} features", runs, repeats=repeats, device=device, warm_up=0.0)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from graphut.experiments.bench.attention_workload import gradient_run
-from graphut.experiments.bench.checks import check_tokens_only
 from graphut.experiments.bench.driver import (
     CPU,
     TOLERANCE,
@@ -77,10 +76,9 @@ def bench_model(
     times. The column `relative_flops` contains the number of operations,
     divided by the operations of the dense model.
     """
-    topology, lengths = parse(spec), sentence_lengths(shape)
-    check_tokens_only(topology)
+    lengths = sentence_lengths(shape)
     text = f"{spec}, {shape}, {dim} features, {'schedule' if halting else 'no halting'}"
-    layout = topology.layout(lengths).to(device)
+    layout = parse(spec).layout(lengths).to(device)
     nodes = layout.num_src
     depth = scheduled_depths(nodes) if halting else torch.full((nodes,), len(ACTIVE_FRACTIONS))
     torch.manual_seed(0)

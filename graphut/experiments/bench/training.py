@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from graphut._tokens import EOS
 from graphut.experiments.bench.driver import CPU, TOLERANCE, Row, largest_error, measure, say
+from graphut.experiments.bench.options import TrainOptions
 from graphut.experiments.bench.plain_torch import PlainModel
 from graphut.experiments.tasks import TASKS, PairTask, Text, preset_of
 from graphut.experiments.training import TrainingConfig, learner_of
@@ -44,9 +45,7 @@ WORKLOADS = {
 }
 
 
-def bench_training(
-    names: Sequence[str] | None = None, *, compiled: bool = False, repeats: int = 9
-) -> list[Row]:
+def bench_training(options: TrainOptions) -> list[Row]:
     """Compare the time of an update: forward and backward pass, clipping and AdamW.
 
     The models have the sizes, the dropout and the halting rule of the preset `small` of a task, and
@@ -56,25 +55,25 @@ def bench_training(
 
     Examples
     --------
-    >>> rows = bench_training(["sorting"], repeats=1)
+    >>> rows = bench_training(TrainOptions(workloads=("sorting",), repeats=1))
     >>> [row["contender"] for row in rows], rows[0]["error"] < 1e-5
     (['graphut', 'plain torch'], True)
     """
     rows: list[Row] = []
-    for name in names or WORKLOADS:
+    for name in options.workloads:
         workload = WORKLOADS[name]
-        options = preset_of(workload.task, "small")
-        training = TrainingConfig(**_own(TrainingConfig, options))
+        preset = preset_of(workload.task, "small")
+        training = TrainingConfig(**_own(TrainingConfig, preset))
         batches = _batches(workload, training.batch_size)
         off = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
-        exact = _models(workload, options | off, training)
+        exact = _models(workload, preset | off, training)
         error = largest_error(*(_gradients(*model, batches[0]) for model in exact))
-        text = f"{name}, {training.batch_size} sentences, {options['d_model']} features"
+        text = f"{name}, {training.batch_size} sentences, {preset['d_model']} features"
         text += f", {_mean_steps(exact[0][0], batches[0])} steps"
         say(text)
-        models = _models(workload, options, training)
-        if compiled:
-            models.append(_models(workload, options, training)[1])
+        models = _models(workload, preset, training)
+        if options.compiled:
+            models.append(_models(workload, preset, training)[1])
             for part in _parts(models[2][0]):
                 part.layer.compile(dynamic=True)
         runs = {
@@ -82,7 +81,7 @@ def bench_training(
             for each, model in zip(_NAMES, models, strict=False)
         }
         if error <= TOLERANCE[torch.float32]:
-            found = measure(text, runs, repeats=repeats, device=CPU)
+            found = measure(text, runs, repeats=options.repeats, device=CPU)
             times = ("ms", "lower_ms", "upper_ms")
             found = [row | {each: row[each] / _BATCHES for each in times} for row in found]
         else:

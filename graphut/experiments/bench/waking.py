@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import torch
 
-from graphut.experiments.bench.checks import check_waking
 from graphut.experiments.bench.driver import CPU, Contender, Row, measure, say
+from graphut.experiments.bench.options import WakingOptions
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.models import UniversalGraphTransformer
@@ -26,30 +24,25 @@ _COMPARED = ("near", "grid", "delaunay")
 _SCALED = ("path", "grid")
 
 
-def bench_waking(
-    run: str | Path, nodes: int, *, scaling: Sequence[int] = (), repeats: int = 3
-) -> list[Row]:
+def bench_waking(options: WakingOptions) -> list[Row]:
     """Measure a trained model with the rule `EventDriven` on graphs with one marked node.
 
     The graphs are a long tree with short branches (family "near"), a grid and a Delaunay graph,
     each with `nodes` nodes. The baseline has the same weights, but computes every node in each
     round. The error is the share of nodes for which model and baseline predict different classes.
-    For each number of nodes in `scaling`, the model also runs once on a path and once on a grid;
-    further rows contain the time of these runs per 1000 node updates, and per round. Raise
-    `ValueError` if the folder `run` has no model of graphs with the evaluation rule `EventDriven`.
+    For each number of nodes in `scaling`, the model also runs once on a path and once on a
+    grid; further rows contain the time of these runs per 1000 node updates, and per round.
     """
-    model = load(run)
-    check_waking(run, model.config, nodes, *scaling)
+    model, baseline = load(options.run), load(options.run)
     assert isinstance(model, UniversalGraphTransformer)
-    baseline = load(run)
     baseline.evaluation_rule = FixedDepth()
     rows = []
     for family in _COMPARED:
-        batch, name = _graph(family, nodes), f"{family}, {nodes:,} nodes"
-        rows += _compare(model, baseline, batch, name, repeats)
+        batch, name = _graph(family, options.nodes), f"{family}, {options.nodes:,} nodes"
+        rows += _compare(model, baseline, batch, name, options.repeats)
     scaled = [
         _scale(model, baseline, _graph(family, size), f"{family}, {size:,} nodes")
-        for family, size in product(_SCALED, scaling)
+        for family, size in product(_SCALED, options.scaling)
     ]
     return [*rows, *(updates for updates, _ in scaled), *(rounds for _, rounds in scaled)]
 

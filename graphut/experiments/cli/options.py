@@ -127,6 +127,7 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
     `others` are further fields. Raise `ValueError` if a field without a default is missing.
     """
     chosen = {name: options[name] for name in field_names(kind) if name in options} | others
+    chosen = {name: tuple(x) if isinstance(x, list) else x for name, x in chosen.items()}
     for field in fields(kind):  # type: ignore[arg-type]
         if field.name not in chosen and _default(field) is MISSING:
             raise ValueError(f"{flag(field.name)} is missing: {field.metadata['help']}")
@@ -175,7 +176,10 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
     usual = _default(field)
     values = {name: preset.get(field.name, usual) for name, preset in presets.items()}
     default = next(iter(values.values()), usual)
-    notes = [] if default is None else ["required" if default is MISSING else f"default: {default}"]
+    shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    notes = (
+        [] if shown in (None, "") else ["required" if default is MISSING else f"default: {shown}"]
+    )
     names: dict[Any, list[str]] = {}
     for name, value in values.items():
         if value != default:
@@ -187,8 +191,15 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _reader(annotation: Any) -> dict[str, Any]:
     """Return keyword arguments of `add_argument` for an option with this type annotation."""
-    if get_origin(annotation) in (Union, UnionType):
+    is_optional = get_origin(annotation) in (Union, UnionType)
+    if is_optional:
         annotation = next(part for part in get_args(annotation) if part is not NoneType)
+    if get_origin(annotation) is tuple:
+        return {
+            **_reader(get_args(annotation)[0]),
+            "nargs": "*" if is_optional else "+",
+            "action": "extend",
+        }
     if annotation is bool:
         return {"action": BooleanOptionalAction}
     if get_origin(annotation) is Literal:

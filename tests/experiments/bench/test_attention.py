@@ -18,9 +18,9 @@ from tests.experiments.bench.cases import SPECS, small_call
 
 
 def rows_of(
-    workload: AttentionWorkload, backends: list[str], others: list[str], **options: Any
+    workload: AttentionWorkload, backends: list[str], peers: list[str], **options: Any
 ) -> dict[str, Row]:
-    rows = bench_attention(workload, backends=backends, others=others, repeats=1, **options)
+    rows = bench_attention([workload], backends=backends, peers=peers, repeats=1, **options)
     return {row["contender"]: row for row in rows}
 
 
@@ -39,12 +39,24 @@ def test_bench_attention_has_figures_of_all_that_run(spec: str) -> None:
 
 
 def test_bench_attention_runs_all_backends_and_peers_by_default() -> None:
-    rows = bench_attention(small_call(shape="1x3"), repeats=1, cold=True)
+    rows = bench_attention([small_call(shape="1x3")], repeats=1, cold=True)
     names = [name for name in BACKENDS if name != "dense"] + list(PEERS)
     assert [row["contender"] for row in rows] == [*names, "matrix product"]
     assert {row["workload"] for row in rows} == {
         "causal, 1x3, 8 features, float64, cold caches",
     }
+
+
+def test_bench_attention_compares_the_time_of_an_edge_among_topologies() -> None:
+    calls = [small_call(spec=spec, shape="1x9") for spec in ("window:1", "complete")]
+    rows = bench_attention(calls, repeats=1)[:-1]
+    assert [row["contender"] for row in rows] == ["window:1", "complete"]
+    assert {row["workload"] for row in rows} == {"1x9, 8 features, float64"}
+    for row, edges in zip(rows, (25, 81), strict=True):
+        assert row["error"] < 1e-12
+        assert row["ns_per_edge"] == pytest.approx(1e6 * row["ms"] / edges)
+    rows = bench_attention(calls, backends=["torch"], peers=["padded"], repeats=1)
+    assert [row["contender"] for row in rows[1:3]] == ["window:1, padded", "complete, torch"]
 
 
 def test_bench_attention_compares_bfloat16_with_float32() -> None:
@@ -103,6 +115,7 @@ def test_bench_attention_says_why_a_contender_is_left_out(monkeypatch: pytest.Mo
 
 @pytest.mark.gpu
 def test_bench_attention_on_a_gpu() -> None:
-    rows = bench_attention(small_call(device=torch.device("cuda"), dtype=torch.float32), repeats=2)
+    call = small_call(device=torch.device("cuda"), dtype=torch.float32)
+    rows = bench_attention([call], repeats=2)
     assert any(row["contender"] in BACKENDS and "ms" in row for row in rows)
     assert all(row["peak_mib"] is not None for row in rows if "ms" in row)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import training
+from graphut.experiments.bench.options import TrainOptions
 from graphut.experiments.bench.training import WORKLOADS, bench_training
 
 SMALL = {"d_model": 8, "num_heads": 2, "d_hidden": 16, "batch_size": 3}
@@ -13,12 +14,12 @@ SMALL = {"d_model": 8, "num_heads": 2, "d_hidden": 16, "batch_size": 3}
 def test_plain_models_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     preset = training.preset_of(WORKLOADS[name].task, "small")
     monkeypatch.setattr(training, "preset_of", lambda *names: preset | SMALL)
-    own, plain = bench_training([name], repeats=1)
+    own, plain = bench_training(TrainOptions(workloads=(name,), repeats=1))
     assert (own["contender"], plain["contender"]) == ("graphut", "plain torch")
     assert own["error"] < 1e-5 and own["ms"] > 0
 
 
 def test_a_wrong_model_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "_gradients", lambda *_: [torch.rand(2)])
-    rows = bench_training(["sorting"], repeats=1)
+    rows = bench_training(TrainOptions(workloads=("sorting",), repeats=1))
     assert all("ms" not in row and row["note"].startswith("wrong by") for row in rows)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphut.experiments.bench.options import WakingOptions
 from graphut.experiments.bench.waking import EVERY, WAKING, bench_waking
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 
@@ -26,7 +27,7 @@ def saved(folder: Path, rule: str) -> Path:
 
 
 def test_bench_waking_compares_times_and_answers(run: Path) -> None:
-    rows = bench_waking(run, 20, scaling=[10, 30], repeats=1)
+    rows = bench_waking(WakingOptions(run=str(run), nodes=20, scaling=(10, 30), repeats=1))
     assert [row["contender"] for row in rows[:6]] == [WAKING, EVERY] * 3
     for name, row in zip(("near", "grid", "delaunay"), rows[:6:2], strict=True):
         assert row["workload"].startswith(f"{name}, 20 nodes: ") and 0 <= row["error"] <= 1
@@ -40,8 +41,8 @@ def test_bench_waking_compares_times_and_answers(run: Path) -> None:
         assert per_round["ms"] == pytest.approx(update["ms"] * awake / 1000, rel=0.05 / awake)
 
 
-def test_bench_waking_refuses_another_rule_and_tiny_graphs(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no model of graphs with the evaluation rule"):
-        bench_waking(saved(tmp_path / "fixed", "fixed"), 20)
-    with pytest.raises(ValueError, match="a graph needs two nodes, got 1"):
-        bench_waking(run, 20, scaling=[1])
+def test_waking_options_refuse_another_rule_and_tiny_graphs(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no model with the evaluation rule event_driven"):
+        WakingOptions(run=str(saved(tmp_path / "fixed", "fixed")))
+    with pytest.raises(ValueError, match=r"scaling must be at least 2; got \(1,\)"):
+        WakingOptions(run=str(run), scaling=(1,))

@@ -3,12 +3,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
 from graphut.experiments.bench import attention
+from graphut.experiments.bench.options import AttentionOptions
 from graphut.experiments.bench.peers import PEERS
-from graphut.experiments.cli import bench_options, main
+from graphut.experiments.cli import main
+from graphut.experiments.cli.bench_options import read_options
 
 SIZES = ["--dim", "8", "--heads", "2", "--repeats", "1", "--device", "cpu"]
 ATTENTION = ["bench", "attention", "--sentences", "2", "--lengths", "2-4", *SIZES]
@@ -66,26 +69,15 @@ def test_bench_model_measures_every_combination(
     assert capsys.readouterr().out.count("x dense") == len(workloads)
 
 
-def test_bench_topologies_prints_one_table(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["bench", "topologies", "window:1", "window:1|global:0", "--nodes", "9"]
-    assert main([*argv, *SIZES]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "9 tokens, 8 features" and "ns/edge  x first" in lines[1]
-    assert [line.split()[0] for line in lines[2:]] == ["window:1", "window:1|global:0"]
-
-
-def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
+def test_bench_layers_appends_rows(tmp_path: Path) -> None:
     pytest.importorskip("torch_geometric")
     out = tmp_path / "found.csv"
     argv = ["bench", "layers", "--nodes", "30", "--edges", "90", "--seeds", "3", "--power-law"]
-    sizes = ["--dim", "8", "--heads", "2", "--repeats", "1", "--results", str(out)]
-    assert main([*argv, *sizes]) == 0
-    assert main(["bench", "scaling", "--nodes", "9", "30", *sizes]) == 0
+    assert main([*argv, *SIZES[:-2], "--results", str(out)]) == 0
     rows = rows_in(out)
-    assert len(rows) == 7 + 2 and rows[0]["workload"] == (
+    assert len(rows) == 7 and rows[0]["workload"] == (
         "30 nodes, 90 edges, power law, blocks for 3 nodes, 8 features"
     )
-    assert [row["contender"] for row in rows[7:]] == ["9 tokens", "30 tokens"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +86,7 @@ def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
         ("attention", "give --nodes N, or --sentences N with --lengths LOW-HIGH"),
         ("attention --nodes 3 --sentences 2 --lengths 3", "give --nodes N, or"),
         ("attention --sentences 2", "give --nodes N, or"),
-        ("attention --nodes 3 --frontier 2", "got 2.0"),
+        ("attention --nodes 3 --frontier 2", "frontier must be a share in (0, 1]; got 2.0"),
         ("attention --nodes 3 --frontier 0", "got 0.0"),
         ("attention --nodes 3 --dim 7", "7 features do not divide into 8 heads"),
         ("attention --nodes 3 --results no/where/x", "cannot write no/where/x"),
@@ -102,13 +94,31 @@ def test_bench_layers_and_scaling_append_rows(tmp_path: Path) -> None:
         ("attention --sentences 2 --lengths 60-10", "1 <= LOW <= HIGH, got '60-10'"),
         ("model --shape 2x3 --heads 3", "do not divide into 3 heads"),
         ("model --shape 2x3 --topology star", "star has nodes that are not tokens"),
-        ("scaling --nodes 5 9 --topology star", "star has nodes that are not tokens"),
+        ("layers --dim -8", "dim must be at least 1; got -8"),
+        ("layers --nodes 5 --seeds 6", "seeds must be at most the 5 nodes; got 6"),
+        ("layers --edges -1", "edges must be at least 0; got -1"),
+        ("attention --nodes 3 --topology causal causal", "topologies must be different values"),
     ],
 )
 def test_bench_refuses_in_one_line(argv: str, message: str, refusal: Callable[..., str]) -> None:
-    assert message in refusal("bench", *argv.split(), "--device", "cpu")
+    assert message in refusal("bench", *argv.split())
 
 
 def test_bench_options_know_all_names() -> None:
-    assert [*bench_options.BACKENDS] == attention.backend_names()
-    assert [*bench_options.PEERS] == [*PEERS]
+    hints = get_type_hints(AttentionOptions)
+    backends, peers = (
+        get_args(get_args(get_args(hints[name])[0])[0]) for name in ("backends", "peers")
+    )
+    assert [*backends] == [*attention.backend_names(), "auto"] and [*peers] == [*PEERS]
+
+
+def test_read_options_has_the_command_without_its_table() -> None:
+    words = ["--nodes", "9", "--results", "a.csv", "--peers", "--cold"]
+    arguments = read_options("bench", ["attention", *words])
+    assert arguments.command == "graphut bench attention --nodes 9 --peers --cold"
+    assert (arguments.what, arguments.results) == ("attention", "a.csv")
+    assert (arguments.options.peers, arguments.options.backends) == ((), None)
+    shapes = ["--shape", "8x400", "--shape", "2x3", "4x5", "--results=a.csv"]
+    arguments = read_options("bench", ["model", *shapes])
+    assert arguments.options.shape == ("8x400", "2x3", "4x5")
+    assert arguments.command.endswith("4x5")

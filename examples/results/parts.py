@@ -1,8 +1,14 @@
-"""The benchmark of a graph that is divided among processes, compared with a single process."""
+"""Compare processes, each with a part of a graph, with a single process.
 
-from __future__ import annotations
+    torchrun --nproc-per-node 2 examples/results/parts.py
 
-from collections.abc import Callable, Sequence
+The single process uses as many threads as there are processes. A timed call is the forward and the
+backward pass of a recurrence of 8 steps, whose nodes halt at random steps. The time ends when all
+processes are done. Peak memory is measured in process 0.
+"""
+
+import argparse
+from collections.abc import Callable
 from math import isclose
 from typing import Any
 from unittest.mock import patch
@@ -15,9 +21,14 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.distributed import Part, assign_parts, cut_graph
-from graphut.experiments.bench.checks import check_heads
-from graphut.experiments.bench.driver import CPU, Row, measure
-from graphut.experiments.training.processes import all_reduce_sum, barrier, num_processes, rank
+from graphut.experiments.bench.driver import CPU, Row, measure, rows_text
+from graphut.experiments.training.processes import (
+    all_reduce_sum,
+    barrier,
+    num_processes,
+    process_group,
+    rank,
+)
 from graphut.nn import (
     AdaptiveRecurrence,
     MultiHeadAttention,
@@ -26,7 +37,6 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 
-FAMILIES = ("grid", "power-law")
 _MAX_STEPS, _DEGREE, _EXPONENT = 8, 10, 2.5
 
 
@@ -51,31 +61,12 @@ def make_edges(family: str, nodes: int) -> NDArray[np.int64]:
     return np.concatenate([ends, ends[::-1], [node, node]], 1)
 
 
-def bench_parts(
-    nodes: int, *, families: Sequence[str] = FAMILIES, dim: int, heads: int, repeats: int
-) -> list[Row]:
-    """Compare the processes of `torchrun`, each with a part of a graph, with a single process.
+def bench_parts(family: str, nodes: int, dim: int, heads: int, repeats: int) -> list[Row]:
+    """Return rows of times on a graph of a family, and rows of MiB sent in each step.
 
-    The single process uses as many threads as there are processes. A timed call is the forward and
-    the backward pass of a recurrence of 8 steps, whose nodes halt at random steps. The time ends
-    when all processes are done. Peak memory is measured in process 0. Further rows contain the MiB
-    that all processes send in each step.
-
-    Raise `ValueError` if a number is out of range, or there is only one process. Raise
-    `ArithmeticError` if the loss, or the bytes sent in a step, differ from what is expected.
+    Raise `ArithmeticError` if the loss, or the bytes sent in a step, differ from what is expected.
     """
-    check_heads(dim, heads)
-    if num_processes() < 2:
-        raise ValueError("there is one process: torchrun --nproc-per-node 2 -m graphut bench parts")
-    rows = []
-    for family in families:
-        rows += _bench(family, make_edges(family, nodes), nodes, dim, heads, repeats)
-    return rows
-
-
-def _bench(
-    family: str, edges: NDArray[np.int64], nodes: int, dim: int, heads: int, repeats: int
-) -> list[Row]:
+    edges = make_edges(family, nodes)
     steps, processes = np.random.default_rng(0).integers(1, _MAX_STEPS + 1, nodes), num_processes()
     part_of = assign_parts(edges, nodes, processes)
     dist.broadcast(torch.from_numpy(part_of), 0)
@@ -123,14 +114,15 @@ def _bench(
         device=CPU,
         warm_up=0.0,  # all processes make the same calls
     )
-    title, sent = f"{family}: MiB sent in a step, forward and backward", _sent(own, dim, together)
+    title = f"{family}: MiB sent in a step, forward and backward"
+    sent = count_bytes(own, dim, together)
     return rows + [
         {"workload": title, "contender": f"step {t}", "value": float(x) / 2**20}
         for t, x in enumerate(sent, 1)
     ]
 
 
-def _sent(part: Part, dim: int, run: Callable[[], object]) -> NDArray[np.int64]:
+def count_bytes(part: Part, dim: int, run: Callable[[], object]) -> NDArray[np.int64]:
     """Count and check the bytes that all processes send in each step of `run`, `(steps,)`.
 
     In each step, up to the one after it halts, a node is sent to every other process that has one
@@ -154,3 +146,21 @@ def _sent(part: Part, dim: int, run: Callable[[], object]) -> NDArray[np.int64]:
     if not np.array_equal(sent := forward + backward[::-1], expected):
         raise ArithmeticError(f"the bytes of each step are {sent}, expected {expected}")
     return sent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--nodes", type=int, default=200_000)
+    parser.add_argument("--families", nargs="+", default=["grid", "power-law"])
+    parser.add_argument("--dim", type=int, default=32)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=9)
+    options = parser.parse_args()
+    with process_group():
+        for family in options.families:
+            sizes = options.nodes, options.dim, options.heads, options.repeats
+            print(rows_text(bench_parts(family, *sizes)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphut.experiments.bench.checks import parse_shape
+from graphut.experiments.bench.options import parse_shape
 
 
 @pytest.mark.parametrize(
