@@ -94,15 +94,21 @@ def multigraphs(draw: st.DrawFn, live: bool = False) -> tuple[Pairs, int, int]:
 
 def covering(**factors: Sequence[Any]) -> list[dict[str, Any]]:
     """Some rows of the product in which any two values of two factors meet (greedy)."""
-    names = list(factors)
-    rows = [tuple(zip(names, values, strict=True)) for values in product(*factors.values())]
-    meets = {row: frozenset(combinations(row, 2)) for row in rows}
-    missing = frozenset().union(*meets.values())
+    levels = {name: [(name, at) for at in range(len(values))] for name, values in factors.items()}
+    missing = {
+        frozenset(pair) for two in combinations(levels.values(), 2) for pair in product(*two)
+    }
     chosen = []
     while missing:
-        best = max(rows, key=lambda row: len(meets[row] & missing))
-        missing -= meets[best]
-        chosen.append(dict(best))
+        row = set(min(missing, key=sorted))
+        for name in sorted(levels.keys() - dict(row).keys()):
+            meets = [
+                sum(frozenset((level, old)) in missing for old in row) for level in levels[name]
+            ]
+            row.add((name, meets.index(max(meets))))
+        missing -= set(map(frozenset, combinations(row, 2)))
+        at = dict(row)
+        chosen.append({name: values[at[name]] for name, values in factors.items()})
     return chosen
 
 

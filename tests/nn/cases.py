@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     ACT,
@@ -20,6 +21,7 @@ from graphut.nn import (
     Global,
     HaltingRule,
     HaltingUnit,
+    InputNoise,
     LearnedSignal,
     MultiHeadAttention,
     PonderNet,
@@ -29,9 +31,11 @@ from graphut.nn import (
     SeparableConvTransition,
     Threshold,
     UniversalTransformerStep,
+    dense_recurrence,
 )
+from graphut.nn.noise import PLACES
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.helpers import gradients, layout_of, normal
+from tests.helpers import assert_same, covering, gradients, layout_of, normal
 
 FEATS, HEADS = 8, 2
 LENGTHS = [4, 1, 5]
@@ -76,6 +80,31 @@ RULES: dict[str, HaltingRule] = {
     "global-convergence": Global(Convergence(0.7)),
 }
 TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
+# Three of five sources are no destinations.
+BLOCK = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
+EDGES = (("bias", 1), ("bias", HEADS), ("weight", 1), ("weight", HEADS), ("feat", 3))
+
+
+def modes_of(*names: str) -> dict[str, Sequence[Any]]:
+    """Return some factors of `MODES`."""
+    return {name: MODES[name] for name in names}
+
+
+# Designs in which any two modes meet.
+PAIRS = covering(**MODES, lengths=(LENGTHS, [63, 1]))
+SIGNALLED = covering(**SIGNALS, **modes_of("halted", "norm", "form", "topology", "transition"))
+ROWS: list[dict[str, Any]] = [
+    *PAIRS,
+    *SIGNALLED,
+    *covering(**MODES, edges=EDGES),
+    *covering(
+        noise=PLACES,
+        inject_input=(True,),
+        **modes_of("halted", "norm", "form", "transition", "topology", "positions"),
+    ),
+    *covering(copy_gate=(True,), **modes_of("halted", "scale_by_degree", "topology", "form")),
+    *covering(rule=list(RULES), **modes_of("halted", "norm", "form")),
+]
 
 
 class OwnSignal(nn.Module):
@@ -202,6 +231,13 @@ class Case:
         return Case(self.layer.to(there), self.graph, moved(self.feat), positions, cross)
 
 
+def same_as_dense(case: Case, tolerance: float = 1e-10) -> Tensor:
+    """Compare a recurrence with the dense reference; return the steps of each node."""
+    found = case.run(engine)
+    assert_same(found, case.run(dense_recurrence), tolerance)
+    return found[1]
+
+
 def engine(layer: AdaptiveRecurrence, *arguments: Any, **options: Any) -> tuple[Tensor, ...]:
     """Call the recurrence, with the results of `dense_recurrence`."""
     out, ponder = layer(*arguments, **options)
@@ -219,15 +255,22 @@ def build_case(
     form: str = "encoder",
     max_steps: int = 5,
     share_weights: bool = True,
-    rule: HaltingRule | None = None,
+    rule: HaltingRule | str | None = None,
+    noise: Any = None,
+    edges: tuple[str, int] | None = None,
     position_signal: str | None = "sinusoidal",
     step_signal: str | None = "sinusoidal",
     **modes: Any,
 ) -> Case:
     """Return a recurrence whose nodes halt at different steps, unless `halting` is given.
 
-    Settings of `ACT` among the `modes` are passed to its rule.
+    Settings of `ACT` among the `modes` are passed to its rule. A rule, a noise and the values of
+    edges may be given as in `ROWS`.
     """
+    rule = RULES[rule] if isinstance(rule, str) else rule
+    modes["noise"] = InputNoise(0.5, noise) if isinstance(noise, str) else noise
+    if edges is not None and edges[0] == "feat":
+        modes["edge_dim"] = edges[1]
     if settings := {field.name for field in fields(ACT)} & modes.keys():
         rule = ACT(**{name: modes.pop(name) for name in settings})
     modes["position_signal"] = signal_from(position_signal, 9, seed=62)
@@ -257,4 +300,7 @@ def build_case(
         cross = Complete().layout(graph.dst_lengths, sources), memory
     place = torch.cat([torch.arange(1, n + 1) for n in graph.dst_lengths.tolist()])
     feat = normal(graph.num_dst, FEATS, seed=60)
-    return Case(layer, graph, feat, place if positions else None, cross)
+    case = Case(layer, graph, feat, place if positions else None, cross)
+    if edges is not None:
+        case.arguments[f"edge_{edges[0]}"] = normal(graph.num_edges, edges[1], seed=9)
+    return case

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-from graphut._dgl import dgl
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -15,7 +14,7 @@ from graphut.nn import (
     dense_recurrence,
 )
 from tests.helpers import assert_same, covering, normal
-from tests.nn.cases import FEATS, MODES, build_case, engine
+from tests.nn.cases import BLOCK, FEATS, MODES, build_case, engine
 
 
 @pytest.mark.parametrize("cap", [1, 3])
@@ -35,7 +34,6 @@ def test_masked_without_halting_all_nodes_take_all_steps(modes: dict[str, Any], 
 def test_masked_fixed_depth_shows_sources_outside_a_block_as_halting_does(
     halted: str, noise: InputNoise | None
 ) -> None:
-    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
     step = build_case().layer.step
     options: dict[str, Any] = {"halted": halted, "noise": noise, "inject_input": True}
     never = ScheduledHalting(torch.tensor([3, 3]))
@@ -46,5 +44,5 @@ def test_masked_fixed_depth_shows_sources_outside_a_block_as_halting_does(
     found = []
     for layer in layers:
         torch.manual_seed(0)
-        found.append(layer.train()(block, normal(5, FEATS), positions=torch.arange(5))[0])
+        found.append(layer.train()(BLOCK, normal(5, FEATS), positions=torch.arange(5))[0])
     assert_same(found[:1], found[1:])

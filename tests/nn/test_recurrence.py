@@ -17,7 +17,6 @@ from graphut.nn import (
     AdaptiveRecurrence,
     Convergence,
     FixedDepth,
-    HaltingRule,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
@@ -28,7 +27,7 @@ from graphut.nn import (
     coordinate_signal,
     dense_recurrence,
 )
-from graphut.topology import Causal, Complete
+from graphut.topology import Complete
 from tests.helpers import (
     Pairs,
     assert_same,
@@ -40,48 +39,32 @@ from tests.helpers import (
     relative_error,
 )
 from tests.nn.cases import (
+    BLOCK,
     FEATS,
     HALTED,
     HEADS,
     MODES,
+    PAIRS,
+    ROWS,
     SCHEDULES,
     SIGNALS,
-    Case,
     build_case,
     build_step,
     engine,
+    modes_of,
+    same_as_dense,
 )
 
 ALL_MODES = {**MODES, **SIGNALS}
 
 
-def check(case: Case, tolerance: float = 1e-10) -> Tensor:
-    """Compare the loop with the dense reference; return the steps of each node."""
-    found = case.run(engine)
-    assert_same(found, case.run(dense_recurrence), tolerance)
-    return found[1]
-
-
 # Against the oracle, over modes, graphs and lengths.
 
 
-@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_recurrence_every_pair_of_modes(modes: dict[str, Any]) -> None:
-    assert len(check(build_case(**modes)).unique()) > 1
-
-
-GATED = covering(
-    halted=HALTED,
-    copy_gate=(True, False),
-    scale_by_degree=(True, False),
-    topology=MODES["topology"],
-    form=MODES["form"],
-)
-
-
-@pytest.mark.parametrize("modes", GATED, ids=name_of)
-def test_recurrence_with_copy_gates(modes: dict[str, Any]) -> None:
-    assert len(check(build_case(**modes)).unique()) > 1
+@pytest.mark.parametrize("row", ROWS, ids=name_of)
+def test_recurrence_equals_the_dense_reference(row: dict[str, Any]) -> None:
+    steps = same_as_dense(build_case(**row))
+    assert row not in PAIRS or len(steps.unique()) > 1
 
 
 @pytest.mark.full
@@ -92,31 +75,17 @@ def test_recurrence_the_product_of_modes(halted: str, norm: str, form: str) -> N
     others = [name for name in MODES if name not in ("halted", "norm", "form")]
     for values in product(*(MODES[name] for name in others)):
         modes = dict(zip(others, values, strict=True))
-        check(build_case(halted=halted, norm=norm, form=form, **modes))
+        same_as_dense(build_case(halted=halted, norm=norm, form=form, **modes))
 
 
-LENGTHWISE = covering(
-    halted=HALTED,
-    length=(1, 2, 63, 100),
-    topology=MODES["topology"],
-    norm=MODES["norm"],
-    transition=MODES["transition"],
+@pytest.mark.parametrize(
+    "row", covering(schedule=list(SCHEDULES), **modes_of("norm", "halted")), ids=name_of
 )
-
-
-@pytest.mark.parametrize("modes", LENGTHWISE, ids=name_of)
-def test_recurrence_lengths(modes: dict[str, Any]) -> None:
-    modes = dict(modes)
-    check(build_case(lengths=[modes.pop("length")], **modes))
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("norm", MODES["norm"])
-@pytest.mark.parametrize("halted", HALTED)
-def test_recurrence_schedules(halted: str, norm: str, schedule: str) -> None:
-    halting = ScheduledHalting(torch.tensor(SCHEDULES[schedule]))
-    case = build_case(halting=halting, halted=halted, norm=norm, topology="rows", form="decoder")
-    assert check(case).tolist() == [min(step, 5) for step in SCHEDULES[schedule]]
+def test_recurrence_schedules(row: dict[str, Any]) -> None:
+    schedule = SCHEDULES[row.pop("schedule")]
+    halting = ScheduledHalting(torch.tensor(schedule))
+    case = build_case(halting=halting, topology="rows", form="decoder", **row)
+    assert same_as_dense(case).tolist() == [min(step, 5) for step in schedule]
 
 
 @settings(max_examples=40)
@@ -125,10 +94,11 @@ def test_recurrence_any_graph_and_halting_pattern(
     graph: tuple[Pairs, int, int], data: st.DataObject
 ) -> None:
     modes = {name: data.draw(st.sampled_from(values)) for name, values in ALL_MODES.items()}
+    modes["share_weights"] = data.draw(st.booleans())
     steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
     cap = data.draw(st.integers(1, 5))
-    check(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
+    same_as_dense(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
 
 
 @pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])
@@ -136,15 +106,15 @@ def test_recurrence_every_backend(backend: str) -> None:
     case = build_case(topology="causal", form="decoder")
     case.layer.step.attention.backend = backend
     case.layer.step.cross_attention.backend = backend
-    check(case)
+    same_as_dense(case)
 
 
 # Precision.
 
 
-@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-def test_recurrence_float32(modes: dict[str, Any]) -> None:
-    check(build_case(**modes).to(torch.float32), 1e-5)
+@pytest.mark.parametrize("row", PAIRS, ids=name_of)
+def test_recurrence_float32(row: dict[str, Any]) -> None:
+    same_as_dense(build_case(**row).to(torch.float32), 1e-5)
 
 
 HALVES = covering(
@@ -197,34 +167,7 @@ def test_recurrence_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) 
     assert total_error(found[3:], exact[3:]) < 0.05
 
 
-# Independence of other sentences, and settings.
-
-
-@pytest.mark.parametrize("form", MODES["form"])
-@pytest.mark.parametrize("transition", MODES["transition"])
-@pytest.mark.parametrize("halted", HALTED)
-def test_recurrence_a_sentence_alone_and_in_a_batch(
-    halted: str, transition: str, form: str
-) -> None:
-    modes = {"halted": halted, "transition": transition, "form": form}
-    batch = build_case(**modes, topology="causal", lengths=[4, 1, 5])
-    out, steps, rest, _ = engine(batch.layer, batch.graph, batch.feat, **batch.arguments)
-    sources = batch.cross[0].src_lengths.tolist() if batch.cross else [0, 0, 0]
-    for index, (first, length) in enumerate([(0, 4), (4, 1), (5, 5)]):
-        mine = slice(first, first + length)
-        cross = None
-        if batch.cross is not None:
-            start = sum(sources[:index])
-            memory = batch.cross[1][start : start + sources[index]]
-            cross = Complete().layout([length], [sources[index]]), memory
-        *alone, _ = engine(
-            batch.layer,
-            Causal().layout([length]),
-            batch.feat[mine],
-            positions=batch.positions[mine],
-            cross=cross,
-        )
-        assert_same(alone, [out[mine], steps[mine], rest[mine]])
+# Settings.
 
 
 def test_recurrence_cap_and_threshold_may_change_later() -> None:
@@ -247,11 +190,11 @@ def test_recurrence_dropout_in_training_alone() -> None:
     assert not torch.equal(out(0), out(1))
     case.layer.eval()
     assert torch.equal(out(0), out(1))
-    check(case)
+    same_as_dense(case)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+@pytest.mark.parametrize("modes", PAIRS, ids=name_of)
 def test_recurrence_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[str, Any]) -> None:
     case = build_case(**modes)
     expected = engine(case.layer, case.graph, case.feat, **case.arguments)
@@ -319,37 +262,41 @@ def test_recurrence_a_step_costs_what_its_frontier_costs(
 
 # Bad input.
 
-
-def refused(case: Case, words: str, **arguments: Any) -> None:
-    feat = arguments.pop("feat", case.feat)
-    case.layer(case.graph, case.feat)
-    with pytest.raises(ValueError, match=re.escape(words)):
-        case.layer(case.graph, feat, **arguments)
+CASE = build_case()
+POSITIONS = "positions must be (10,), one for each node, or (10, coordinates); got shape "
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_recurrence_features_that_are_not_finite(value: float) -> None:
-    case = build_case()
-    feat = case.feat.detach().clone()
+def broken(value: float) -> Tensor:
+    feat = CASE.feat.detach().clone()
     feat[3, 2] = value
-    refused(case, f"feature 2 of node 3 is {value}", feat=feat)
+    return feat
 
 
-def test_recurrence_positions_that_do_not_fit_the_graph() -> None:
-    case = build_case()
-    wanted = "positions must be (10,), one for each node, or (10, coordinates); got shape "
-    refused(case, f"{wanted}(9,)", positions=torch.arange(9))
-    refused(case, f"{wanted}(10, 1, 1)", positions=torch.zeros(10, 1, 1))
-    with pytest.raises(TypeError, match="positions must be a tensor, got list; convert them"):
-        case.layer(case.graph, case.feat, positions=[1, 2])
-    refused(case, "8 features do not divide into 3 coordinates", positions=torch.zeros(10, 3))
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ({"feat": broken(math.nan)}, "feature 2 of node 3 is nan"),
+        ({"feat": broken(math.inf)}, "feature 2 of node 3 is inf"),
+        ({"positions": torch.arange(9)}, f"{POSITIONS}(9,)"),
+        ({"positions": torch.zeros(10, 1, 1)}, f"{POSITIONS}(10, 1, 1)"),
+        ({"positions": [1, 2]}, "positions must be a tensor, got list; convert them"),
+        ({"positions": torch.zeros(10, 3)}, "8 features do not divide into 3 coordinates"),
+        ({"graph": Complete().layout([3], [2])}, "3 destination and 2 source nodes"),
+        ({"graph": (torch.tensor([0]),) * 2}, "an EdgeLayout, got Tensor: a topology has"),
+        ({"graph": CASE.feat, "feat": dgl.graph(([0], [0]))}, "DGLGraph; pass the graph first"),
+    ],
+)
+def test_recurrence_refuses_arguments_that_do_not_fit(call: dict[str, Any], words: str) -> None:
+    CASE.layer(CASE.graph, CASE.feat)
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
+        CASE.layer(**{"graph": CASE.graph, "feat": CASE.feat, **call})
 
 
 @pytest.mark.parametrize("halted", HALTED)
 def test_recurrence_positions_with_two_coordinates(halted: str) -> None:
     case = build_case(halted=halted)
     case.arguments["positions"] = torch.stack([torch.arange(10), torch.arange(10).flip(0)], 1)
-    check(case)
+    same_as_dense(case)
 
 
 def test_recurrence_a_graph_of_more_destinations_than_sources() -> None:
@@ -363,16 +310,15 @@ def test_recurrence_a_graph_of_more_destinations_than_sources() -> None:
 def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_step(
     halted: str, norm: str
 ) -> None:
-    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
     layer = build_case(halted=halted, norm=norm).layer
     layer.halting = ScheduledHalting(torch.tensor([3, 3]))
     feat = normal(5, FEATS)
-    out, ponder = layer(block, feat)
+    out, ponder = layer(BLOCK, feat)
     state, wanted = feat[:2], torch.zeros(2, FEATS).double()
     signals = coordinate_signal(torch.arange(1, 4), FEATS, torch.float64)
     for signal, weight in zip(signals, (0.01, 0.01, 0.98), strict=True):
         of_others = signal if halted in ("copied", "running") else signals[0]
-        state = layer.step(block, torch.cat([state + signal, feat[2:] + of_others]))
+        state = layer.step(BLOCK, torch.cat([state + signal, feat[2:] + of_others]))
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10
@@ -407,51 +353,59 @@ def test_recurrence_a_graph_without_nodes(modes: dict[str, Any]) -> None:
     assert feat.grad is not None
 
 
-def test_recurrence_settings_out_of_range() -> None:
-    case = build_case()
-    for steps in (0, -1, 2.5, True):
-        with pytest.raises(ValueError, match=f"a whole number, at least 1; got {steps}"):
-            case.layer.max_steps = steps
-    with pytest.raises(TypeError, match=r"such as ACT\(\), got 'act'; parse_rule\('act'\) ret"):
-        case.layer.rule = "act"
-    with pytest.raises(TypeError, match="an EdgeLayout, got Tensor: a topology has"):
-        case.layer((torch.tensor([0]), torch.tensor([0])), case.feat)
-    with pytest.raises(TypeError, match="got DGLGraph; pass the graph first"):
-        case.layer(case.feat, dgl.graph(([0], [0])))
-    with pytest.raises(ValueError, match=r"halted must be one of 'copied'.*; got 'nil'"):
-        AdaptiveRecurrence(build_step(), halted="nil")
-    with pytest.raises(ValueError, match="unit reads 6 features, but the step's states have 8"):
-        AdaptiveRecurrence(build_step(), HaltingUnit(6))
-    with pytest.raises(TypeError, match="a step is a UniversalTransformerStep, got MultiHeadAtt"):
-        AdaptiveRecurrence(MultiHeadAttention(8, 2))  # type: ignore[arg-type]
-    for wrong in ({"noise": 0.3}, {"noise": "first"}, {"quantize": 2}):
-        [(name, value)] = wrong.items()
-        with pytest.raises(TypeError, match=f"{name} is .* such as .* got {value!r}"):
-            AdaptiveRecurrence(build_step(), **wrong)
+UNIT = HaltingUnit(FEATS)
+STEP = build_step()
 
 
-def test_recurrence_rules_that_do_not_fit_are_refused_and_change_nothing() -> None:
-    unit = HaltingUnit(FEATS)
-    plain, layer = AdaptiveRecurrence(build_step()), AdaptiveRecurrence(build_step(), unit)
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        ((STEP, None, {"halted": "nil"}), "halted must be one of 'copied'.*; got 'nil'"),
+        ((STEP, HaltingUnit(6), {}), "unit reads 6 features, but the step's states have 8"),
+        ((MultiHeadAttention(8, 2), None, {}), "is a UniversalTransformerStep, got MultiHeadAtt"),
+        ((STEP, None, {"noise": 0.3}), "noise is .* such as .* got 0.3"),
+        ((STEP, None, {"noise": "first"}), "noise is .* such as .* got 'first'"),
+        ((STEP, None, {"quantize": 2}), "quantize is .* such as .* got 2"),
+        *(
+            ((STEP, None, {"max_steps": steps}), f"a whole number, at least 1; got {steps}")
+            for steps in (0, -1, 2.5, True)
+        ),
+        ((STEP, None, {"rule": "act"}), r"such as ACT\(\), got 'act'; parse_rule\('act'\) ret"),
+        ((STEP, UNIT, {"evaluation_rule": ACT}), r"a rule is a HaltingRule such as ACT\(\), got <"),
+        ((STEP, None, {"evaluation_rule": ACT()}), r"ACT\(.*\) needs a halting module, such as"),
+        (
+            (STEP, UNIT, {"evaluation_rule": Threshold(halt_from="output")}),
+            r"same halt_from in ACT\(.*Threshold\(",
+        ),
+        (
+            (STEP, UNIT, {"rule": FixedDepth("output"), "evaluation_rule": Threshold()}),
+            r"same halt_from in FixedDepth\(.*and Threshold\(",
+        ),
+        (
+            ([STEP, build_step()], None, {"rule": Convergence(), "max_steps": 2}),
+            r"needs the rule FixedDepth, got Convergence\(",
+        ),
+    ],
+)
+def test_recurrence_refuses_settings_that_do_not_fit(make: Any, words: str) -> None:
+    step, unit, options = make
+    with pytest.raises((TypeError, ValueError), match=words):
+        AdaptiveRecurrence(step, unit, **options)
+
+
+def test_recurrence_a_refused_setting_changes_nothing() -> None:
+    layer = AdaptiveRecurrence(STEP, UNIT)
+    wrong = {"max_steps": 0, "rule": "act", "evaluation_rule": Threshold(halt_from="output")}
+    for name, value in wrong.items():
+        before = getattr(layer, name)
+        with pytest.raises((TypeError, ValueError)):
+            setattr(layer, name, value)
+        assert getattr(layer, name) == before
+
+
+def test_recurrence_rules_without_a_value_are_the_usual_ones() -> None:
+    plain, layer = AdaptiveRecurrence(STEP), AdaptiveRecurrence(STEP, UNIT)
     assert (plain.rule, layer.rule) == (FixedDepth(), ACT())
-    refused = [
-        (plain, ACT(), ValueError, r"ACT\(.*\) needs a halting module, such as HaltingUnit\(d\)"),
-        (layer, Threshold(halt_from="output"), ValueError, r"same halt_from in ACT\(.*Threshold\("),
-        (layer, ACT, TypeError, r"a rule is a HaltingRule such as ACT\(\), got <"),
-    ]
-    for other, rule, error, words in refused:
-        with pytest.raises(error, match=words):
-            other.evaluation_rule = rule
-        assert other.evaluation_rule == other.rule
-    with pytest.raises(ValueError, match=r"same halt_from in FixedDepth\(.*and Threshold\("):
-        AdaptiveRecurrence(
-            build_step(),
-            unit,
-            rule=FixedDepth(halt_from="output"),
-            evaluation_rule=Threshold(),
-        )
-    with pytest.raises(ValueError, match=r"needs the rule FixedDepth, got Convergence\("):
-        AdaptiveRecurrence([build_step(), build_step()], rule=Convergence(), max_steps=2)
     layer.rule = ACT(halt_from="output")
     layer.rule, layer.evaluation_rule = None, Convergence()
     assert (layer.rule, layer.eval().active_rule) == (ACT(), Convergence())
@@ -492,24 +446,9 @@ def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
         assert not torch.equal(*(step.attention.query.weight for step in layer.step[:2]))
 
 
-# On graphs that are not sentences.
-
-
-@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
-@pytest.mark.parametrize(
-    ("name", "width"), [("bias", 1), ("bias", 2), ("weight", 1), ("weight", 2), ("feat", 3)]
-)
-def test_recurrence_biases_weights_and_features_of_edges_act_at_every_step(
-    name: str, width: int, modes: dict[str, Any]
-) -> None:
-    case = build_case(edge_dim=width if name == "feat" else None, **modes)
-    case.arguments[f"edge_{name}"] = normal(case.graph.num_edges, width, seed=9)
-    assert len(check(case).unique()) > 1
-
-
 @pytest.mark.parametrize("halted", HALTED)
 @pytest.mark.parametrize("rule", [ACT(), FixedDepth(), Sampled()], ids=str)
-def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: HaltingRule) -> None:
+def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: Any) -> None:
     case = build_case(halted=halted, rule=rule)
     _, ponder, _, rows = case.layer(
         case.graph, case.feat, **case.arguments, get_attention=True, get_steps=True
@@ -519,22 +458,3 @@ def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: Haltin
     for probability, own in zip(ponder.halting, rows, strict=True):
         assert torch.equal(probability[own.nodes], own.probability)
     assert case.layer(case.graph, case.feat)[1].halting is None
-
-
-@settings(max_examples=20)
-@given(multigraphs(live=True), st.data())
-def test_recurrence_new_numbers_for_nodes_and_edges_change_nothing_else(
-    graph: tuple[Pairs, int, int], data: st.DataObject
-) -> None:
-    pairs, nodes, _ = graph
-    number = data.draw(st.permutations(range(nodes)))
-    order = data.draw(st.permutations(range(len(pairs))))
-    moved = [(number[pairs[e][0]], number[pairs[e][1]]) for e in order]
-    halted = data.draw(st.sampled_from(HALTED))
-    case = build_case(graph=layout_of(pairs, nodes, nodes), positions=False, halted=halted)
-    feat, bias = case.feat, normal(len(pairs), HEADS, seed=9)
-    *before, _ = engine(case.layer, case.graph, feat, edge_bias=bias)
-    there = torch.tensor(number).argsort()
-    layout = layout_of(moved, nodes, nodes)
-    *after, _ = engine(case.layer, layout, feat[there], edge_bias=bias[torch.tensor(order)])
-    assert_same(after, [part[there] for part in before])

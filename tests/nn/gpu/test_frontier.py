@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from graphut.attention import EdgeLayout, edge_attention
 from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting, dense_recurrence
 from graphut.nn.gpu import async_checks, is_fusable
 from graphut.nn.gpu.async_checks import AsyncHostCopy
-from graphut.nn.gpu.frontier import DeviceContext, active_first
-from graphut.nn.noise import PLACES, draw_noise
+from graphut.nn.gpu.frontier import DeviceContext
+from graphut.nn.noise import draw_noise
 from graphut.topology import Complete
 from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import (
@@ -28,9 +29,20 @@ from tests.helpers import (
     no_device_waits,
     normal,
 )
-from tests.nn.cases import FEATS, MODES, RULES, SCHEDULES, Case, build_case, engine
+from tests.nn.cases import (
+    BLOCK,
+    FEATS,
+    MODES,
+    PAIRS,
+    ROWS,
+    RULES,
+    SCHEDULES,
+    build_case,
+    engine,
+    modes_of,
+    same_as_dense,
+)
 
-SHRINKING = {**MODES, "halted": ("copied", "frozen", "stale")}
 LAGS = (1, 2, 9)
 
 
@@ -76,60 +88,27 @@ class Slow(async_checks.AsyncHostCopy):
 
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_checks, "LAG", async_checks.LAG)  # which `check` sets
+    monkeypatch.setattr(async_checks, "LAG", async_checks.LAG)  # which tests set
     monkeypatch.setattr(async_checks, "AsyncHostCopy", Slow)
     monkeypatch.setattr(Slow, "lag", 0)
 
 
-def check(case: Case, lag: int = 1, tolerance: float = 1e-10) -> Tensor:
-    """Compare the loop with the dense reference; return the steps of each node."""
-    async_checks.LAG = lag
-    found = case.run(engine)
-    assert_same(found, case.run(dense_recurrence), tolerance)
-    return found[1]
-
-
 # Exactness.
 
+SCHEDULED = covering(schedule=list(SCHEDULES), **modes_of("halted", "norm", "form", "topology"))
+
 
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize(
-    "modes", covering(**MODES, lag=LAGS, schedule=[None, *SCHEDULES]), ids=name_of
+    ("row", "lag"), [*zip([*ROWS, *SCHEDULED], cycle(LAGS), strict=False)], ids=str
 )
-def test_frontier_every_pair_of_modes_lags_and_schedules(modes: dict[str, Any]) -> None:
-    modes = dict(modes)
-    lag, schedule = modes.pop("lag"), SCHEDULES.get(modes.pop("schedule"))
+def test_frontier_equals_the_dense_reference(row: dict[str, Any], lag: int) -> None:
+    async_checks.LAG = lag
+    schedule = SCHEDULES.get(row.pop("schedule", ""))
     halting = None if schedule is None else ScheduledHalting(torch.tensor(schedule))
-    steps = check(build_case(halting=halting, **modes), lag)
-    if schedule is None:
-        assert len(steps.unique()) > 1
-    else:
+    steps = same_as_dense(build_case(halting=halting, **row))
+    if schedule is not None:
         assert steps.tolist() == [min(step, 5) for step in schedule]
-
-
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize(
-    "modes",
-    covering(rule=list(RULES), halted=SHRINKING["halted"], norm=MODES["norm"], lag=LAGS),
-    ids=name_of,
-)
-def test_frontier_every_rule(modes: dict[str, Any]) -> None:
-    modes = {**modes, "rule": RULES[modes["rule"]]}
-    lag = modes.pop("lag")
-    check(build_case(**modes), lag)
-
-
-@pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("noise", [None, *PLACES])
-@pytest.mark.parametrize("step_signal", ["learned", None])
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_frontier_with_signals_and_noise(
-    halted: str, step_signal: str | None, noise: str | None
-) -> None:
-    modes = {"halted": halted, "step_signal": step_signal, "inject_input": True}
-    given = None if noise is None else InputNoise(0.5, noise)
-    for norm in MODES["norm"]:
-        check(build_case(norm=norm, position_signal="own", noise=given, **modes), lag=1)
 
 
 @settings(max_examples=40)
@@ -140,23 +119,22 @@ def test_frontier_any_graph_and_halting_pattern(
     modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
     steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
     halting = ScheduledHalting(torch.tensor(steps))
-    cap, lag = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
+    cap = data.draw(st.integers(1, 5))
+    async_checks.LAG = data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
         patch.setattr("graphut.nn.attention.counted_attention", sliced)
         case = build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap)
-        check(case, lag)
+        same_as_dense(case)
 
 
 @pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("lag", LAGS)
-@pytest.mark.parametrize("norm", MODES["norm"])
-@pytest.mark.parametrize("halted", MODES["halted"])
+@pytest.mark.parametrize("row", covering(lag=LAGS, **modes_of("halted", "norm")), ids=name_of)
 def test_frontier_sources_outside_a_block(
-    halted: str, norm: str, lag: int, monkeypatch: pytest.MonkeyPatch
+    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    block = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
-    layer = build_case(halted=halted, norm=norm).layer
+    lag, block = row.pop("lag"), BLOCK
+    layer = build_case(**row).layer
     layer.halting = ScheduledHalting(torch.tensor([1, 3]))
     async_checks.LAG = lag
     found = engine(layer, block, normal(5, FEATS))
@@ -165,7 +143,10 @@ def test_frontier_sources_outside_a_block(
 
 
 KERNELS = covering(
-    halted=SHRINKING["halted"], norm=MODES["norm"], form=MODES["form"], topology=("window", "rows")
+    halted=("copied", "frozen", "stale"),
+    norm=MODES["norm"],
+    form=MODES["form"],
+    topology=("window", "rows"),
 )
 
 
@@ -180,7 +161,8 @@ def test_frontier_with_the_kernels(modes: dict[str, Any], monkeypatch: pytest.Mo
     monkeypatch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
     halting = ScheduledHalting(torch.tensor([2, 1, 3, 1]))
     case = build_case(**modes, lengths=[3, 1], halting=halting, max_steps=4).to(torch.float32)
-    check(case, 1, 1e-5)
+    async_checks.LAG = 1
+    same_as_dense(case, 1e-5)
 
 
 # The work, and that nothing waits.
@@ -215,13 +197,12 @@ def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize(
     "modes",
-    [*covering(**MODES), *({"rule": name} for name in RULES if name != "fixed")],
+    [*PAIRS, *({"rule": name} for name in RULES if name != "fixed")],
     ids=name_of,
 )
 def test_frontier_no_number_is_looked_at(
     modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    modes = {**modes, "rule": RULES.get(modes.get("rule", "act"))}
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
     monkeypatch.setattr("graphut.nn.gpu.is_fusable", lambda *_: False)
@@ -236,16 +217,16 @@ def test_frontier_no_number_is_looked_at(
 
 
 @pytest.mark.usefixtures("by_slices")
-@pytest.mark.parametrize("rule", ["act", "ponder_net"])
-def test_frontier_a_graph_without_nodes(rule: str) -> None:
+@pytest.mark.parametrize("rule", [None, "ponder_net"])
+def test_frontier_a_graph_without_nodes(rule: str | None) -> None:
     with gpu_stand_in():
-        case = build_case(rule=RULES.get(rule)).to("cuda")
+        case = build_case(rule=rule).to("cuda")
         out, ponder = case.layer(dgl.graph(([], [])), case.feat[:0])
         assert out.shape == (0, FEATS) and ponder.cost == 0
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("modes", covering(**MODES), ids=name_of)
+@pytest.mark.parametrize("modes", PAIRS, ids=name_of)
 def test_frontier_on_a_gpu(modes: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Results are correct, and a forward and backward pass never waits."""
     monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
@@ -290,13 +271,6 @@ class Broken(nn.Module):
 
 
 # Its parts.
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=20))
-def test_frontier_active_rows_come_first_and_keep_their_order(active: list[bool]) -> None:
-    order, count = active_first(torch.tensor(active))
-    assert count == sum(active)
-    assert order.tolist() == sorted(range(len(active)), key=lambda row: not active[row])
 
 
 def test_device_context_attends_to_the_nodes_of_the_graph_only() -> None:
