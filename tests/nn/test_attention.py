@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -67,9 +68,6 @@ def test_attention_on_a_bipartite_graph_takes_a_pair_of_features() -> None:
     expected, _ = in_torch(layer)(target, source, source)
     for graph in (Complete().graph([4], [3]), Complete().layout([4], [3])):
         assert_same([layer(graph, (source, target))], [expected])
-    graph = dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
-    with pytest.raises(ValueError, match="'user' to 'film' nodes; pass a pair of features"):
-        build()(graph, normal(4, 8))
 
 
 def test_attention_on_a_block_takes_features_of_sources_or_a_pair() -> None:
@@ -81,24 +79,6 @@ def test_attention_on_a_block_takes_features_of_sources_or_a_pair() -> None:
     sources = feat[block.srcdata[dgl.NID]]
     assert_same([layer(block, sources)], [expected])
     assert_same([layer(block, (sources, feat[[2, 1]]))], [expected])
-
-
-@pytest.mark.parametrize("scale_by_degree", [False, True])
-def test_attention_with_a_frontier_computes_its_rows(scale_by_degree: bool) -> None:
-    layer, feat = build(scale_by_degree=scale_by_degree), normal(6, 8)
-    graph, some = Causal().layout([2, 4]), torch.tensor([1, 2, 5])
-    assert_same([layer(graph, feat, frontier=some)], [layer(graph, feat)[some]])
-
-
-def test_attention_edge_bias_of_log_2_counts_an_edge_twice() -> None:
-    layer, feat = build(), normal(3, 8)
-    pairs = [(0, 0), (1, 1), (2, 0), (2, 2), (0, 1)]
-    weights = torch.tensor([2, 1, 0, 1, 3]).double()
-    repeated = [
-        pair for pair, count in zip(pairs, weights.long(), strict=True) for _ in range(count)
-    ]
-    found = layer(layout_of(pairs, 3, 3), feat, edge_bias=weights.log())
-    assert_same([found], [layer(layout_of(repeated, 3, 3), feat)])
 
 
 ROWS = layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5)
@@ -137,15 +117,6 @@ def papers_and_authors() -> DGLGraph:
         ("paper", "written-by", "author"): ([0, 0, 1, 3], [0, 1, 1, 2]),
     }
     return dgl.heterograph(edges, num_nodes_dict={"author": 3, "paper": 4})
-
-
-def test_attention_edge_weight_is_a_factor_after_the_softmax() -> None:
-    layer, feat, factors = build(), normal(5, 8), normal(ROWS.num_edges, 2, seed=1)
-    _, plain = layer(ROWS, feat, get_attention=True)
-    found, weights = layer(ROWS, feat, edge_weight=factors, get_attention=True)
-    assert_same([weights], [plain * factors])
-    assert_same([layer(ROWS, feat, edge_weight=factors)], [found])
-    assert_same([layer(ROWS, feat, edge_weight=2 * factors)], [2 * found - layer.output.bias])
 
 
 def test_attention_in_hetero_graph_conv() -> None:
@@ -225,35 +196,6 @@ def test_attention_initializes_each_projection_separately() -> None:
     assert not any(linear.bias.any() for linear in layer.children())
 
 
-@pytest.mark.parametrize(
-    ("in_feats", "options", "message"),
-    [
-        (8, {"num_heads": 3}, "8 features do not divide into 3 heads"),
-        (8, {"num_heads": 0}, "num_heads must be at least 1, got 0"),
-        ((8, 0), {}, "in_feats must be at least 1, got 0"),
-        (8, {"out_feats": 0}, "out_feats must be at least 1, got 0"),
-        (8, {"head_feats": 0}, "head_feats must be at least 1, got 0"),
-        (8, {"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
-        (8, {"attn_drop": 1.5}, r"attn_drop must lie in \[0, 1\), got 1.5"),
-        (8, {"backend": "cuda"}, "unknown backend 'cuda'"),
-        ((3, 4), {"symmetric_init": True}, r"symmetric_init needs .* got in_feats=\(3, 4\)"),
-    ],
-)
-def test_attention_refuses_options_out_of_range(
-    in_feats: Any, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        MultiHeadAttention(in_feats, **{"num_heads": 2, **options})
-
-
-def test_attention_checks_a_frontier_before_using_it() -> None:
-    layer, feat = MultiHeadAttention(8, 2), torch.zeros(3, 8)
-    with pytest.raises(ValueError, match="names destination 25; the graph has 3"):
-        layer(Complete().layout([3]), feat, frontier=torch.tensor([1, 25]))
-    with pytest.raises(TypeError, match=r"a tensor of destination ids, got \[1, 2\]"):
-        layer(Complete().layout([3]), feat, frontier=[1, 2])
-
-
 def test_attention_calls_a_map_of_edge_features_that_is_not_plain() -> None:
     graph, feat, edge_feat = ROWS, normal(5, 8), normal(7, 3, seed=1)
     layer = build(edge_dim=3)
@@ -278,27 +220,6 @@ def test_attention_in_bfloat16_keeps_its_dtype() -> None:
     assert_same([found.float()], [expected], 2e-2)
     narrow = layer.bfloat16()(graph, feat.bfloat16(), edge_feat=edge_feat.bfloat16())
     assert narrow.dtype == torch.bfloat16
-
-
-@pytest.mark.parametrize(
-    ("edge_dim", "edge_feat", "words"),
-    [
-        (3, None, "required if the layer has an edge_dim.* got edge_dim and no features"),
-        (None, torch.ones(7, 3), r"got no edge_dim and features of shape \(7, 3\)"),
-        (
-            3,
-            torch.ones(6, 3),
-            r"edge_feat must be \(7, F\) with an .* got shapes \(6, 3\) and \(2, 4, 3\)",
-        ),
-        (1, torch.tensor([[1.0]] * 6 + [[math.nan]]), r"edge_feat\[6, 0\] is nan"),
-        (1, torch.ones(7, 1, dtype=torch.int64), "edge_feat must be floating point, got torch.int"),
-    ],
-)
-def test_attention_refuses_edge_features_that_do_not_fit(
-    edge_dim: int | None, edge_feat: Any, words: str
-) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
-        build(edge_dim=edge_dim)(ROWS, normal(5, 8), edge_feat=edge_feat)
 
 
 def test_attention_linear_refuses_biases_of_edges() -> None:
@@ -414,15 +335,48 @@ def test_attention_record_of_a_hooked_layer(part: str) -> None:
     assert_same(run(), plain)
 
 
-def test_attention_record_dense_adds_up_parallel_edges() -> None:
-    layout = layout_of([(1, 0), (0, 0), (1, 0), (1, 1)], 2, 2)
-    weights = torch.tensor([[0.25], [0.5], [0.25], [1.0]])
-    expected = torch.tensor([[[[0.5, 0.5], [0.0, 1.0]]]])
-    assert_same([AttentionRecord(layout, [weights]).dense()], [expected])
+# Refused arguments.
+
+THREE, FEAT = Complete().layout([3]), torch.zeros(3, 8)
+RECORD = AttentionRecord(Causal().layout([2, 1]), [torch.ones(4, HEADS)])
+FILMS = dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
+SHAPES = r"edge_feat must be \(7, F\) with an .* got shapes \(6, 3\) and \(2, 4, 3\)"
 
 
-@pytest.mark.parametrize("sentence", [-1, 2])
-def test_attention_record_dense_refuses_a_sentence_that_is_not_there(sentence: int) -> None:
-    record = AttentionRecord(Causal().layout([2, 1]), [torch.ones(4, HEADS)])
-    with pytest.raises(ValueError, match=f"no graph {sentence} in a batch of 2, counted from 0"):
-        record.dense(sentence)
+def with_edges(edge_dim: int | None, edge_feat: Tensor | None) -> Tensor:
+    return build(edge_dim=edge_dim)(ROWS, normal(5, 8), edge_feat=edge_feat)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: MultiHeadAttention(8, 3), "8 features do not divide into 3 heads"),
+        (lambda: MultiHeadAttention(8, 0), "num_heads must be at least 1, got 0"),
+        (lambda: MultiHeadAttention((8, 0), 2), "in_feats must be at least 1, got 0"),
+        (lambda: build(out_feats=0), "out_feats must be at least 1, got 0"),
+        (lambda: build(head_feats=0), "head_feats must be at least 1, got 0"),
+        (lambda: build(edge_dim=0), "edge_dim must be at least 1, got 0"),
+        (lambda: build(attn_drop=1.5), r"attn_drop must lie in \[0, 1\), got 1.5"),
+        (lambda: build(backend="cuda"), "unknown backend 'cuda'"),
+        (lambda: build((3, 4), symmetric_init=True), r"symmetric_init needs .*in_feats=\(3, 4\)"),
+        (lambda: build()(FILMS, normal(4, 8)), "'user' to 'film' nodes; pass a pair of features"),
+        (
+            lambda: build().float()(THREE, FEAT, frontier=torch.tensor([1, 25])),
+            "names destination 25; the graph has 3",
+        ),
+        (
+            lambda: build().float()(THREE, FEAT, frontier=[1, 2]),
+            r"a tensor of destination ids, got \[1, 2\]",
+        ),
+        (lambda: with_edges(3, None), "required if the .* got edge_dim and no features"),
+        (lambda: with_edges(None, torch.ones(7, 3)), r"no edge_dim and features of shape \(7, 3\)"),
+        (lambda: with_edges(3, torch.ones(6, 3)), SHAPES),
+        (lambda: with_edges(1, torch.full((7, 1), math.nan)), r"edge_feat\[0, 0\] is nan"),
+        (lambda: with_edges(1, torch.ones(7, 1).long()), "edge_feat must be floating point, got t"),
+        (lambda: RECORD.dense(-1), "no graph -1 in a batch of 2, counted from 0"),
+        (lambda: RECORD.dense(2), "no graph 2 in a batch of 2, counted from 0"),
+    ],
+)
+def test_attention_refuses_what_does_not_fit(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()

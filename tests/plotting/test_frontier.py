@@ -74,8 +74,7 @@ def test_draw_frontier_of_many_steps_shows_some_and_the_last() -> None:
     assert steps == sorted(set(steps))
 
 
-@pytest.mark.parametrize("nodes", [1, 7, 60])
-@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize(("nodes", "placed"), [(1, True), (7, False), (60, False), (60, True)])
 def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
     graph = Complete().graph([nodes]) if nodes < 60 else Window(2).graph([nodes])
     places = torch.rand(nodes, 2) if placed else None

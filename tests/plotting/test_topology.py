@@ -35,8 +35,7 @@ LONG = "|".join(["dilated:100,100"] * 20)
     ("spec", "n"), [("causal", 1), ("star", 2), ("binary_partition:2", 40), (LONG, 300)]
 )
 def test_draw_topology_cuts_nothing_off(spec: str, n: int) -> None:
-    figure = draw_topology(parse(spec), n)
-    assert_nothing_is_cut_off(figure)
+    assert_nothing_is_cut_off(draw_topology(parse(spec), n))
 
 
 def test_draw_topology_refuses_too_many_nodes() -> None:

@@ -59,17 +59,17 @@ def test_draw_training_of_a_model_of_values() -> None:
 def test_draw_training_compares_runs_of_any_version_and_model() -> None:
     old = epochs(3)
     other = [{k: v for k, v in line.items() if k != "encoder_steps"} for line in old]
-    figure = draw_training({"new": epochs(2), "old": old, "other": other})
+    figure = draw_training({"_new": epochs(2), "$5_$": old, "other": other})
     assert [len(axes.lines) for axes in figure.axes] == [3, 3, 3, 2, 3]
     looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
     assert len(looks) == 3
     [legend] = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["new", "old", "other"]
+    assert [text.get_text() for text in legend.get_texts()] == [" _new", "$5_$", "other"]
 
 
 @pytest.mark.parametrize("count", [1, 300])
 def test_draw_training_cuts_nothing_off(count: int) -> None:
-    for letters in (5, 30, 60, 300):
+    for letters in (5, 300):
         runs = {f"{n}: {'a' * letters}": epochs(count) for n in range(4)}
         assert_nothing_is_cut_off(draw_training(runs))
 
@@ -80,9 +80,3 @@ def test_draw_training_cuts_nothing_off(count: int) -> None:
 def test_draw_training_refuses_what_has_not_begun(runs: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_training(runs)
-
-
-def test_draw_training_shows_every_name_as_it_is() -> None:
-    figure = draw_training({"_old": epochs(2), "$5_$": epochs(2)})
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [" _old", "$5_$"]
-    assert_nothing_is_cut_off(figure)
