@@ -51,12 +51,6 @@ def run(
     )
 
 
-def error_of(result: subprocess.CompletedProcess[str]) -> str:
-    assert result.returncode == 1
-    *_, message = result.stderr.partition("\nImportError: ")
-    return message.strip()
-
-
 def test_import_of_the_installed_dgl_prints_and_writes_nothing(tmp_path: Path) -> None:
     result = run(tmp_path, LOAD + "print(dgl.graph(([0], [1])).num_nodes())")
     assert (result.stdout, result.stderr) == ("2\n", "")
@@ -124,30 +118,36 @@ print([name for name in sys.modules if name.startswith("dgl")])
     assert out[-1] == "[]"
 
 
-def test_import_error_asks_for_dgl_in_its_range(tmp_path: Path) -> None:
-    missing = "import sys; sys.modules['dgl'] = None" + LOAD
-    assert run(tmp_path, missing + "print(isinstance(1, loaded['DGLGraph']))").stdout == "False\n"
-    message = error_of(run(tmp_path, missing + "dgl.graph"))
-    assert message.endswith(f'Try: pip install "{PIP}"')
-
-
-def test_import_error_names_the_reason(tmp_path: Path) -> None:
-    files = {"__init__.py": "raise OSError('libdgl.so: too old')"}
-    message = error_of(run(tmp_path, LOAD + "dgl.graph", files))
-    assert "OSError: libdgl.so: too old" in message
-    assert f"This is Python {platform.python_version()};" in message
-    assert message.endswith(f'Try: pip install "{PIP}"')
-
-
-def test_import_error_names_the_first_missing_package(tmp_path: Path) -> None:
-    as_dgl_1_does = """
+AS_DGL_1_DOES = """
         try:
             import packaging_gone.version
         except ImportError:
             from setuptools_gone.extern.packaging import version
-    """
-    message = error_of(run(tmp_path, LOAD + "dgl.graph", {"__init__.py": as_dgl_1_does}))
-    assert message.endswith('Try: pip install "packaging_gone"')
+"""
+TOO_OLD = "OSError: libdgl.so: too old"
+
+
+@pytest.mark.parametrize(
+    ("first", "files", "words"),
+    [
+        ("import sys; sys.modules['dgl'] = None", {}, [f'Try: pip install "{PIP}"']),
+        (
+            "",
+            {"__init__.py": "raise OSError('libdgl.so: too old')"},
+            [TOO_OLD, f"This is Python {platform.python_version()};", f'Try: pip install "{PIP}"'],
+        ),
+        ("", {"__init__.py": AS_DGL_1_DOES}, ['Try: pip install "packaging_gone"']),
+    ],
+)
+def test_import_error_names_the_reason_and_the_remedy(
+    first: str, files: dict[str, str], words: list[str], tmp_path: Path
+) -> None:
+    code = first + LOAD
+    assert run(tmp_path, f"{code}print(isinstance(1, loaded['DGLGraph']))").stdout == "False\n"
+    result = run(tmp_path, code + "dgl.graph", files)
+    assert result.returncode == 1
+    message = result.stderr.partition("\nImportError: ")[2].strip()
+    assert all(word in message for word in words) and message.endswith(words[-1])
 
 
 def test_layers_kernels_and_topologies_work_without_dgl() -> None:
@@ -174,6 +174,18 @@ for call in (
         call()
 with pytest.raises(TypeError, match="expected a DGLGraph or an EdgeLayout, got Tensor"):
     edge_attention(edges, heads, heads, heads)
+from graphut import models as m
+sizes = {"d_model": 8, "num_heads": 2}
+config = m.UniversalTransformerConfig(source_vocab=9, target_vocab=9, **sizes)
+pairs = m.UniversalTransformer(config)
+assert pairs([[5, 3], [2]], [[4], []]).logits.shape == (3, 9)
+pairs.generate([[5, 3]], max_length=3)
+m.UniversalTransformerLM(m.UniversalTransformerLMConfig(vocab_size=9, **sizes))([[5, 3]])
+config = m.UniversalTransformerClassifierConfig(vocab_size=9, classes=2, **sizes)
+m.UniversalTransformerClassifier(config)([[[5, 3], [2]]])
+m.UniversalTransformerPointer(m.UniversalTransformerPointerConfig(vocab_size=9, **sizes))([[5, 3]])
+config = m.UniversalGraphTransformerConfig(num_kinds=2, classes=2, **sizes)
+m.UniversalGraphTransformer(config)(topology.Complete().layout([3]), torch.tensor([0, 1, 1]))
 """
     result = subprocess.run(
         [sys.executable, "-c", code],

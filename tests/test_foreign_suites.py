@@ -27,6 +27,7 @@ def test_transformer_conv():
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.file)
 def test_main_runs_foreign_tests_with_our_layers(suite: Suite, tmp_path: Path) -> None:
     pytest.importorskip("torch_geometric")

@@ -8,7 +8,9 @@ import torch
 from graphut import _torch
 
 CODE = """
-import sys
+import graphut, sys
+graphut.__version__
+assert "torch" not in sys.modules
 from graphut.nn import HALTING_PRESETS, ACT
 from graphut.topology import parse
 assert parse("virtual:1|global:0").has_extra_nodes and ACT().spec() == "act"

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -316,25 +314,3 @@ def test_models_of_these_tests_take_different_numbers_of_steps(name: str) -> Non
         output = CASES[name].run(CASES[name].build(norm=norm))
         for ponder in (part for part in output if isinstance(part, Ponder)):
             assert len(ponder.steps.unique()) >= 3
-
-
-def test_models_work_without_dgl() -> None:
-    code = """
-import sys
-sys.modules["dgl"] = None
-import torch
-from graphut import models as m
-from graphut.topology import Complete
-sizes = {"d_model": 8, "num_heads": 2}
-config = m.UniversalTransformerConfig(source_vocab=9, target_vocab=9, **sizes)
-pairs = m.UniversalTransformer(config)
-assert pairs([[5, 3], [2]], [[4], []]).logits.shape == (3, 9)
-pairs.generate([[5, 3]], max_length=3)
-m.UniversalTransformerLM(m.UniversalTransformerLMConfig(vocab_size=9, **sizes))([[5, 3]])
-config = m.UniversalTransformerClassifierConfig(vocab_size=9, classes=2, **sizes)
-m.UniversalTransformerClassifier(config)([[[5, 3], [2]]])
-m.UniversalTransformerPointer(m.UniversalTransformerPointerConfig(vocab_size=9, **sizes))([[5, 3]])
-config = m.UniversalGraphTransformerConfig(num_kinds=2, classes=2, **sizes)
-m.UniversalGraphTransformer(config)(Complete().layout([3]), torch.tensor([0, 1, 1]))
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

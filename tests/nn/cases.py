@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     ACT,
@@ -81,7 +80,7 @@ RULES: dict[str, HaltingRule] = {
 }
 TOPOLOGIES: dict[str, Topology] = {"complete": Complete(), "causal": Causal(), "window": Window(1)}
 # Three of five sources are no destinations.
-BLOCK = dgl.create_block(([0, 1, 2, 3, 4, 1], [0, 0, 0, 1, 1, 1]), 5, 2)
+BLOCK = layout_of([(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (1, 1)], 5, 2)
 EDGES = (("bias", 1), ("bias", HEADS), ("weight", 1), ("weight", HEADS), ("feat", 3))
 
 
