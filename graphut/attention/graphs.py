@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention.layout import EdgeLayout, layout_from_edges
+from graphut.attention.layout import EdgeLayout, count_writes, layout_from_edges
 from graphut.attention.transforms import outside_transforms
 
 _KEY = "_graphut_layouts"
@@ -29,7 +29,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     ------
     TypeError, ValueError
         If `graph` has another type, if it has several edge types and `etype` is not given, or if
-        its batch sizes do not add up to its number of nodes.
+        its batch sizes do not add up to its number of nodes, or if a tensor of the layout was
+        written in place.
 
     Examples
     --------
@@ -38,6 +39,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     tensor([0, 2])
     """
     if isinstance(graph, EdgeLayout):
+        graph.check_unwritten()
         return graph
     if not isinstance(graph, DGLGraph):
         raise TypeError(
@@ -58,6 +60,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
             layout = _read(graph, canonical)
         keep_layout(graph, canonical, layout)
         return layout
+    layouts[canonical].check_unwritten()
     return layouts[canonical]
 
 
@@ -81,7 +84,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
 def _batch_lengths(graph: DGLGraph) -> list[tuple[Tensor, int]]:
     """Return the tensors of batch sizes, each paired with its count of in-place modifications."""
     lengths = [] if graph._batch_num_nodes is None else graph._batch_num_nodes.values()
-    return [(each, 0 if each.is_inference() else each._version) for each in lengths]
+    return [(each, count_writes(each)) for each in lengths]
 
 
 def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:

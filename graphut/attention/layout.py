@@ -15,6 +15,7 @@ from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 from torch.nn.functional import pad
 
 from graphut.attention.pytrees import as_pytree
@@ -60,6 +61,7 @@ class EdgeLayout(ABC):
     # Weak: a cycle of references would keep memory of a device until a garbage collection.
     _original: ref[EdgeLayout] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    _writes: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
     _index_names: ClassVar[tuple[str, ...]]  # the fields with index tensors
     _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
@@ -81,16 +83,32 @@ class EdgeLayout(ABC):
                 self._replace_tensors(Tensor.clone)  # the caller may write to the checked tensors
             if not self._facts:
                 self._facts.update(self._find_facts())
+        self.check_unwritten()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for `copy` and `pickle`, without the copies on other devices."""
-        return {**vars(self), "_copies": {}, "_original": None}
+        self.check_unwritten()
+        return {**vars(self), "_copies": {}, "_original": None, "_writes": {}}
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, change(given))
+
+    def check_unwritten(self) -> None:
+        """Raise `ValueError` if a tensor was written in place: stored results would be wrong."""
+        if is_compiling():
+            return
+        if not self._writes:
+            tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
+            self._writes.update({name: count_writes(x) for name, x in tensors.items()})
+        for name, writes in self._writes.items():
+            if count_writes(getattr(self, name)) != writes:
+                raise ValueError(
+                    f"{name} of a layout was written in place, but the layout has stored facts "
+                    "about its edges: make a new layout, for example with layout_from_edges"
+                )
 
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
@@ -216,6 +234,11 @@ class EdgeLayout(ABC):
             if not is_exporting():
                 self._cache[key] = made
         return made
+
+
+def count_writes(tensor: Tensor) -> int:
+    """Return how often a tensor was modified in place; 0 if torch does not count it."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
