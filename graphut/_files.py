@@ -6,8 +6,7 @@ models from people whom you trust.
 
 - JSON file: the field `sha256` covers the values of all other fields, but not white space.
 - Safetensors file: the metadata `sha256` covers the tensors and all other metadata.
-- Weights of a model: the metadata `config` is the checksum of their `config.json`. If a
-  `config.json` has a checksum, weights without one raise `ValueError`.
+- Weights of a model: the metadata `config` is the checksum of their `config.json`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -98,37 +96,20 @@ def write_checked_json(path: str | Path, fields: Mapping[str, Any]) -> None:
     write_json(path, with_checksum(fields))
 
 
-def read_checked_json(path: str | Path) -> tuple[dict[str, Any], bool]:
-    """Read a JSON object; return its fields without the checksum, and whether it has one.
-
-    A file without a checksum comes from an older version of graphut; the caller should then call
-    `warn_unchecked`. Raise `ValueError` if there is a checksum and it does not match.
-    """
+def read_checked_json(path: str | Path) -> dict[str, Any]:
+    """Read a JSON object without its checksum; raise `ValueError` if the checksum is wrong."""
     fields = read_json(path)
     if not isinstance(fields, dict):
         raise ValueError(f"{path} does not hold a JSON object")
-    if _CHECKSUM not in fields:
-        return fields, False
-    if fields.pop(_CHECKSUM) != json_checksum(fields):
-        raise ValueError(
-            f"{path} does not match its checksum: it was damaged or edited; restore it"
-        )
-    return fields, True
+    fault = "does not match its checksum" if _CHECKSUM in fields else "has no checksum"
+    if fields.pop(_CHECKSUM, None) != json_checksum(fields):
+        raise ValueError(f"{path} {fault}: it was damaged or edited; restore it")
+    return fields
 
 
 def json_checksum(fields: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a JSON object, which does not depend on the order of its fields."""
     return sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-
-
-def warn_unchecked(*paths: str | Path) -> None:
-    """Warn that damage to these files cannot be detected, because they have no checksum."""
-    names = " and ".join(map(str, paths))
-    warnings.warn(
-        f"damage to {names} cannot be detected: there is no checksum, as in files written by an "
-        "older version of graphut",
-        stacklevel=4,
-    )
 
 
 def read_file(path: str | Path) -> bytes:

@@ -16,7 +16,6 @@ from graphut._files import (
     read_file,
     read_json,
     staged_write,
-    warn_unchecked,
     with_checksum,
     write_atomically,
     write_json,
@@ -124,25 +123,22 @@ def test_checked_json_detects_every_changed_character(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     write_json(path, with_checksum(FIELDS))
     expected = json.loads(json.dumps(FIELDS))
-    assert read_checked_json(path) == (expected, True)
+    assert read_checked_json(path) == expected
     text = path.read_text()
     for index in range(len(text)):
         path.write_text(text[:index] + ("7" if text[index] != "7" else "8") + text[index + 1 :])
-        try:
-            found = read_checked_json(path)
-        except ValueError:
-            continue
-        # Only the name of the checksum's own field was changed.
-        assert not found[1] and len(found[0]) == 5
+        with pytest.raises(ValueError, match=r"a\.json "):
+            read_checked_json(path)
 
 
-def test_read_checked_json_without_a_checksum(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"a": 1})
-    assert read_checked_json(tmp_path / "a.json") == ({"a": 1}, False)
-    with pytest.warns(UserWarning, match="damage to a.json and b.json cannot be detected: there"):
-        warn_unchecked("a.json", "b.json")
-    write_json(tmp_path / "a.json", [1])
-    with pytest.raises(ValueError, match=r"a\.json does not hold a JSON object"):
+@pytest.mark.parametrize(
+    ("content", "message"), [({"a": 1}, "has no checksum"), ([1], "does not hold a JSON object")]
+)
+def test_read_checked_json_refuses_other_files(
+    content: object, message: str, tmp_path: Path
+) -> None:
+    write_json(tmp_path / "a.json", content)
+    with pytest.raises(ValueError, match=rf"a\.json {message}"):
         read_checked_json(tmp_path / "a.json")
 
 

@@ -198,7 +198,7 @@ def is_divided(folder: str | Path) -> bool:
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
     """Return `parts.json`: "num_nodes", "graph" (a checksum) and the `facts` of `write_parts`."""
-    return read_checked_json(Path(folder, GRAPH))[0]
+    return read_checked_json(Path(folder, GRAPH))
 
 
 def load_part(folder: str | Path) -> Part:
@@ -214,7 +214,7 @@ def load_part(folder: str | Path) -> Part:
             f"process {rank} has no part in {folder}: {own.name} is missing; use as many processes "
             "as there are parts, or cut the graph again"
         )
-    state, _ = read_checked_json(own / PART)
+    state = read_checked_json(own / PART)
     arrays = {}
     for file in own.glob("*.npy"):
         with reraise_for_file(file, "is not a .npy file of numbers or text"):

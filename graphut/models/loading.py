@@ -28,8 +28,7 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
         If there is no such folder, and the repository cannot be downloaded.
     ValueError
         If the files are not a model of graphut, or are damaged, or `graphut train` has not
-        completed an epoch. Files without checksums, from an older version of graphut, are loaded
-        with a warning.
+        completed an epoch.
 
     Examples
     --------

@@ -14,7 +14,6 @@ from graphut._files import (
     read_checked_json,
     reraise_for_file,
     staged_write,
-    warn_unchecked,
     with_checksum,
 )
 from graphut._torch import Tensor, torch
@@ -30,8 +29,7 @@ class SavedConfig(NamedTuple):
 
     kind: object  # name of the model's class; anything if the file is not a model's
     values: dict[str, Any]  # fields of the configuration
-    checksum: str  # of the content, computed
-    has_checksum: bool  # whether the file contains the checksum
+    checksum: str
 
 
 def save_model(
@@ -73,12 +71,12 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
             raise ValueError(f"{folder} is not a model: it has no {name}")
-    values, has_checksum = read_checked_json(folder / CONFIG)
+    values = read_checked_json(folder / CONFIG)
     checksum = json_checksum(values)
     saved_kind = values.pop("model", None)
     if kind not in (None, saved_kind):
         raise ValueError(f"{folder / CONFIG} describes {quote(saved_kind)}, not a {kind}")
-    return SavedConfig(saved_kind, values, checksum, has_checksum)
+    return SavedConfig(saved_kind, values, checksum)
 
 
 def check_is_trained(folder: str | Path) -> None:
@@ -86,7 +84,7 @@ def check_is_trained(folder: str | Path) -> None:
     run, metrics = Path(folder, "run.json"), Path(folder, "metrics.jsonl")
     # A line without its end is of a process that was killed while it wrote the metrics.
     if run.is_file() and not (metrics.is_file() and b"\n" in metrics.read_bytes()):
-        task = read_checked_json(run)[0].get("task")
+        task = read_checked_json(run).get("task")
         raise ValueError(
             f"the run in {folder} has not completed an epoch, so it has no model yet: "
             f"graphut train {task} --out {shlex.quote(str(folder))} --resume"
@@ -94,17 +92,10 @@ def check_is_trained(folder: str | Path) -> None:
 
 
 def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
-    """Read the weights in a folder; raise `ValueError` if they do not belong to `saved`.
-
-    Warn if a file comes from an older version of graphut and has no checksum.
-    """
+    """Read the weights in a folder; raise `ValueError` if they do not belong to `saved`."""
     path = Path(folder) / WEIGHTS
-    tensors, metadata, has_checksum = read_checked_tensors(path)
-    config_checksum = metadata.get("config")
-    if config_checksum is None and not saved.has_checksum:
-        names = [CONFIG] if has_checksum else [CONFIG, WEIGHTS]
-        warn_unchecked(*(Path(folder, name) for name in names))
-    elif config_checksum != saved.checksum or not has_checksum:
+    tensors, metadata = read_checked_tensors(path)
+    if metadata.get("config") != saved.checksum:
         raise ValueError(
             f"{path} does not belong to its {CONFIG}, or another program has edited one of them: "
             "restore both"

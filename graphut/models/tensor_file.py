@@ -36,20 +36,15 @@ def encode_tensors(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[byte
     return len(text).to_bytes(8, "little") + text, memoryview(data)[end:]
 
 
-def read_checked_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str], bool]:
-    """Return the tensors and the metadata in a file, and whether it has a checksum.
-
-    A file without a checksum comes from an older version of graphut, or from another program.
-    Raise `ValueError` if there is a checksum and it does not match, or the file cannot be read.
-    """
+def read_checked_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and the metadata in a file; raise `ValueError` if it is damaged."""
     with reraise_for_file(path, _FAULT):
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        saved = metadata.pop(_CHECKSUM, None)
-        if saved not in (None, _checksum(tensors, metadata)):
+        if metadata.pop(_CHECKSUM, None) != _checksum(tensors, metadata):
             raise ValueError("its content does not match its checksum")
-    return tensors, metadata, saved is not None
+    return tensors, metadata
 
 
 def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:

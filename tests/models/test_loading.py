@@ -33,7 +33,7 @@ def test_load_finds_a_class_of_ones_own(tmp_path: Path) -> None:
 def test_load_names_a_class_that_is_not_there(kind: object, tmp_path: Path) -> None:
     build_model().save_pretrained(tmp_path)
     path = tmp_path / "config.json"
-    write_json(path, with_checksum({**read_checked_json(path)[0], "model": kind}))
+    write_json(path, with_checksum({**read_checked_json(path), "model": kind}))
     message = r"config.json describes .*; known models are Universal.* \(import the module of your"
     with pytest.raises(ValueError, match=message):
         load(tmp_path)

@@ -152,7 +152,7 @@ class RunRecord:
         again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
         digest = run_files.model_digest(folder)
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
-            fields, _ = read_checked_json(path)
+            fields = read_checked_json(path)
             with reraise_for_file(path):
                 evaluation = _checked(fields, self.run.learner.metric_meanings)
             words = option_words(evaluation["options"])

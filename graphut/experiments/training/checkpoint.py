@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from graphut._files import reraise_for_file, warn_unchecked
+from graphut._files import reraise_for_file
 from graphut.models.checked_config import quote
 from graphut.models.tensor_file import read_checked_tensors, write_tensors
 
 _FORMAT = "graphut checkpoint 3"
-_OLD_FORMAT = "graphut checkpoint 2"  # the same format; early files have no checksum
 
 
 class TrainingState(NamedTuple):
@@ -73,15 +72,11 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
         raise FileNotFoundError(
             f"there is no checkpoint {path}: restore it, or begin in another folder"
         )
-    tensors, metadata, has_checksum = read_checked_tensors(path)
-    if metadata.get("format") not in (_FORMAT, _OLD_FORMAT):
+    tensors, metadata = read_checked_tensors(path)
+    if metadata.get("format") != _FORMAT:
         raise ValueError(
             f"{path} is not a checkpoint of this version: {quote(metadata.get('format'))}"
         )
-    if not has_checksum:
-        if metadata["format"] == _FORMAT:
-            raise ValueError(f"{path} is damaged: its checksum was removed")
-        warn_unchecked(path)
     with reraise_for_file(path):
         header = json.loads(metadata["state"])
         progress: dict[str, Any] = header["progress"]

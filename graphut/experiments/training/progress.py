@@ -78,7 +78,6 @@ class Totals:
             "active": {
                 name: [round(count / part.active[0], 6) for count in part.active]
                 for name, part in self.parts.items()
-                if part.active  # empty in a checkpoint of an older version
             },
         }
 
@@ -186,7 +185,6 @@ class Progress:
         """Rebuild the progress from `to_dict()`; `evaluation` is `Learner.evaluation`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = {**state["totals"], "parts": parts}
-        totals.setdefault("correct", totals.pop("right", 0))  # its name in older versions
         best = state["best"] and evaluation(**state["best"])
         progress = cls(**{**state, "totals": Totals(**totals), "best": best})
         counts = (progress.epoch, progress.batch, progress.update, progress.best_epoch)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from graphut._files import (
     read_checked_json,
     reraise_for_file,
-    warn_unchecked,
     write_checked_json,
 )
 from graphut._torch import torch
@@ -48,7 +47,7 @@ class Run:
     folder: Path
     task_name: str  # a key of `TASKS`
     task_options: dict[str, Any]  # the fields of the task
-    # SHA-256 of `<name>_vocabulary.json` for each of `Task.vocabularies`; None in old runs.
+    # SHA-256 of `<name>_vocabulary.json` for each of `Task.vocabularies`; None before `write`.
     vocabulary_digests: dict[str, str | None]
     training: TrainingConfig
     version: str  # version of graphut that began the run
@@ -92,11 +91,11 @@ class Run:
         """Read the run in a folder.
 
         Raise `FileNotFoundError` if there is no run, and `ValueError` if `run.json` is damaged
-        or incompatible with this version. Warn if an older version wrote it without a checksum.
+        or incompatible with this version.
         """
         check_is_run(folder)
         path = Path(folder, RUN)
-        state, has_checksum = read_checked_json(path)
+        state = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
             imports = tuple(map(str, state.get("imports", ())))  # older runs have none
         if isinstance(name := state.get("task"), str) and name not in TASKS:
@@ -106,11 +105,7 @@ class Run:
             # Options that did not exist yet have their defaults, as in older versions.
             kind = TASKS[state["task"]]
             task = kind(**_without_retired(state["task_options"], kind))
-            vocabularies = state["vocabularies"]
-            if isinstance(vocabularies, list):  # an older version wrote it
-                vocabularies = dict.fromkeys(vocabularies)
-            elif not has_checksum:
-                raise ValueError("its checksum was removed")
+            vocabularies = dict(state["vocabularies"])
             names, needed = list(vocabularies), task.vocabulary_names
             if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
                 raise ValueError(f"its vocabularies are {names}, but must be {[*needed]}")
@@ -118,14 +113,12 @@ class Run:
                 Path(folder),
                 state["task"],
                 asdict(task),
-                dict(vocabularies),
+                vocabularies,
                 TrainingConfig(**_without_retired(state["training"], TrainingConfig)),
                 str(state["graphut"]),
                 dict(state.get("digests", {})),  # older runs have none
                 imports,
             )
-        if not has_checksum:
-            warn_unchecked(path)
         return run
 
     def write(self) -> Run:

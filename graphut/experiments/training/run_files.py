@@ -17,7 +17,6 @@ from graphut._files import (
     json_checksum,
     read_checked_json,
     read_file,
-    read_json,
     reraise_for_file,
     with_checksum,
     write_atomically,
@@ -117,8 +116,7 @@ def read_metrics(path: str | Path) -> list[dict[str, Any]]:
     """Return the metrics of each epoch from a file; an empty list if there is no such file.
 
     An incomplete last line is skipped: the process was killed while it wrote the line. Raise
-    `ValueError` with the line number if another line is damaged. Lines of older versions have no
-    checksum.
+    `ValueError` with the line number if another line is damaged. A line may lack a checksum.
     """
     if not Path(path).exists():
         return []
@@ -157,9 +155,7 @@ def read_machines(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder, MACHINES)
     if not path.exists():
         return []
-    machines: Any = read_json(path)
-    if not isinstance(machines, list):  # older versions wrote a list, without a checksum
-        machines = read_checked_json(path)[0].get("machines")
+    machines = read_checked_json(path).get("machines")
     if not isinstance(machines, list) or not all(isinstance(machine, dict) for machine in machines):
         raise ValueError(f"{path} is damaged: it must contain a list of machines")
     return machines

@@ -53,7 +53,7 @@ def _odd_value(data: bytes, random: Random) -> bytes:
     if "state" in header["__metadata__"] and random.random() < 0.5:
         state = _replaced(json.loads(header["__metadata__"]["state"]), random)
         header["__metadata__"]["state"] = json.dumps(state)
-        header["__metadata__"].pop("sha256", None)  # as in an older version
+        header["__metadata__"].pop("sha256", None)
     else:
         header = _replaced(header, random)
     text = json.dumps(header).encode()

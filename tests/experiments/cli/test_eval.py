@@ -254,7 +254,7 @@ def test_commands_on_translation_need_no_data_after_training(
     record = read_json(folder / "evaluation-test.json")
     assert 0 <= record["bleu"] <= 100 and record["examples"] == 2
     assert "tok:13a" in record["bleu_signature"]
-    state, _ = read_checked_json(folder / "run.json")
+    state = read_checked_json(folder / "run.json")
     state["task_options"]["data"] = str(tmp_path / "gone")
     write_json(folder / "run.json", with_checksum(state))
     (tmp_path / "own.tsv").write_text("a man\tein Mann\n")

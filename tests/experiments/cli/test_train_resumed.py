@@ -149,7 +149,7 @@ def test_train_goes_on_where_a_file_could_not_be_written(
 
 def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: Path) -> None:
     path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
-    state, _ = read_checked_json(path)
+    state = read_checked_json(path)
     del state["task_options"]["short_share"]
     write_json(path, with_checksum(state))
     assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0

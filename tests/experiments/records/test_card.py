@@ -34,7 +34,7 @@ def test_run_card_of_data_of_ones_own_names_no_folder(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = copytree(runs["small"], tmp_path / "run")
-    state, _ = read_checked_json(folder / "run.json")
+    state = read_checked_json(folder / "run.json")
     data = tmp_path / "pairs.tsv"
     data.write_text("a\tb\n")
     state |= {"task": "pairs", "task_options": {"data": str(data)}}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut._files import read_checked_json, write_json
+from graphut._files import read_checked_json, write_checked_json
 from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.records.record import RunRecord
@@ -37,7 +37,7 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     assert record.machines == [describe_machine(run.model().device)]
     best = max((line["validation"] for line in lines), key=lambda v: v["token_accuracy"])
     assert lines[record.best_epoch - 1]["validation"] == best == record.validation.metrics
-    found, _ = read_checked_json(runs["fixed"] / "evaluation-test.json")
+    found = read_checked_json(runs["fixed"] / "evaluation-test.json")
     assert {**record.evaluations["test"], "set": "test", "model": found["model"]} == found
     assert found["flops_share"] == 1
 
@@ -76,10 +76,10 @@ def test_run_record_of_a_run_that_lost_its_first_lines(copied: Path) -> None:
 def test_run_record_commands_that_evaluate(
     options: dict[str, dict[str, Any]], commands: list[str], copied: Path
 ) -> None:
-    found, _ = read_checked_json(copied / "evaluation-test.json")
+    found = read_checked_json(copied / "evaluation-test.json")
     for name, own in options.items():
         edited = {**found, "set": name.partition(",")[0], "options": own}
-        write_json(copied / f"evaluation-{name}.json", edited)
+        write_checked_json(copied / f"evaluation-{name}.json", edited)
     assert record_of(copied).commands[1:] == commands
 
 
@@ -115,7 +115,8 @@ def test_run_record_names_no_folder_of_this_machine(tmp_path: Path) -> None:
 
 def test_run_record_row_has_all_machines(copied: Path) -> None:
     machines = read_machines(copied)
-    write_json(copied / "machines.json", [*machines, {**machines[0], "gpu": "Loom 1"}])
+    loom = {**machines[0], "gpu": "Loom 1"}
+    write_checked_json(copied / "machines.json", {"machines": [*machines, loom]})
     row = record_of(copied).row("test", {"beam_size": 4}, {"examples": 4, "by_length": []})
     assert (row["gpu"], row["cpu"], row["torch"]) == (
         "Loom 1",
@@ -137,6 +138,6 @@ def test_run_record_refuses_a_damaged_evaluation(
     change: dict[str, Any], message: str, copied: Path
 ) -> None:
     path = copied / "evaluation-test.json"
-    path.write_text(json.dumps({**read_checked_json(path)[0], **change}))
+    write_checked_json(path, {**read_checked_json(path), **change})
     with pytest.raises(ValueError, match=f"evaluation-test.json is damaged: {message}"):
         _ = record_of(copied).evaluations

@@ -183,7 +183,7 @@ def test_run_report_of_questions_and_of_passages(
 
 def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_path: Path) -> None:
     folder = copytree(runs["small"], tmp_path / "run")
-    state, _ = read_checked_json(folder / "run.json")
+    state = read_checked_json(folder / "run.json")
     state["training"]["epochs"] = 9
     write_json(folder / "run.json", with_checksum(state))
     text = " ".join(report_of(folder)[1].text.split())

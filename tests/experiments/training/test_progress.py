@@ -138,19 +138,6 @@ def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
     assert Progress.from_dict(state, PairLearner.evaluation) == progress
 
 
-def test_progress_of_an_older_checkpoint() -> None:
-    progress = Progress(update=7)
-    add(progress.totals, 1.0, labels=2, right=1, encoder=[1, 2])
-    state = progress.to_dict()
-    state["totals"]["right"] = state["totals"].pop("correct")
-    del state["plateau"], state["ponder_start"], state["totals"]["parts"]["encoder"]["active"]
-    found = Progress.from_dict(state, PairLearner.evaluation)
-    progress.totals.parts["encoder"].active = []
-    assert found == progress and found.totals.means()["active"] == {}
-    add(found.totals, 1.0, labels=2, right=1, encoder=[1, 3, 3, 3])
-    assert found.totals.means()["active"] == {"encoder": [1.0, 0.75, 0.75, 0.0]}
-
-
 @pytest.mark.parametrize(
     ("progress", "end"),
     [

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from graphut._files import write_json
+from graphut._files import with_checksum
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
 from graphut.experiments.training.run_files import (
@@ -50,20 +51,17 @@ def test_remember_machine_adds_each_machine_once(
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("[{", "not a JSON file"), ("5", "JSON object")]
-    + [(text, "damaged: it must contain a list") for text in ("{}", "[3]", '{"machines": ["a"]}')],
+    [
+        ("[{", "not a JSON file"),
+        ("5", "JSON object"),
+        (json.dumps(with_checksum({})), "damaged: it must contain a list"),
+        (json.dumps(with_checksum({"machines": ["a"]})), "damaged: it must contain a list"),
+    ],
 )
 def test_read_machines_names_a_damaged_file(tmp_path: Path, text: str, fault: str) -> None:
     (tmp_path / MACHINES).write_text(text)
     with pytest.raises(ValueError, match=rf"machines\.json .*{fault}"):
         read_machines(tmp_path)
-
-
-def test_machines_and_metrics_of_older_versions_have_no_checksum(tmp_path: Path) -> None:
-    write_json(tmp_path / MACHINES, [{"cpu": "Abacus 9"}])
-    assert read_machines(tmp_path) == [{"cpu": "Abacus 9"}]
-    (tmp_path / METRICS).write_text('{"update": 3}\n')
-    assert read_metrics(tmp_path / METRICS) == [{"update": 3}]
 
 
 def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
