@@ -57,17 +57,17 @@ class Halo:
         slot_sizes = torch.empty_like(halo_sizes)
         dist.all_to_all_single(slot_sizes, halo_sizes, group=self.group)
         numbers = torch.arange(num_dst, len(ids), device=device)
-        asked = torch.stack([self.ids[num_dst:], numbers], 1)
-        wanted = asked.new_empty(int(slot_sizes.sum()), 2)
+        requests = torch.stack([self.ids[num_dst:], numbers], 1)
+        requested = requests.new_empty(int(slot_sizes.sum()), 2)
         sizes = slot_sizes.tolist(), halo_sizes.tolist()
-        dist.all_to_all_single(wanted, asked, *sizes, group=self.group)
-        own = self.ids[:num_dst]
-        self.slot_nodes = torch.searchsorted(own, wanted[:, 0].contiguous())
-        if not torch.equal(own[self.slot_nodes.clamp_max(num_dst - 1)], wanted[:, 0]):
+        dist.all_to_all_single(requested, requests, *sizes, group=self.group)
+        owned = self.ids[:num_dst]
+        self.slot_nodes = torch.searchsorted(owned, requested[:, 0].contiguous())
+        if not torch.equal(owned[self.slot_nodes.clamp_max(num_dst - 1)], requested[:, 0]):
             raise ValueError(
                 "a part reads a node that its owner does not have: cut the graph again"
             )
-        self.slot_targets = wanted[:, 1].int()  # numbers of the nodes at the reading process
+        self.slot_targets = requested[:, 1].int()  # numbers of the nodes at the reading process
         self.slot_ends = slot_sizes.cumsum(0)
         # The slots of each owned node.
         self.slots = self.slot_nodes.argsort(stable=True)
@@ -138,10 +138,10 @@ class Exchange:
         received = torch.empty_like(sent)
         dist.all_to_all_single(received, sent, group=halo.group)
         sizes = sent.tolist(), received.tolist()
-        self._token, found, ids = _Send.apply(  # type: ignore[no-untyped-call]
+        self._token, halo_rows, ids = _Send.apply(  # type: ignore[no-untyped-call]
             self._token, rows, row, targets, sizes, halo.group
         )
-        rows = torch.cat([rows, found])
+        rows = torch.cat([rows, halo_rows])
         if nodes is None:
             if len(rows) == len(halo.ids):
                 return None, rows
@@ -150,11 +150,11 @@ class Exchange:
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes; the backward pass sums gradients, too."""
-        found: Tensor
-        self._token, found = _Sum.apply(  # type: ignore[no-untyped-call]
+        total: Tensor
+        self._token, total = _Sum.apply(  # type: ignore[no-untyped-call]
             self._token, values, self.halo.group
         )
-        return found
+        return total
 
     def any_active(self, count: int) -> bool:
         """Return whether any process has active nodes; this process has `count` of them."""
@@ -192,21 +192,21 @@ class _Send(torch.autograd.Function):
         arrived = packed.new_empty(sum(received), packed.shape[1])
         dist.all_to_all_single(arrived, packed, received, sent, group=group)
         # `contiguous` would keep the stride of a single row.
-        found, ids = (
+        feats, ids = (
             x.clone(memory_format=torch.contiguous_format).view(dtype)
             for x, dtype in ((arrived[:, :-4], rows.dtype), (arrived[:, -4:], torch.int32))
         )
         ids = ids[:, 0].long()
         ctx.mark_non_differentiable(ids)
-        return token.clone(), found, ids
+        return token.clone(), feats, ids
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, token: Tensor, found: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, token: Tensor, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         sent, received = ctx.sizes
-        arrived = found.new_empty(sum(sent), *ctx.shape[1:])
-        dist.all_to_all_single(arrived, found.contiguous(), sent, received, group=ctx.group)
-        rows = found.new_zeros(ctx.shape).index_add_(0, ctx.row, arrived)
+        arrived = grad.new_empty(sum(sent), *ctx.shape[1:])
+        dist.all_to_all_single(arrived, grad.contiguous(), sent, received, group=ctx.group)
+        rows = grad.new_zeros(ctx.shape).index_add_(0, ctx.row, arrived)
         return token, rows, None, None, None, None
 
 

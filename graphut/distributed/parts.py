@@ -50,9 +50,9 @@ class Part:
         parts = len(self.halo_sizes)
         if parts == 1:
             return None
-        if (found := dist.get_world_size() if dist.is_initialized() else 1) != parts:
+        if (processes := dist.get_world_size() if dist.is_initialized() else 1) != parts:
             raise ValueError(
-                f"the graph has {parts} parts, but the number of processes is {found}: use "
+                f"the graph has {parts} parts, but the number of processes is {processes}: use "
                 f"torchrun --nproc-per-node {parts}, or cut the graph again"
             )
         # The maximum of `number` and of `-number` over all processes: their sum is 0 only if all
@@ -101,10 +101,10 @@ def assign_parts(
     # DGL prints its steps, and leaves a file open.
     with warnings.catch_warnings(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore", ResourceWarning)
-        found = dgl.metis_partition_assignment(dgl.to_bidirected(graph), parts).numpy()
-    if len(np.unique(found)) < parts:  # METIS may leave parts of a small graph empty
+        part_of = dgl.metis_partition_assignment(dgl.to_bidirected(graph), parts).numpy()
+    if len(np.unique(part_of)) < parts:  # METIS may leave parts of a small graph empty
         return assign_parts(edges, num_nodes, parts, "random")
-    return found.astype(np.int64)
+    return part_of.astype(np.int64)
 
 
 def cut_graph(
@@ -152,8 +152,8 @@ def _make_part(
     number = np.empty(len(part_of), np.int64)
     number[np.concatenate([nodes, halo])] = np.arange(len(nodes) + len(halo))
     sizes = np.bincount(part_of[halo], minlength=int(part_of.max()) + 1)
-    own = {"nodes": nodes, "halo_nodes": halo, "halo_sizes": sizes, "edges": number[edges]}
-    tensors: dict[str, Any] = {name: torch.from_numpy(rows) for name, rows in own.items()}
+    by_name = {"nodes": nodes, "halo_nodes": halo, "halo_sizes": sizes, "edges": number[edges]}
+    tensors: dict[str, Any] = {name: torch.from_numpy(rows) for name, rows in by_name.items()}
     return Part(**tensors, num_nodes=len(part_of), arrays=arrays)
 
 
@@ -172,8 +172,8 @@ def write_parts(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if found := next(folder.iterdir(), None):
-        raise FileExistsError(f"{folder} is not empty, it has {found.name}: name a new folder")
+    if entry := next(folder.iterdir(), None):
+        raise FileExistsError(f"{folder} is not empty, it has {entry.name}: name a new folder")
     of_nodes, of_edges = of_nodes or {}, of_edges or {}
     digest = sha256(np.ascontiguousarray(edges).tobytes())
     for name, rows in sorted({**of_nodes, **of_edges}.items()):
@@ -181,12 +181,12 @@ def write_parts(
     graph = {**(facts or {}), "num_nodes": len(part_of), "graph": digest.hexdigest()}
     digest.update(part_of.tobytes())
     for number, part in enumerate(cut_graph(edges, part_of, of_nodes, of_edges)):
-        own = folder / f"part-{number}"
-        own.mkdir()
+        place = folder / f"part-{number}"
+        place.mkdir()
         tensors = {name: getattr(part, name).numpy() for name in _TENSORS}
         for name, rows in {**tensors, **part.arrays}.items():
-            np.save(own / f"{name}.npy", rows, allow_pickle=False)
-        write_checked_json(own / PART, {"part": number, "cut": digest.hexdigest()})
+            np.save(place / f"{name}.npy", rows, allow_pickle=False)
+        write_checked_json(place / PART, {"part": number, "cut": digest.hexdigest()})
     write_checked_json(folder / GRAPH, graph)
     return folder
 
@@ -208,17 +208,17 @@ def load_part(folder: str | Path) -> Part:
     parts do not fit together, `part.layout` raises `ValueError`.
     """
     rank = dist.get_rank() if dist.is_initialized() else 0
-    own, facts = Path(folder, f"part-{rank}"), read_facts(folder)
-    if not own.is_dir():
+    place, facts = Path(folder, f"part-{rank}"), read_facts(folder)
+    if not place.is_dir():
         raise FileNotFoundError(
-            f"process {rank} has no part in {folder}: {own.name} is missing; use as many processes "
-            "as there are parts, or cut the graph again"
+            f"process {rank} has no part in {folder}: {place.name} is missing; use as many "
+            "processes as there are parts, or cut the graph again"
         )
-    state = read_checked_json(own / PART)
+    state = read_checked_json(place / PART)
     arrays = {}
-    for file in own.glob("*.npy"):
+    for file in place.glob("*.npy"):
         with reraise_for_file(file, "is not a .npy file of numbers or text"):
             arrays[file.stem] = np.load(file, allow_pickle=False)
-    with reraise_for_file(own):
+    with reraise_for_file(place):
         tensors = {name: torch.from_numpy(arrays.pop(name)) for name in _TENSORS}
     return Part(**tensors, num_nodes=facts["num_nodes"], arrays=arrays, cut=state["cut"])

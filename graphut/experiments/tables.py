@@ -103,7 +103,9 @@ def with_prefix(value: float) -> str:
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Return the mean and, of several values, the sample standard deviation, written by `form`.
+    """Format values as "mean ± standard deviation" (of the sample); `form` formats each number.
+
+    A single value is formatted alone, and no values give an empty text.
 
     Examples
     --------

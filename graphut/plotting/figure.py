@@ -49,11 +49,11 @@ def check_picture_path(path: str | Path, *others: str) -> None:
     The known suffixes are the formats of matplotlib and the `others`.
     """
     ending = Path(path).suffix[1:].lower()
-    known = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
-    if ending not in known:
+    endings = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
+    if ending not in endings:
         raise ValueError(
             f"cannot draw into {path}: {ending!r} is not supported; choose one of "
-            f"{', '.join(f'.{kind}' for kind in known)}"
+            f"{', '.join(f'.{kind}' for kind in endings)}"
         )
     if not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"cannot draw into {path}: its folder does not exist")

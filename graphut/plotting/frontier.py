@@ -85,8 +85,8 @@ def place_nodes(graph: DGLGraph | EdgeLayout) -> Tensor:
         node: {**dict.fromkeys(drawn, layout.num_dst / 2), **near}
         for node, near in networkx.all_pairs_shortest_path_length(drawn)
     }
-    found = networkx.kamada_kawai_layout(drawn, dist=distances)
-    return torch.tensor([[*found[node]] for node in range(layout.num_dst)])
+    coordinates = networkx.kamada_kawai_layout(drawn, dist=distances)
+    return torch.tensor([[*coordinates[node]] for node in range(layout.num_dst)])
 
 
 def animate_frontier(
@@ -132,9 +132,9 @@ def _scene(
     if not 0 < nodes <= MAX_NODES:
         raise ValueError(f"a picture has 1 to {MAX_NODES} nodes, but the graph has {nodes}")
     names = [""] * nodes if names is None else [shortened(str(name), 12) for name in names]
-    for what, given in (("names", names), ("places", places)):
-        if given is not None and len(given) != nodes:
-            raise ValueError(f"the graph has {nodes} nodes, but there are {len(given)} {what}")
+    for what, values in (("names", names), ("places", places)):
+        if values is not None and len(values) != nodes:
+            raise ValueError(f"the graph has {nodes} nodes, but there are {len(values)} {what}")
     active = _active_nodes(steps, nodes)
     if places is not None:
         return partial(_draw_step, layout, active, names, places, 0), len(active) - 1, (2.6, 2.6)

@@ -73,9 +73,9 @@ def _values(epoch: Mapping[str, Any]) -> dict[str, float]:
     validation = epoch["validation"]
     shown = {f"validation: {x.upper()}": validation.get(x) for x in ("mae", "r2")}
     if validation.get("mae") is None:  # the model does not predict values
-        measure, found = next(iter(validation.items()))
+        measure, score = next(iter(validation.items()))
         name = f"validation: {measure.replace('_', ' ')}"
-        shown = {"accuracy of labels": epoch["accuracy"], name: found}
+        shown = {"accuracy of labels": epoch["accuracy"], name: score}
     return {
         "loss": epoch["loss"],
         **{title: x for title, x in shown.items() if x is not None},

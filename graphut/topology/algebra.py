@@ -45,10 +45,10 @@ class _Pair(Topology, named=False):
 
     def _of_each_side(self, method: str, extra: Tensor, n: Tensor) -> Interval:
         """Call a method of both sides, each for its own extra nodes; return all intervals."""
-        own = extra - self.left.extra_nodes(n)
-        is_left = own < 0
+        on_right = extra - self.left.extra_nodes(n)
+        is_left = on_right < 0
         lo, hi = torch.empty_like(extra), torch.empty_like(extra)
-        for part, number, here in ((self.left, extra, is_left), (self.right, own, ~is_left)):
+        for part, number, here in ((self.left, extra, is_left), (self.right, on_right, ~is_left)):
             lo[here], hi[here] = getattr(part, method)(number[here], n[here])
         return lo, hi
 
@@ -72,8 +72,8 @@ class Union(_Pair, named=False):
 
     @property
     def _known_causal(self) -> bool | None:
-        known = {self.left._known_causal, self.right._known_causal}
-        return False if False in known else None if None in known else True
+        sides = {self.left._known_causal, self.right._known_causal}
+        return False if False in sides else None if None in sides else True
 
     def _ragged_keys(self, dst: Tensor, n_dst: Tensor, n_src: Tensor, width: int) -> Tensor:
         if not self.has_extra_nodes:
@@ -127,8 +127,8 @@ class Intersection(_Pair, named=False):
 
     @property
     def _known_causal(self) -> bool | None:
-        known = True in (self.left._known_causal, self.right._known_causal)
-        return True if known and not self.has_extra_nodes else None
+        is_causal = True in (self.left._known_causal, self.right._known_causal)
+        return True if is_causal and not self.has_extra_nodes else None
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
         """Return the intersection of both intervals; None if a side has none, or extra nodes."""
@@ -176,8 +176,8 @@ def _keys_of_part(part: Topology, before: Tensor, dst: Tensor, n: Tensor, width:
     index = ((dst < n) | (extra >= 0) & (extra < part.extra_nodes(n))).nonzero()[:, 0]
     if not len(index):
         return index
-    own = torch.where(dst < n, dst, n + extra)[index]
-    keys = part._edge_keys(own, n[index], n[index], width)
+    in_part = torch.where(dst < n, dst, n + extra)[index]
+    keys = part._edge_keys(in_part, n[index], n[index], width)
     row, source = index[keys // width], keys % width
     return row * width + source + before[row] * (source >= n[row])
 

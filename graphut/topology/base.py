@@ -78,8 +78,10 @@ class Topology:
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Raise `TypeError` for a class with parameters that are not dataclass fields."""
         hints = get_annotations(cls).values()
-        own = "__init__" in cls.__dict__ or any("ClassVar" not in str(hint) for hint in hints)
-        if own and "__dataclass_fields__" not in cls.__dict__:  # instances would be equal
+        has_fields = "__init__" in cls.__dict__ or any(
+            "ClassVar" not in str(hint) for hint in hints
+        )
+        if has_fields and "__dataclass_fields__" not in cls.__dict__:  # instances would be equal
             raise TypeError(
                 f"{cls.__name__} must store its parameters as dataclass fields: decorate it with "
                 "@dataclass(frozen=True) and remove __init__"
@@ -247,9 +249,11 @@ class Topology:
                 f"{self.name}: in_edges must return a tuple of two int64 tensors, rows of dst and "
                 f"sources, (E,) each; got {', '.join(kinds)}"
             )
-        wrong = parts[0][(parts[0] < 0) | (parts[0] >= rows)]
-        if len(wrong):
-            raise ValueError(f"{self.name}: in_edges returned row {wrong[0]} of {rows} rows of dst")
+        outside = parts[0][(parts[0] < 0) | (parts[0] >= rows)]
+        if len(outside):
+            raise ValueError(
+                f"{self.name}: in_edges returned row {outside[0]} of {rows} rows of dst"
+            )
         return parts
 
     @final
@@ -359,8 +363,8 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        known = self._known_causal
-        return _is_causal(self, n) if known is None else known
+        is_causal = self._known_causal
+        return _is_causal(self, n) if is_causal is None else is_causal
 
     @final
     def causal(self) -> Topology:

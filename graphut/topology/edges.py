@@ -130,11 +130,11 @@ def _as_list(numbers: Any) -> list[int]:
 
 def _ancestors(parents: Sequence[int], token: int) -> list[int]:
     """Return the ancestors of a token, from near to far; raise `ValueError` for a cycle."""
-    found: list[int] = []
+    ancestors: list[int] = []
     parent = parents[token]
     while parent != -1:
-        found.append(parent)
-        if len(found) == len(parents):
+        ancestors.append(parent)
+        if len(ancestors) == len(parents):
             raise ValueError(f"parents[{token}] is {parents[token]}: the ancestors form a cycle")
         parent = parents[parent]
-    return found
+    return ancestors

@@ -48,8 +48,8 @@ class Global(Topology):
         tokens = torch.tensor(self.tokens)
         sees_all = torch.isin(dst, tokens)
         row, position = ragged_arange(torch.where(sees_all, n_src, len(tokens)))
-        known = tokens[position.clamp(max=len(tokens) - 1)]
-        return row, torch.where(sees_all[row], position, known)
+        global_token = tokens[position.clamp(max=len(tokens) - 1)]
+        return row, torch.where(sees_all[row], position, global_token)
 
 
 @dataclass(frozen=True)

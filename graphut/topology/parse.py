@@ -48,12 +48,12 @@ def spec_signatures() -> list[str]:
     >>> spec_signatures()[:3]
     ['ancestors:arity', 'axial:width', 'bigbird:radius,global_tokens,links@seed']
     """
-    found = []
+    signatures = []
     for name, make in sorted(registry.items()):
         integers, seeded = _parameters(make)
         names = ",".join(p.name + ",..." * (p.kind is p.VAR_POSITIONAL) for p in integers)
-        found.append(name + ":" * bool(names) + names + "@seed" * seeded)
-    return found
+        signatures.append(name + ":" * bool(names) + names + "@seed" * seeded)
+    return signatures
 
 
 def _parameters(make: Callable[..., Any]) -> tuple[list[Parameter], bool]:

@@ -110,7 +110,7 @@ def random_choice(size: Tensor, count: int, seed: int, *keys: Tensor | int) -> T
     for column in range(chosen.shape[1]):
         last = (size - count).clamp(min=0) + column
         bits = random_bits(seed, *keys, column)
-        drawn = (bits * (last + 1)) >> 32
-        taken = (chosen[:, :column] == drawn[:, None]).any(1)
-        chosen[:, column] = torch.where(last < size, torch.where(taken, last, drawn), -1)
+        number = (bits * (last + 1)) >> 32
+        is_repeated = (chosen[:, :column] == number[:, None]).any(1)
+        chosen[:, column] = torch.where(last < size, torch.where(is_repeated, last, number), -1)
     return chosen

@@ -39,11 +39,11 @@ def register(name: Any, make: Callable[..., Any]) -> None:
             f"{label}.name is {name!r}: a topology needs a name of lower-case "
             'letters, digits and underscores, such as name = "window"'
         )
-    known = registry.get(name)
+    other = registry.get(name)
     # A topology may be defined again, for example in a notebook.
-    if known and (known.__module__, known.__qualname__) != (make.__module__, make.__qualname__):
+    if other and (other.__module__, other.__qualname__) != (make.__module__, make.__qualname__):
         raise TypeError(
             f"{label}.name is {name!r}, which is the name of "
-            f"{known.__module__}.{known.__qualname__}: choose another name"
+            f"{other.__module__}.{other.__qualname__}: choose another name"
         )
     registry[name] = make

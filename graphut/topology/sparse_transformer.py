@@ -76,5 +76,5 @@ class Fixed(Topology, minimum={"block": 1, "summary": 1}):
         row, position = ragged_arange(summaries + dst + 1 - first)
         block_end = (position // self.summary + 1) * self.block
         earlier = block_end - self.summary + position % self.summary
-        own = first[row] + position - summaries[row]
-        return row, torch.where(position < summaries[row], earlier, own)
+        in_block = first[row] + position - summaries[row]
+        return row, torch.where(position < summaries[row], earlier, in_block)

@@ -34,8 +34,8 @@ class Tree(Topology, minimum={"arity": 1}):
         parent = torch.div(dst - 1, arity, rounding_mode="floor")
         first = dst * arity + 1
         row, child = ragged_arange((n_src - first).clamp(0, arity))
-        own = torch.arange(len(dst))
-        return torch.cat([own, own, row]), torch.cat([parent, dst, first[row] + child])
+        every = torch.arange(len(dst))
+        return torch.cat([every, every, row]), torch.cat([parent, dst, first[row] + child])
 
 
 @dataclass(frozen=True)

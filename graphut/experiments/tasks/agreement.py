@@ -131,13 +131,13 @@ class Agreement(TextTask):
         tests = {name: self._read(name) for name in self._groups}
         tested = {prefix.words for part in tests.values() for prefix in part}
         published = self._read(_VALIDATION)
-        known = [p for p in published if p.words not in tested]
+        untested = [p for p in published if p.words not in tested]
         if self.split == "published":
-            validation, candidates = known, self._read(_TRAIN)
+            validation, candidates = untested, self._read(_TRAIN)
         else:
-            _, held_out = hold_out(known, self.held_out, lambda p: " ".join(p.words).encode())
+            _, held_out = hold_out(untested, self.held_out, lambda p: " ".join(p.words).encode())
             chosen = {p.words for p in held_out}
-            validation, candidates = [p for p in known if p.words in chosen], known
+            validation, candidates = [p for p in untested if p.words in chosen], untested
         left_out = tested | {prefix.words for prefix in validation}
         train = [p for p in candidates if p.words not in left_out]
         sets = {"train": train, "validation": validation, **tests}

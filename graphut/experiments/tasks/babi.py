@@ -160,15 +160,15 @@ class Babi(QuestionTask):
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of the words in all files of the chosen tasks."""
-        asked = chain.from_iterable(self._stories.values())
-        sentences = set(chain.from_iterable([*each.facts, each.question] for each in asked))
+        questions = chain.from_iterable(self._stories.values())
+        sentences = set(chain.from_iterable([*each.facts, each.question] for each in questions))
         return Vocabulary(sorted(set(chain.from_iterable(map(words, sentences)))))
 
     @cached_property
     def answers(self) -> Vocabulary:
         """The vocabulary of the answers in all files of the chosen tasks."""
-        asked = chain.from_iterable(self._stories.values())
-        return Vocabulary(sorted({each.answer for each in asked}))
+        questions = chain.from_iterable(self._stories.values())
+        return Vocabulary(sorted({each.answer for each in questions}))
 
     def load(self, part: str) -> list[Question]:
         """Return the questions of "train", "validation" or "test", for all chosen tasks."""
@@ -178,9 +178,9 @@ class Babi(QuestionTask):
             return self.vocabulary.encode(words(sentence))
 
         return [
-            asked.encode(encode, self.answers, group)
+            question.encode(encode, self.answers, group)
             for group in self.groups
-            for asked in self._stories[group, part]
+            for question in self._stories[group, part]
         ]
 
     @property
@@ -198,7 +198,7 @@ class Babi(QuestionTask):
         texts = {key: self._data_set.read(self.data, name) for key, name in self._names.items()}
         longest = self.longest_story
         return {
-            key: [asked.with_last_facts(longest) for asked in parse_stories(text)]
+            key: [question.with_last_facts(longest) for question in parse_stories(text)]
             for key, text in texts.items()
         }
 

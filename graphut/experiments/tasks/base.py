@@ -143,7 +143,8 @@ class Task(ABC):
     @property
     def vocabularies(self) -> Vocabularies:
         """A dictionary from names, such as "source" and "target", to the vocabularies."""
-        return {name: getattr(self, own) for name, own in self.vocabulary_names.items()}
+        names = self.vocabulary_names.items()
+        return {name: getattr(self, attribute) for name, attribute in names}
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -262,8 +263,8 @@ class LazySets(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> list[Any]:
         """Return a test set."""
-        found: list[Any] = self.data[name]()
-        return found
+        examples: list[Any] = self.data[name]()
+        return examples
 
 
 @dataclass(frozen=True)
@@ -413,7 +414,7 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
     >>> whole_numbers("tasks", "1,2,18-20", 1)
     [1, 2, 18, 19, 20]
     """
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", part)
         first, last = (int(end or ends[1]) for end in ends.groups()) if ends else (1, 0)
@@ -423,8 +424,8 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
                 f"{name} must be whole numbers {limit}, as in '{least},{least + 2}-{least + 4}' "
                 f"(a range begins with its smaller number); got {text!r}"
             )
-        found += range(first, last + 1)
-    return found
+        numbers += range(first, last + 1)
+    return numbers
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:

@@ -33,8 +33,8 @@ def cached(make: Callable[[], Arrays], *settings: object, texts: Iterable[str] =
     with suppress(Exception), path.open("rb") as file, np.load(file, allow_pickle=False) as kept:
         return dict(kept)
     arrays = make()
-    if wrong := [name for name, array in arrays.items() if array.dtype.hasobject]:
-        raise TypeError(f"{', '.join(wrong)} holds objects, which cannot be cached")
+    if names := [name for name, array in arrays.items() if array.dtype.hasobject]:
+        raise TypeError(f"{', '.join(names)} holds objects, which cannot be cached")
     data = io.BytesIO()
     np.savez(data, **arrays)  # type: ignore[arg-type]
     with suppress(OSError):  # such as a full or read-only disk

@@ -30,10 +30,10 @@ class DataSet:
         if not path.is_file():
             raise FileNotFoundError(f"there is no {path}; get the data {self.origin}")
         data = path.read_bytes()
-        expected, found = self.checksums[name], sha256(data).hexdigest()
-        if expected not in (None, found):
+        expected, actual = self.checksums[name], sha256(data).hexdigest()
+        if expected not in (None, actual):
             raise ValueError(
-                f"{path} is damaged: its SHA-256 is {found}, and should be "
+                f"{path} is damaged: its SHA-256 is {actual}, and should be "
                 f"{expected}; get the data {self.origin}"
             )
         with reraise_for_file(path, _NO_TEXT):

@@ -92,8 +92,8 @@ class GraphProblem(DrawnTask, GraphTask):
         for name in ("families", "test_families"):
             for family in self._listed(name):
                 if family not in self.known_families:
-                    known = ", ".join(self.known_families)
-                    raise ValueError(f"{name} of {self.name} are among {known}; got {family!r}")
+                    names = ", ".join(self.known_families)
+                    raise ValueError(f"{name} of {self.name} are among {names}; got {family!r}")
         if not self._listed("families"):
             raise ValueError("families must name a family")
         _ = self._sizes, self._test_sizes
@@ -147,11 +147,11 @@ class GraphProblem(DrawnTask, GraphTask):
             by_part(labels),
             union.by_node(depth),
             families,
-            [own.T for own in union.by_edge(feats[0])] if feats else [None] * len(families),
+            [rows.T for rows in union.by_edge(feats[0])] if feats else [None] * len(families),
         )
         return [
-            LabelledGraph(edges, nodes, answers, needed, group=family, edge_feats=own_feats)
-            for edges, nodes, answers, needed, family, own_feats in zip(*columns, strict=True)
+            LabelledGraph(edges, nodes, answers, depth, group=family, edge_feats=edge_feats)
+            for edges, nodes, answers, depth, family, edge_feats in zip(*columns, strict=True)
         ]
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:

@@ -59,8 +59,8 @@ class GraphUnion:
         """Return the distance of each node from the nearest of `starts`; -1 if there is no path."""
         from scipy.sparse.csgraph import dijkstra
 
-        found = dijkstra(self._matrix(), indices=starts, unweighted=True, min_only=True)
-        return np.where(np.isfinite(found), found, -1).astype(np.int64)
+        distance = dijkstra(self._matrix(), indices=starts, unweighted=True, min_only=True)
+        return np.where(np.isfinite(distance), distance, -1).astype(np.int64)
 
     def heights(self, roots: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Return, for each node, the distance from the root of its tree, the parent and the height.

@@ -183,14 +183,14 @@ class ListExpressions(Task):
 
     def _draw(self) -> Arrays:
         random = Random(0)
-        taken = {tuple(source) for pairs in self.official.values() for source, _ in pairs}
+        expressions = {tuple(source) for pairs in self.official.values() for source, _ in pairs}
         wanted = 2 * self.held_out + self.train_size
         pairs: list[Pair] = []
         for _ in range(_TRIES * wanted):
             symbols, value = draw_expression(random)
             source = _SYMBOLS.encode(symbols)
-            if len(source) <= self.longest and tuple(source) not in taken:
-                taken.add(tuple(source))
+            if len(source) <= self.longest and tuple(source) not in expressions:
+                expressions.add(tuple(source))
                 pairs.append((source, _DIGITS.encode(str(value))))
             if len(pairs) == wanted:
                 random.shuffle(pairs)

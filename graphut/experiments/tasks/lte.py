@@ -213,9 +213,9 @@ class LearningToExecute(DrawnTask, PairTask):
         number = PARTS.index(part)
         random = Random(repr((number, hardest, *stream)))
         drawn = (self.source(random, hardest=hardest) for _ in range(_TRIES * count))
-        own = (source for source in drawn if crc32(source.encode()) % 3 == number)
+        of_part = (source for source in drawn if crc32(source.encode()) % 3 == number)
         read_source, read_target = self.source_vocabulary.read, self.target_vocabulary.read
-        pairs = [(read_source(s), read_target(self.answer(s))) for s in islice(own, count)]
+        pairs = [(read_source(s), read_target(self.answer(s))) for s in islice(of_part, count)]
         if len(pairs) < count:
             raise ValueError(
                 f"there are too few sources of length {self.length}: choose a larger length"

@@ -19,8 +19,8 @@ def library_circuits() -> list[str]:
 
     Variants of the ISCAS-85 circuits with other gates, such as c17g or c17_gates, are left out.
     """
-    found = sorted(path.stem for path in _library())
-    return [name for name in found if not re.fullmatch(r"c\d+(g|_.*)", name)]
+    names = sorted(path.stem for path in _library())
+    return [name for name in names if not re.fullmatch(r"c\d+(g|_.*)", name)]
 
 
 def library_circuit(name: str) -> Circuit:
@@ -30,13 +30,13 @@ def library_circuit(name: str) -> Circuit:
     """
     wanted = f"{name!r} is not {', '.join(f'{kind}-BITS' for kind in GENERATORS)}"
     try:
-        found = [path for path in _library() if path.stem == name]
+        paths = [path for path in _library() if path.stem == name]
     except ImportError as error:
         raise ImportError(f"{wanted}, or a .v or .bench file; other {error}") from None
-    if not found:
-        known = ", ".join(library_circuits())
-        raise ValueError(f"{wanted}, a .v or .bench file, or a circuit of circuitgraph ({known})")
-    return read_circuit(found[0])
+    if not paths:
+        names = ", ".join(library_circuits())
+        raise ValueError(f"{wanted}, a .v or .bench file, or a circuit of circuitgraph ({names})")
+    return read_circuit(paths[0])
 
 
 def read_circuit(path: str | Path) -> Circuit:

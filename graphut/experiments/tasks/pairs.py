@@ -211,14 +211,14 @@ def _split(
         groups.setdefault(line.source, []).append(line)
     remaining = _count(lines)
     wanted = min(limit, max(1, len(groups) // 10))
-    taken: set[Symbols] = set()
+    held_sources: set[Symbols] = set()
     for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
-        known = kind is Subwords or all(remaining[symbol] > used[symbol] for symbol in used)
-        if known and len(taken) < wanted < len(groups):
-            taken.add(source)
+        spare = kind is Subwords or all(remaining[symbol] > used[symbol] for symbol in used)
+        if spare and len(held_sources) < wanted < len(groups):
+            held_sources.add(source)
             remaining -= used
-    if not taken:
+    if not held_sources:
         path = lines[0].place.rpartition(":")[0]
         remedy = "give more pairs, or separate files of validation and test pairs"
         if len(groups) == 1:
@@ -230,8 +230,8 @@ def _split(
             f"no pair of {path} can be held out, because the other pairs would not contain all "
             f"symbols: {remedy}"
         )
-    rest = [line for line in lines if line.source not in taken]
-    return rest, [line for line in lines if line.source in taken]
+    rest = [line for line in lines if line.source not in held_sources]
+    return rest, [line for line in lines if line.source in held_sources]
 
 
 def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:

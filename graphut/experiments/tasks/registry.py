@@ -26,9 +26,9 @@ def register_task(task: TaskT) -> TaskT:
     """
     if not isinstance(name := getattr(task, "name", None), str):
         raise ValueError(f'{task} has the name {name!r}: give it one, such as name = "sort"')
-    known = TASKS.get(name, task)
-    if (known.__module__, known.__qualname__) != (task.__module__, task.__qualname__):
-        raise ValueError(f"the name {name!r} of {task} is taken by {known}")
+    other = TASKS.get(name, task)
+    if (other.__module__, other.__qualname__) != (task.__module__, task.__qualname__):
+        raise ValueError(f"the name {name!r} of {task} is taken by {other}")
     TASKS[name] = task
     TASK_PRESETS.pop(name, None)
     if task.presets:
@@ -69,8 +69,8 @@ def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
 
     Raise `ValueError` if the task has no preset of that name.
     """
-    known = TASK_PRESETS.get(task, {})
-    if name is not None and name not in known:
-        choices = f"it has: {', '.join(known)}" if known else "it has none"
+    presets = TASK_PRESETS.get(task, {})
+    if name is not None and name not in presets:
+        choices = f"it has: {', '.join(presets)}" if presets else "it has none"
         raise ValueError(f"the task {task} has no preset {name!r}; {choices}")
-    return known.get(name or SMALL, {})
+    return presets.get(name or SMALL, {})

@@ -85,7 +85,7 @@ class Subwords(Vocabulary):
 
     def read_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each text; much faster than `read` for each text."""
-        return [found.ids for found in self._tokenizer.encode_batch_fast(texts)]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def write(self, tokens: Sequence[int]) -> str:
         """Return the text of token ids on one line; invalid bytes become U+FFFD."""

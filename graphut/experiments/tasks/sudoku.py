@@ -45,7 +45,7 @@ _FORMAT = 1  # of the cache
 
 def solutions(puzzle: Sequence[int], limit: int = 2) -> list[list[int]]:
     """Return up to `limit` solutions of a puzzle: the digits row by row, with 0 for empty cells."""
-    return [found for found, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
+    return [solution for solution, _ in zip(_search(*_start(puzzle)), range(limit), strict=False)]
 
 
 def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
@@ -83,10 +83,10 @@ def _search(places: list[int], empty: int) -> Iterator[list[int]]:
         cell = forced & -forced
         digit = next((digit for digit in range(9) if places[digit] & cell), -1)
         if not forced and empty:
-            found = _only_cell(places, empty)
-            if found is None:
+            single = _only_cell(places, empty)
+            if single is None:
                 return  # a digit has no cell
-            cell, digit = found
+            cell, digit = single
         if not cell:
             break
         empty = _place(places, empty, cell, digit)
@@ -118,7 +118,11 @@ def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
 
 
 def draw_puzzle(random: np.random.Generator) -> tuple[Cells, Cells]:
-    """Draw a puzzle and its only solution; without any one given digit there would be more."""
+    """Draw a random puzzle and its only solution.
+
+    Start from a random solution, and empty one cell after the other, in random order, as long as
+    the solution stays unique. No further digit can then be removed.
+    """
     first = np.zeros(81, np.int64)
     first[:9] = random.permutation(9) + 1
     rest = random.permutation(np.arange(9, 81))[:_SEED_CELLS]
@@ -149,17 +153,17 @@ def rounds(puzzle: Cells) -> NDArray[np.int64]:
     >>> rounds(np.array([0, 0, *solution[2:]])).tolist()[:4]
     [1, 1, 0, 0]
     """
-    known = (puzzle[:, None] == np.arange(1, 10)).astype(np.int64)
-    found, units = np.where(puzzle > 0, 0, -1), _UNITS.astype(np.int64)
+    filled = (puzzle[:, None] == np.arange(1, 10)).astype(np.int64)
+    number_of, units = np.where(puzzle > 0, 0, -1), _UNITS.astype(np.int64)
     for number in range(1, 82):
-        left = (_SEES @ known == 0) & (found[:, None] < 0)
+        left = (_SEES @ filled == 0) & (number_of[:, None] < 0)
         only = left & (left.sum(1, keepdims=True) == 1)
         only |= left & (units.T @ (units @ left == 1) > 0)
         new = only.any(1)
         if not new.any():
             break
-        found[new], known[new] = number, only[new]
-    return found
+        number_of[new], filled[new] = number, only[new]
+    return number_of
 
 
 @dataclass(frozen=True)
@@ -274,8 +278,8 @@ def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> Label
     columns and boxes, in this order) and then the candidates. The label of an edge is 1 from a
     correct candidate to its cell and, if `label_all`, to its other constraints.
     """
-    given = puzzle[:, None] == np.arange(1, 10)
-    cell, digit = np.nonzero((_SEES @ given == 0) & (puzzle[:, None] == 0))
+    givens = puzzle[:, None] == np.arange(1, 10)
+    cell, digit = np.nonzero((_SEES @ givens == 0) & (puzzle[:, None] == 0))
     # Constraint `81 * kind + 9 * place + digit`; for cells it is `cell`.
     named = np.stack([cell, *(_PLACES[cell].T * 9 + digit)]) + np.arange(4)[:, None] * 81
     constraints, met = np.unique(named, return_inverse=True)
@@ -284,8 +288,8 @@ def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> Label
     sources = np.concatenate([candidates, met, nodes])
     edges = np.stack([sources, np.concatenate([met, candidates, nodes])])
     labels = np.zeros(len(sources), np.int64)
-    right = np.tile(solution[cell] == digit + 1, 4 if label_all else 1)
-    labels[: len(right)] = right
+    is_correct = np.tile(solution[cell] == digit + 1, 4 if label_all else 1)
+    labels[: len(is_correct)] = is_correct
     depth = np.full(len(nodes), -1)
     empty = puzzle == 0
     depth[: empty.sum()] = rounds(puzzle)[empty]

@@ -249,9 +249,9 @@ def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
     for name, lines in texts.items():
         tokens, lengths = [], [0]
         for some in in_batches(lines, _AT_ONCE):
-            found = learned.read_all(some)
-            tokens.append(np.fromiter(chain.from_iterable(found), np.int32))
-            lengths += map(len, found)
+            encoded = learned.read_all(some)
+            tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+            lengths += map(len, encoded)
         arrays |= {name: np.concatenate(tokens), f"{name}.offsets": np.cumsum(lengths)}
     return arrays
 
@@ -259,8 +259,8 @@ def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
 def _check_lines(part: str, *sides: list[str]) -> None:
     counts = [len(lines) for lines in sides]
     if len(set(counts)) > 1:
-        found = " and ".join(f"{n} in {x}" for n, x in zip(counts, LANGUAGES, strict=True))
-        raise ValueError(f"the {part} files do not match: they have {found} lines")
+        listing = " and ".join(f"{n} in {x}" for n, x in zip(counts, LANGUAGES, strict=True))
+        raise ValueError(f"the {part} files do not match: they have {listing} lines")
     for language, lines in zip(LANGUAGES, sides, strict=True):
         blank = next((i for i, line in enumerate(lines, start=1) if not line.strip()), None)
         if part != "train" and blank is not None:
