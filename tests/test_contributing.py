@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from graphut.attention import edge_attention
-from graphut.attention.backends import BACKENDS
+from graphut.attention.registry import BACKENDS
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
 from graphut.nn import Global, dense_recurrence, parse_rule

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.checks import FiniteChecks
+from graphut.nn.finite_checks import FiniteChecks
 from tests.gpu_stand_in import UNTIL_IT_ARRIVES, StandIn, gpu_stand_in
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -57,7 +57,7 @@ def test_gpu_counts_launches_and_waits(
 def test_gpu_waits_name_the_line_of_graphut(gpu: StandIn) -> None:
     FiniteChecks().bound(torch.full((), 3, device="cuda"))
     [wait] = gpu.waits
-    assert wait.name == "_local_scalar_dense" and wait.line.startswith("nn/checks.py:")
+    assert wait.name == "_local_scalar_dense" and wait.line.startswith("nn/input_checks.py:")
 
 
 def test_gpu_a_copy_is_there_when_its_event_is() -> None:

@@ -6,10 +6,10 @@ from graphut._lazy import lazy_names
 
 if TYPE_CHECKING:
     from graphut.attention.backend import Backend
-    from graphut.attention.backends import BACKENDS
     from graphut.attention.functional import edge_attention
     from graphut.attention.graphs import as_layout, keep_layout
     from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
+    from graphut.attention.registry import BACKENDS
 
 __all__ = [
     "BACKENDS",

@@ -1,4 +1,4 @@
-"""Backends: implementations of attention, each with the calls that it supports."""
+"""The interface of a backend: what it takes, what it returns, and which calls it supports."""
 
 from __future__ import annotations
 
@@ -9,8 +9,81 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from graphut.attention.call import AttentionCall
-from graphut.attention.transforms import in_transform
+from graphut.attention.dropout import dropout_factors
+from graphut.attention.edge_sums import edge_dot
+from graphut.attention.functorch import cached_property, in_transform
+from graphut.attention.layout import EdgeLayout
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionCall:
+    """The checked arguments of one attention call.
+
+    A backend outputs zeros for a query row that has no in-edges or whose scores are all `-inf`.
+    """
+
+    layout: EdgeLayout  # the edges, on the device of the features
+    query: Tensor  # (A, H, D), one row for each destination of the frontier
+    key: Tensor  # (N_src, H, D)
+    value: Tensor  # (N_src, H, Dv)
+    frontier: Tensor | None = None  # (A,) int64 destination ids, sorted and unique; None for all
+    edge_bias: Tensor | None = None  # (E, H) or (E, 1), added to the scores, by edge id
+    edge_feat: Tensor | None = None  # (E, H, F) or (E, 1, F), by edge id; the scores are increased
+    edge_query: Tensor | None = None  # (A, H, F) by the dot product of edge_query and edge_feat
+    edge_weight: Tensor | None = None  # (E, H) or (E, 1), factor of the attention weights
+    scale: float = 1.0  # factor of the scores
+    dropout: float = 0.0  # probability that an attention weight is dropped
+    seed: int | Tensor = 0  # seed of the dropout mask; an int64 tensor on a GPU
+    need_weights: bool = False  # whether the attention weights must be returned
+
+    @cached_property
+    def edges(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the query rows' in-edges, `(row, source, edge id)`; see `EdgeLayout.in_edges`."""
+        return self.layout.in_edges(self.frontier)
+
+    @property
+    def score_dtype(self) -> torch.dtype:
+        """The dtype of scores, softmax and sums: float32 or wider."""
+        return torch.promote_types(self.query.dtype, torch.float32)
+
+    @property
+    def has_bias(self) -> bool:
+        """True if a bias is added to the scores."""
+        return self.edge_bias is not None or self.edge_feat is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """True if no edge has a bias or dropout, and no attention weights are needed."""
+        return not (self.has_bias or self.dropout or self.need_weights)
+
+    def bias(self) -> Tensor | None:
+        """Return the bias of each edge in `edges`, or None if no bias is added to the scores.
+
+        The shape is `(e, H)`, or `(e, 1)` for one bias for all heads.
+        """
+        if not self.has_bias:
+            return None
+        row, _, edge = self.edges
+        bias = None if self.edge_bias is None else self.edge_bias[edge].to(self.score_dtype)
+        if self.edge_feat is None:
+            return bias
+        assert self.edge_query is not None
+        product = edge_dot(self.edge_query, self.edge_feat, row, edge)
+        return product if bias is None else bias + product
+
+    def weight_factors(self) -> Tensor | None:
+        """Return the factors that multiply the attention weights of `edges` after the softmax.
+
+        They are `(e, H)` or `(e, 1)`: the dropout factor times `edge_weight`. Return None if both
+        are missing.
+        """
+        edge, heads, given = self.edges[2], self.query.shape[1], None
+        if self.edge_weight is not None:
+            given = self.edge_weight[edge].to(self.score_dtype)
+        if self.dropout == 0.0:
+            return given
+        factors = dropout_factors(edge, heads, self.dropout, self.seed, self.score_dtype)
+        return factors if given is None else factors * given
 
 
 class AttentionResult(NamedTuple):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from graphut.attention.backend import AttentionResult, Backend
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.ragged import earlier_equals
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from graphut._dgl import dgl, is_installed
-from graphut.attention.backend import AttentionResult, Backend
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.second_derivatives import with_first_derivatives
 
 

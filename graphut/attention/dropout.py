@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_batchedtensor
 
-from graphut.attention.transforms import in_vmap
+from graphut.attention.functorch import in_vmap
 
 _LOW = 0xFFFFFFFF
 Bits = TypeVar("Bits", int, Tensor, int | Tensor)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.transforms import in_transform
+from graphut.attention.functorch import in_transform
 
 # Entries of the gathered rows of a chunk: about 8 MiB in float32.
 _ENTRIES = 1 << 21

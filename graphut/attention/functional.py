@@ -10,20 +10,20 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention.backends import check_backend, choose
-from graphut.attention.call import AttentionCall
-from graphut.attention.checks import (
+from graphut.attention.argument_checks import (
     check_call,
     check_edge_feat,
     check_features,
     check_nonempty_rows,
     checks_are_skipped,
 )
+from graphut.attention.backend import AttentionCall
 from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
+from graphut.attention.functorch import outside_autocast, unwrap_functorch
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.transforms import outside_autocast, unwrap_functorch
+from graphut.attention.registry import check_backend, choose
 
 
 def edge_attention(

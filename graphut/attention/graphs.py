@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
+from graphut.attention.functorch import outside_transforms
 from graphut.attention.layout import EdgeLayout, count_writes, layout_from_edges
-from graphut.attention.transforms import outside_transforms
 
 _KEY = "_graphut_layouts"
 

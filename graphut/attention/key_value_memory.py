@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.backends import choose
-from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_dtypes
+from graphut.attention.argument_checks import check_dtypes
+from graphut.attention.backend import AttentionCall
+from graphut.attention.functorch import in_transform
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import NATIVE, backward_in_place, forward_in_place
 from graphut.attention.native.ops import gradient_buffer, trim_gradient
+from graphut.attention.registry import choose
 from graphut.attention.second_derivatives import refuse_second_derivatives
-from graphut.attention.transforms import in_transform
 
 _NAME = "attention over keys and values in place"
 

@@ -18,16 +18,16 @@ from torch import Tensor
 from torch.compiler import is_compiling
 from torch.nn.functional import pad
 
-from graphut.attention.pytrees import as_pytree
-from graphut.attention.ragged import ragged_arange
-from graphut.attention.sorting import sort_edges
-from graphut.attention.transforms import (
+from graphut.attention.functorch import (
     cached_property,
     in_transform,
     is_exporting,
     outside_transforms,
     unwrap_functorch,
 )
+from graphut.attention.pytrees import as_pytree
+from graphut.attention.ragged import ragged_arange
+from graphut.attention.sorting import sort_edges
 
 Device = torch.device | str
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.attention.library import compiled
-from graphut.attention.transforms import in_transform, is_intercepted
+from graphut.attention.functorch import in_transform, is_intercepted
+from graphut.attention.kernel_library import compiled
 
 
 def sort_edges(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.attention.backend import AttentionResult, Backend
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.edge_sums import edge_dot, edge_sum
+from graphut.attention.functorch import in_transform
+from graphut.attention.interval_sdpa import tile_attention
 from graphut.attention.layout import IntervalLayout
 from graphut.attention.ragged import row_maxima
-from graphut.attention.tiles import tile_attention
-from graphut.attention.transforms import in_transform
 
 
 def torch_attention(call: AttentionCall) -> AttentionResult:

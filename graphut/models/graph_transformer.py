@@ -13,7 +13,7 @@ from torch.nn.functional import dropout
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import is_tracing
+from graphut.attention.functorch import is_tracing
 from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
 from graphut.models.adaptive_model import AdaptiveModel
@@ -37,8 +37,8 @@ from graphut.nn import (
     MultiHeadAttention,
     Quantized,
 )
-from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.conv_adapters import from_edge_index
+from graphut.nn.input_checks import check_feat, check_same_nodes
 from graphut.topology import Topology, parse
 
 

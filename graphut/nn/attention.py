@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.checks import check_frontier
-from graphut.attention.device_counts import counted_attention, takes_counts
+from graphut.attention.argument_checks import check_frontier
+from graphut.attention.counted_attention import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.key_value_memory import KeyValueMemory, memory_for
 from graphut.attention.ragged import starts
-from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
+from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
+from graphut.nn.module_checks import check_attention_options
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.

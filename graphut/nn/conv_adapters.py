@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
-from graphut.attention.checks import check_finite
+from graphut.attention.argument_checks import check_finite
+from graphut.attention.functorch import outside_autocast
 from graphut.attention.layout import check_index, check_range
-from graphut.attention.transforms import outside_autocast
-from graphut.nn.checks import first_weight
+from graphut.nn.input_checks import first_weight
 from graphut.nn.ponder import Ponder
 
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
+from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
+from graphut.nn.module_checks import check_attention_options
 
 
 class DotGATConv(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from graphut.attention.transforms import outside_autocast
+from graphut.attention.functorch import outside_autocast
 
 
 class HaltingUnit(nn.Module):

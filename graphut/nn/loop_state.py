@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from graphut.attention.checks import skip_checks
-from graphut.nn.checks import FiniteChecks, check_probability_shape
+from graphut.attention.argument_checks import skip_checks
 from graphut.nn.context import GraphContext
+from graphut.nn.finite_checks import FiniteChecks, check_probability_shape
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.noise import draw_noise, with_noise
 from graphut.nn.rules.act import ACT

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl, is_installed
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import check_finite, check_frontier
+from graphut.attention.argument_checks import check_finite, check_frontier
+from graphut.attention.functorch import in_transform, is_intercepted, outside_autocast
 from graphut.attention.ragged import row_sums
 from graphut.attention.second_derivatives import with_first_derivatives
-from graphut.attention.transforms import in_transform, is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.checks import check_feat, check_same_nodes
+from graphut.nn.input_checks import check_feat, check_same_nodes
 
 AGGREGATORS = ("max", "sum")
 BACKENDS = ("auto", "torch", "dgl")

@@ -12,12 +12,12 @@ from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import is_capturing
-from graphut.attention.transforms import in_vmap, is_exporting
-from graphut.nn.call import call_recurrence
-from graphut.nn.checks import check_batch_norm, check_separate_steps, check_sharding, sources_of
+from graphut.attention.functorch import in_vmap, is_capturing, is_exporting
 from graphut.nn.halting import HaltingUnit
+from graphut.nn.input_checks import sources_of
+from graphut.nn.loop import call_recurrence
 from graphut.nn.loop_state import steps_of
+from graphut.nn.module_checks import check_batch_norm, check_separate_steps, check_sharding
 from graphut.nn.noise import InputNoise, kinds_of_noise
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule

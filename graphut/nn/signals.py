@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from graphut.attention.checks import is_tracing
-from graphut.attention.transforms import in_transform, outside_transforms
+from graphut.attention.functorch import in_transform, is_tracing, outside_transforms
 from graphut.nn.attention import is_hooked
 
 Signal: TypeAlias = Callable[[Tensor], Tensor]

@@ -10,10 +10,11 @@ from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.checks import check_frontier
+from graphut.attention.argument_checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.checks import check_feat, check_same_nodes, check_widths, sources_of
 from graphut.nn.context import EncoderOutput, GraphContext
+from graphut.nn.input_checks import check_feat, check_same_nodes, sources_of
+from graphut.nn.module_checks import check_widths
 from graphut.nn.transition import CopyGate, Transition
 
 NORMS = ("post", "pre")

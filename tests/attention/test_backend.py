@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from graphut.attention import Backend
-from graphut.attention.backend import AttentionResult
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, AttentionResult
 from graphut.topology import Causal
 
 X = torch.zeros(2, 1, 4)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
+from graphut.attention.kernel_library import compiled
 from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.attention.library import compiled
 from graphut.topology import Causal, Complete
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal

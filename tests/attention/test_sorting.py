@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphut.attention.library import compiled
+from graphut.attention.kernel_library import compiled
 from graphut.attention.sorting import sort_edges, sort_edges_by_torch
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall
 from graphut.attention.torch_ops import TORCH, torch_attention
 from tests.attention.naive import GRAPHS, inputs
 

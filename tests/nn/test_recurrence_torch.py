@@ -10,7 +10,7 @@ import torch
 from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
 
-from graphut.attention.library import compiled
+from graphut.attention.kernel_library import compiled
 from graphut.nn import FixedDepth, LayerAsConv, ScheduledHalting, hooked_step
 from graphut.nn.context import GraphContext
 from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal

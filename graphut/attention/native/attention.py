@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.backend import AttentionResult, Backend
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, AttentionResult, Backend
+from graphut.attention.functorch import is_intercepted
+from graphut.attention.kernel_library import DTYPES, is_built
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.attention.library import DTYPES, is_built
 from graphut.attention.native.interval_parts import divide
 from graphut.attention.native.ops import (
     Edges,
@@ -27,7 +27,6 @@ from graphut.attention.native.ops import (
     write_gradients,
 )
 from graphut.attention.sorting import sort_edges
-from graphut.attention.transforms import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
-from graphut.attention.checks import check_finite
+from graphut.attention.argument_checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.library import Call, Library, Rows, compiled, phases_address
+from graphut.attention.kernel_library import Call, Library, Rows, compiled, phases_address
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "pairs": 3}
 

@@ -7,8 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from graphut.attention.backend import AttentionResult, Backend
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 
 
 def triton_attention(call: AttentionCall) -> Tensor:

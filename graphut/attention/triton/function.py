@@ -10,7 +10,7 @@ import torch
 import triton
 from torch import Tensor
 
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.triton import csr, interval

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS
-from graphut.attention.library import timed_phases
+from graphut.attention.kernel_library import timed_phases
 from graphut.experiments.bench.attention_workload import REFERENCE, AttentionWorkload, Prepare
 from graphut.experiments.bench.driver import TOLERANCE, Contender, Row, largest_error, measure, say
 from graphut.experiments.bench.peers import PEERS

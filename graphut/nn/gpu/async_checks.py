@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.checks import FiniteChecks, probability_error, wrong_probabilities
+from graphut.nn.finite_checks import FiniteChecks, probability_error, wrong_probabilities
 
 # A step computes the rows of the nodes that were active `LAG` steps before; those that have halted
 # since are masked. The number of rows is copied to the host while the device computes the next

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.nn.attention import is_hooked, is_plain_linear
-from graphut.nn.checks import check_probability_shape
+from graphut.nn.finite_checks import check_probability_shape
 from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows, existing

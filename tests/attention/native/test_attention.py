@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.library import compiled
+from graphut.attention.kernel_library import compiled
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window, parse

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.library import compiled
+from graphut.attention.kernel_library import compiled
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_backward_op, edge_attention_op
 from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep

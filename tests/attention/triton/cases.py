@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall
 from graphut.attention.triton import function
 from graphut.attention.triton.inputs import active_rows
 from graphut.attention.triton.interval import row_blocks

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import edge_attention
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall
 from graphut.attention.triton import backend
 from graphut.attention.triton.backend import triton_attention
 from graphut.topology import Causal

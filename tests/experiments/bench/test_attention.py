@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS, Backend
-from graphut.attention.backend import AttentionResult
-from graphut.attention.call import AttentionCall
-from graphut.attention.library import PHASES
+from graphut.attention.backend import AttentionCall, AttentionResult
+from graphut.attention.kernel_library import PHASES
 from graphut.experiments.bench.attention import bench_attention
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row

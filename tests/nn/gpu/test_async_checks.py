@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphut.nn.checks import FiniteChecks
+from graphut.nn.finite_checks import FiniteChecks
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks, AsyncHostCopy
 

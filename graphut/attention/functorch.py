@@ -39,6 +39,16 @@ def in_vmap() -> bool:
     )
 
 
+def is_tracing() -> bool:
+    """Return whether tensor values cannot be read: in tracing, `vmap` or CUDA graph capture."""
+    return is_compiling() or in_vmap() or is_capturing()
+
+
+def is_capturing() -> bool:
+    """Return whether a CUDA graph is being captured."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
 def is_intercepted() -> bool:
     """Return whether torch traces or intercepts operators, perhaps with tensors without values."""
     return is_compiling() or _get_current_dispatch_mode() is not None

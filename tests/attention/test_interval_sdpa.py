@@ -10,7 +10,7 @@ from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.tiles import find_cuts, make_tiles
+from graphut.attention.interval_sdpa import find_cuts, make_tiles
 from graphut.topology import Complete, Topology, Window
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients

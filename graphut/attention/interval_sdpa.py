@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, scaled_dot_product_attention
 
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.ragged import ragged_arange
 

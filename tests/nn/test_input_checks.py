@@ -15,7 +15,7 @@ from graphut.nn import (
     PositionwiseTransition,
     UniversalTransformerStep,
 )
-from graphut.nn.checks import check_feat
+from graphut.nn.input_checks import check_feat
 from graphut.topology import Complete
 from tests.helpers import assert_same, normal
 from tests.nn.cases import build_step, randomised

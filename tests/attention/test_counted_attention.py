@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphut.attention import edge_attention
-from graphut.attention.device_counts import counted_attention, takes_counts
+from graphut.attention.counted_attention import counted_attention, takes_counts
 from graphut.topology import Causal
 from tests.helpers import assert_same, layout_of, normal
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.attention.backends import choose
-from graphut.attention.call import AttentionCall
-from graphut.attention.checks import check_nonempty_rows
+from graphut.attention.argument_checks import check_nonempty_rows
+from graphut.attention.backend import AttentionCall
 from graphut.attention.dropout import draw_seed
+from graphut.attention.functorch import outside_autocast
 from graphut.attention.key_value_memory import empty_call
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.transforms import outside_autocast
+from graphut.attention.registry import choose
 from graphut.attention.triton.backend import TRITON
 
 

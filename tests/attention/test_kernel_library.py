@@ -16,10 +16,9 @@ from zipfile import ZipFile
 import pytest
 import torch
 
-from graphut.attention import edge_attention, library
-from graphut.attention.backends import candidates
-from graphut.attention.call import AttentionCall
-from graphut.attention.library import (
+from graphut.attention import edge_attention, kernel_library
+from graphut.attention.backend import AttentionCall
+from graphut.attention.kernel_library import (
     DTYPES,
     PHASES,
     Call,
@@ -29,6 +28,7 @@ from graphut.attention.library import (
     timed_phases,
 )
 from graphut.attention.native import ops
+from graphut.attention.registry import candidates
 from graphut.topology import Causal, Complete
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, normal
@@ -51,12 +51,12 @@ def test_find_library_takes_the_widest_instructions(
 ) -> None:
     opened = []
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    monkeypatch.setattr("graphut.attention.library.Library", opened.append)
+    monkeypatch.setattr("graphut.attention.kernel_library.Library", opened.append)
     monkeypatch.setattr(Path, "exists", lambda path: f"_{BUILDS[capability][-1]}." in path.name)
     find_library()
     monkeypatch.setattr(Path, "exists", lambda path: True)
     find_library()
-    monkeypatch.setattr("graphut.attention.library.Library", fail)
+    monkeypatch.setattr("graphut.attention.kernel_library.Library", fail)
     assert find_library() is None
     monkeypatch.setattr(Path, "exists", lambda path: False)
     assert find_library() is None
@@ -82,7 +82,7 @@ def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatc
     class Longer(Call):
         _fields_: ClassVar = [("more", ctypes.c_int64)]
 
-    monkeypatch.setattr("graphut.attention.library.Call", Longer)
+    monkeypatch.setattr("graphut.attention.kernel_library.Call", Longer)
     with pytest.raises(ImportError, match="install graphut again"):
         Library(path)
 
@@ -90,8 +90,8 @@ def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatc
 def test_is_built_warns_once_and_auto_takes_another_backend(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "_LIBRARY", None)
-    library._warn_that_none_is_built.cache_clear()
+    monkeypatch.setattr(kernel_library, "_LIBRARY", None)
+    kernel_library._warn_that_none_is_built.cache_clear()
     layout = Causal().layout([4])
     query, key, value = inputs(layout)
     call = AttentionCall(layout=layout, query=query, key=key, value=value)
@@ -146,7 +146,7 @@ def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     if path is None or name not in BUILDS.get(torch.backends.cpu.get_cpu_capability(), ["base"]):
         pytest.skip(f"the build for {name} is not here, or this processor cannot run it")
     this = Library(path)
-    monkeypatch.setattr(library, "_LIBRARY", this)
+    monkeypatch.setattr(kernel_library, "_LIBRARY", this)
     layout = Causal().layout([40, 3])
     tables = inputs(layout)
     for dropout in (0.0, 0.5):
@@ -264,6 +264,6 @@ def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     alone = {"PATH": str(fresh / "bin"), "PYTHONPATH": ""}
     where = "import graphut; print(graphut.__file__)"
     assert run([own, "-c", where], work, **alone).startswith(str(packages))
-    files = ("tests/attention/native", "tests/attention/test_library.py")
+    files = ("tests/attention/native", "tests/attention/test_kernel_library.py")
     said = run([own, "-m", "pytest", "-q", "-rs", *files], work, **alone)
     assert " passed" in said and "not built" not in said

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from graphut.attention.backend import Backend
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall, Backend
 from graphut.attention.dense import DENSE
 from graphut.attention.dgl_ops import DGL
 from graphut.attention.native.attention import NATIVE

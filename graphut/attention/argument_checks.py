@@ -11,12 +11,17 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from graphut.attention.call import AttentionCall
+from graphut.attention.backend import AttentionCall
 from graphut.attention.edge_sums import edge_dot, edge_sum
+from graphut.attention.functorch import (
+    in_transform,
+    is_tracing,
+    outside_transforms,
+    unwrap_functorch,
+)
+from graphut.attention.kernel_library import compiled
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.library import compiled
 from graphut.attention.ragged import row_maxima
-from graphut.attention.transforms import in_transform, in_vmap, outside_transforms, unwrap_functorch
 
 _skipping = local()
 
@@ -38,16 +43,6 @@ def skip_checks(skip: bool) -> Iterator[None]:
 def checks_are_skipped() -> bool:
     """Return whether `skip_checks` has disabled the checks in this thread."""
     return getattr(_skipping, "value", False)
-
-
-def is_tracing() -> bool:
-    """Return whether tensor values cannot be read: in tracing, `vmap` or CUDA graph capture."""
-    return torch.compiler.is_compiling() or in_vmap() or is_capturing()
-
-
-def is_capturing() -> bool:
-    """Return whether a CUDA graph is being captured."""
-    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
 
 
 def check_call(

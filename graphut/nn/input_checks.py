@@ -1,0 +1,91 @@
+"""Checks of the graphs and node features that a layer is called with."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout
+from graphut.attention.functorch import is_tracing
+
+PASS_A_PAIR = "pass a pair of features: (source, destination features)"
+
+
+def check_feat(
+    feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module, *, inner: bool = False
+) -> None:
+    """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
+
+    `side`, "source" or "destination", appears in the message. With `inner`, `feat` may have more
+    dimensions between the two.
+    """
+    check_tensor(feat, f"features of {side} nodes")
+    weight = first_weight(layer, feat)
+    shape = (len(feat), feat.shape[-1]) if inner and feat.dim() > 2 else feat.shape
+    if shape != (nodes, width):
+        raise ValueError(
+            f"the graph has {nodes} {side} nodes, but their features have shape "
+            f"{tuple(feat.shape)}; pass one row of {width} features for each node"
+        )
+    if feat.device != weight.device:
+        raise ValueError(
+            f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
+            "move one of them with .to(device)"
+        )
+    # Under autocast, linear maps cast their input.
+    fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
+    if not (feat.is_floating_point() and fits):
+        raise TypeError(
+            f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
+            "convert one of them with .to(dtype)"
+        )
+
+
+def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
+    """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
+    for weight in layer.parameters():  # torch.compile cannot trace `next` of a generator in 2.7
+        if weight.is_floating_point():
+            return weight
+    return otherwise
+
+
+def check_same_nodes(
+    graph: DGLGraph | EdgeLayout,
+    advice: str = "a step needs a graph with one node type, or a block (pass other sources as "
+    "cross= of a decoder)",
+) -> None:
+    """Raise an error, with `advice`, if the edges connect two different types of nodes."""
+    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
+        return  # `as_layout` refuses a graph with several edge types
+    source, _, target = graph.canonical_etypes[0]
+    if source != target:
+        raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
+
+
+def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+    """Return the source features from a tensor or from a pair (sources, destinations).
+
+    `dgl.nn.HeteroGraphConv` passes such pairs. Raise an error unless the features of destinations
+    are the first rows of the source features.
+    """
+    if not isinstance(feat, tuple):
+        check_tensor(feat, "features of source nodes")
+        return feat
+    sources, destinations = feat
+    if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
+        raise ValueError(
+            f"got features of {len(sources)} sources and of {len(destinations)} other "
+            "destinations, but the destinations of a step must be the first sources (pass other "
+            "sources as cross= of a decoder)"
+        )
+    return sources
+
+
+def check_tensor(given: object, name: str) -> None:
+    """Raise an error unless the argument `name`, whose value is `given`, is a tensor."""
+    if not isinstance(given, Tensor):
+        advice = "convert them with torch.as_tensor"
+        if isinstance(given, (DGLGraph, EdgeLayout)):
+            advice = "pass the graph first, then the features"
+        raise TypeError(f"{name} must be a tensor, got {type(given).__name__}; {advice}")

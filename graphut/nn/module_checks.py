@@ -1,0 +1,104 @@
+"""Checks of the modules and settings from which layers are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+from torch import distributed, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from graphut.attention.registry import check_backend
+
+_PARTS = {
+    "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
+    "transition": "PositionwiseTransition or SeparableConvTransition",
+}
+_OPTIONAL_PARTS = {
+    "cross_attention": "MultiHeadAttention or None",
+    "copy_gate": "CopyGate or None",
+}
+
+
+def check_attention_options(backend: str, attn_drop: float, **sizes: int | None) -> None:
+    """Raise an error if a backend is unknown, or a probability or a size is out of range."""
+    check_backend(backend)
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} must be at least 1, got {size}")
+    if not 0.0 <= attn_drop < 1.0:
+        raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
+
+
+def check_widths(step: Any) -> None:
+    """Raise an error unless the parts of a step are layers with the same number of features."""
+    for name, kinds in (_PARTS | _OPTIONAL_PARTS).items():
+        part = getattr(step, name)
+        missing = part is None and name in _OPTIONAL_PARTS
+        if not (missing or hasattr(part, "in_feats")):
+            raise TypeError(f"{name} must be {kinds}; got {type(part).__name__}")
+    source, width = step.attention.in_feats
+    widths = {
+        "sources of attention": source,
+        "output of attention": step.attention.out_feats,
+        "transition": step.transition.in_feats,
+    }
+    if step.copy_gate is not None:
+        widths["copy_gate"] = step.copy_gate.in_feats
+    if step.cross_attention is not None:
+        widths["destinations of cross_attention"] = step.cross_attention.in_feats[1]
+        widths["output of cross_attention"] = step.cross_attention.out_feats
+    for name, found in widths.items():
+        if found != width:
+            raise ValueError(
+                "all parts of a step need the same number of features: destinations of attention "
+                f"have {width}, but {name} has {found}"
+            )
+
+
+def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_steps: int) -> None:
+    """Raise an error unless there are `max_steps` steps with equal settings, and no `halting`."""
+    if halting is not None:
+        raise ValueError("a sequence of steps has a fixed depth: use halting=None")
+    if len(steps) != max_steps:
+        raise ValueError(f"got {len(steps)} steps for max_steps={max_steps}; pass {max_steps}")
+    if len(set(steps)) < len(steps):
+        raise ValueError("a step is in the sequence twice; pass one step to share its weights")
+    if any(step.output_norm is not None for step in steps[:-1]):
+        raise ValueError("only the last step may have an output norm: use output_norm=False")
+    settings = []
+    for number, step in enumerate(steps, 1):
+        parts = [repr(part) for name, part in step.named_children() if name != "output_norm"]
+        shapes = [(n, x.shape) for n, x in step.named_parameters() if "output_norm" not in n]
+        settings.append((step.extra_repr(), parts, shapes))
+        if settings[0] != settings[-1]:
+            raise ValueError(f"step {number} has other settings than the first step")
+
+
+def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
+    """Raise an error if a `BatchNorm` in `layer` depends on which nodes are active."""
+    for module in layer.modules():  # in evaluation, running statistics do not depend on the nodes
+        if isinstance(module, _BatchNorm) and (in_training or not module.track_running_stats):
+            raise ValueError(
+                f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "
+                "which nodes are active: use LayerNorm"
+            )
+
+
+def check_sharding(*parts: nn.Module | None) -> None:
+    """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step.
+
+    Each call of such a module communicates, and processes whose nodes take different numbers of
+    steps would wait for each other for ever.
+    """
+    is_group = distributed.is_available() and distributed.is_initialized()
+    if not is_group or distributed.get_world_size() == 1:
+        return
+    for module in chain.from_iterable(part.modules() for part in parts if part is not None):
+        if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
+            raise RuntimeError(
+                f"fully_shard was called on {type(module).__name__}, which runs in every step, but "
+                "processes may take different numbers of steps: call fully_shard on the "
+                "AdaptiveRecurrence, or on a module that contains it, and not inside it"
+            )
