@@ -83,8 +83,7 @@ def main() -> None:
         after = circuit.simulate(bits[None])[0]
         changed = torch.from_numpy(inputs[[flipped]])
         nodes = torch.from_numpy(circuit.with_bits(bits))
-        shown = output.ponder.shown
-        output = model.resume(shown, layout, nodes, changed=changed, get_steps=True)
+        output = model.resume(output.ponder, layout, nodes, changed=changed, get_steps=True)
         print(
             f"input {flipped} flips: {describe(output, after)}; the values of "
             f"{(before != after).sum()} gates change"

@@ -65,7 +65,7 @@ def proceed(
 ) -> GraphOutput:
     """Continue after the change of one edge, compare with a new start, and return the output."""
     layout = layout_of(edges, len(kinds))
-    output = model.resume(before.ponder.shown, layout, kinds, edges_into=ends)
+    output = model.resume(before.ponder, layout, kinds, edges_into=ends)
     anew = model(layout, kinds)
     print(
         f"edge {ends[0]}-{ends[1]} {change}: {int(output.ponder.steps.sum())} updates "

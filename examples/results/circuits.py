@@ -95,7 +95,7 @@ def follow(model: Any, circuit: Circuit, what: str) -> Iterator[Work]:
         circuit, node = change(circuit, what, random)
         layout = layout_of(circuit) if what == "wire" else layout
         where = {"edges_into" if what == "wire" else "changed": torch.tensor([node])}
-        call, awake = partial(model.resume, output.ponder.shown, **where), {node}
+        call, awake = partial(model.resume, output.ponder, **where), {node}
 
 
 @torch.no_grad()

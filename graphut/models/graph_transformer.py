@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -35,6 +36,7 @@ from graphut.nn import (
     InputNoise,
     MessageAggregation,
     MultiHeadAttention,
+    Ponder,
     Quantized,
 )
 from graphut.nn.conv_adapters import from_edge_index
@@ -140,7 +142,7 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def resume(
         self,
-        shown: Tensor,
+        shown: Ponder | Tensor,
         graph: DGLGraph | EdgeLayout | Tensor,
         nodes: Tensor,
         *,
@@ -154,9 +156,9 @@ class UniversalGraphTransformer(AdaptiveModel):
 
         Parameters
         ----------
-        shown : Tensor
-            `output.ponder.shown` of the earlier call (the states that neighbours read), without the
-            rows of removed nodes.
+        shown : Ponder or Tensor
+            `output.ponder` of the earlier call. Or only its states, `output.ponder.shown`, for
+            example without the rows of removed nodes; then the first round computes every node.
         graph, nodes
             The graph after the changes and all its nodes, as in `forward`.
         changed : Tensor, optional
@@ -218,12 +220,14 @@ class UniversalGraphTransformer(AdaptiveModel):
 
         A graph is a `DGLGraph` with its features in `ndata["feat"]`, or a `Data` of PyG with its
         features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
-        with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit.
+        with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit. Warn
+        if graphs were cut off before their nodes came to rest (see `EventDriven`).
         """
         config = self.config
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
         warn_of_missing(inputs, config)
         predictions: list[GraphPrediction] = []
+        num_cut_off = 0
         largest = max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             for group in in_groups(inputs):
@@ -238,6 +242,13 @@ class UniversalGraphTransformer(AdaptiveModel):
                 logits = output.logits.float().cpu().split(answers)
                 steps = output.ponder.steps.cpu().split(sizes)
                 predictions += map(self._prediction, group, logits, steps)
+                num_cut_off += output.ponder.num_cut_off
+            if num_cut_off:
+                warnings.warn(
+                    f"{num_cut_off} of {len(inputs)} graphs were cut off before they came to rest: "
+                    f"their predictions are not final ({self.evaluation_rule})",
+                    stacklevel=3,
+                )
         return predictions
 
     def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:

@@ -78,6 +78,8 @@ class Ponder:
     halting: Tensor | None = None
     # With `EventDriven`:
     shown: Tensor | None = None  #: `(N, d)`, the last shown states, from which `resume` continues
+    #: `(A,)` int64, sorted ids of the nodes that the next round would have computed; none at rest
+    awake: Tensor | None = None
     last_change: Tensor | None = None  #: `(N,)` int64, the last round that changed a node, or 0
     rounds: Tensor | None = None  #: `(G,)` int64, rounds of a graph with a non-empty frontier
     quiescent: Tensor | None = None  #: `(G,)` bool, False for graphs cut off at the last round
@@ -89,6 +91,11 @@ class Ponder:
     def mean_steps(self) -> Tensor:
         """Mean number of steps of a node."""
         return self.steps.double().mean()
+
+    @property
+    def num_cut_off(self) -> int:
+        """Number of graphs that `EventDriven` cut off while nodes were still awake."""
+        return 0 if self.quiescent is None else int((~self.quiescent).sum())
 
     @property
     def frontier_sizes(self) -> Tensor:
@@ -143,10 +150,11 @@ class Ponder:
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
     def __repr__(self) -> str:
-        """Return a one-line summary: numbers of nodes and steps, and the ponder cost."""
+        """Return a one-line summary: numbers of nodes and steps, ponder cost, graphs cut off."""
+        cut = "" if not self.num_cut_off else f", num_cut_off={self.num_cut_off}"
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "
-            f"max_steps={self.max_steps}, cost={self.cost.item():.4g})"
+            f"max_steps={self.max_steps}, cost={self.cost.item():.4g}{cut})"
         )
 
     def _sum(self, counts: Iterable[int | Tensor]) -> Tensor:

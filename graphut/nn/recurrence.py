@@ -19,6 +19,7 @@ from graphut.nn.loop import call_recurrence
 from graphut.nn.loop_state import steps_of
 from graphut.nn.module_checks import check_batch_norm, check_separate_steps, check_sharding
 from graphut.nn.noise import InputNoise, kinds_of_noise
+from graphut.nn.ponder import Ponder
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
@@ -257,7 +258,7 @@ class AdaptiveRecurrence(nn.Module):
 
     def resume(
         self,
-        shown: Tensor,
+        shown: Ponder | Tensor,
         graph: DGLGraph | EdgeLayout,
         feat: Tensor | tuple[Tensor, Tensor],
         *,
@@ -267,17 +268,20 @@ class AdaptiveRecurrence(nn.Module):
     ) -> tuple[Any, ...]:
         """Continue a run with the rule `EventDriven` after a change of the graph or of features.
 
-        The first round computes the nodes with new features, new nodes, their out-neighbours, and
-        the destinations of changed edges. Other nodes compute only if a change reaches them. The
-        result equals a new run if the fixed point of the model does not depend on the first states;
-        training with random first states, `InputNoise(2.0)`, helps. The call projects all nodes to
-        keys and values once. After that, a round costs as much as its frontier.
+        The first round computes the nodes with new features, new nodes, their out-neighbours, the
+        destinations of changed edges, and, if the earlier run was cut off, the nodes that were
+        still awake. Other nodes compute only if a change reaches them. The result equals a new run
+        if the fixed point of the model does not depend on the first states; training with random
+        first states, `InputNoise(2.0)`, helps. The call projects all nodes to keys and values once.
+        After that, a round costs as much as its frontier.
 
         Parameters
         ----------
-        shown : Tensor
-            `(M, d)`, `Ponder.shown` of the earlier call: the last states that neighbours read.
-            Leave out the rows of removed nodes. Nodes with ids of `M` or more are new.
+        shown : Ponder or Tensor
+            The record of the earlier call. Or only its last states, `Ponder.shown`, `(M, d)`, for
+            example without the rows of removed nodes. Then the first round computes every node,
+            because the states do not tell which nodes were awake. Nodes with ids of `M` or more are
+            new.
         graph, feat, **options
             The new graph, the features of all its nodes, and other arguments of `forward`. The
             results have the same form as in `forward`.
@@ -301,7 +305,7 @@ class AdaptiveRecurrence(nn.Module):
         >>> graph, x = Window(1).graph([100]), torch.randn(100, 8)
         >>> out, ponder = layer(graph, x)
         >>> x[50] = torch.randn(8)
-        >>> out, ponder = layer.resume(ponder.shown, graph, x, changed=torch.tensor([50]))
+        >>> out, ponder = layer.resume(ponder, graph, x, changed=torch.tensor([50]))
         >>> ponder.frontier_sizes[0]
         tensor(3)
         """

@@ -20,6 +20,7 @@ from graphut.nn.context import GraphContext
 from graphut.nn.input_checks import check_tensor
 from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_change
 from graphut.nn.noise import with_noise
+from graphut.nn.ponder import Ponder
 from graphut.nn.rules.event_driven import EventDriven
 from graphut.nn.signals import Signal
 from graphut.nn.step import UniversalTransformerStep
@@ -30,7 +31,7 @@ class Start(NamedTuple):
     """The states and nodes from which a run with the rule `EventDriven` continues."""
 
     shown: Tensor  # (M, d) shown states of the first nodes; later nodes are new
-    frontier: Tensor  # (A,) sorted nodes of the first round
+    frontier: Tensor | None  # (A,) sorted nodes of the first round; None for all
 
 
 def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
@@ -67,12 +68,17 @@ def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
 
 def start_of_changes(
     layout: EdgeLayout,
-    shown: Tensor,
+    shown: Ponder | Tensor,
     feat: Tensor,
     changed: Tensor | None,
     edges_into: Tensor | None,
 ) -> Start:
     """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
+    awake = None
+    if isinstance(shown, Ponder):
+        if shown.shown is None:
+            raise ValueError(f"{shown} is not the record of a run with the rule EventDriven")
+        awake, shown = shown.awake, shown.shown
     check_tensor(shown, "shown")
     num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
     fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
@@ -88,8 +94,11 @@ def start_of_changes(
     changed = _checked_ids("changed", changed, num_src, none)
     edges_into = _checked_ids("edges_into", edges_into, num_dst, none)
     new = torch.arange(old, num_dst, device=layout.device)
-    awake = with_out_neighbours(layout, torch.cat([changed, new]))
-    return Start(shown, torch.cat([awake, edges_into]).unique())
+    reached = with_out_neighbours(layout, torch.cat([changed, new]))
+    if awake is None:  # the states do not tell which nodes were awake
+        return Start(shown, None)
+    awake = _checked_ids("awake", awake, num_dst, none)
+    return Start(shown, torch.cat([reached, edges_into, awake]).unique())
 
 
 def _checked_ids(name: str, ids: Tensor | None, size: int, none: Tensor) -> Tensor:
@@ -262,12 +271,16 @@ class WakingFrontier:
         context, updates = self.context, self._updates
         context.work.computed = updates.sum()
         context.work.edges = (updates * context.layout.in_degrees).sum()
+        awake = torch.arange(self.num_active, device=updates.device)
+        if self.nodes is not None:
+            awake = self.nodes
         quiescent = torch.ones_like(self._rounds, dtype=torch.bool)
         if self.state.any_active(self.num_active):
             quiescent[self._graphs()] = False
         shown, rows = self.shown[: context.num_dst], self.state.rows
         record = {
             "shown": shown,
+            "awake": awake,
             "last_change": self._last_change,
             "rounds": self._rounds,
             "quiescent": quiescent,

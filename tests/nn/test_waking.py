@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -88,7 +90,7 @@ def build(
     return AdaptiveRecurrence(calm_step(norm) if step is None else step, **settings).double()
 
 
-def event_driven(layer: AdaptiveRecurrence, *args: Any, **options: Any) -> tuple[Tensor, ...]:
+def event_driven(layer: Any, *args: Any, **options: Any) -> tuple[Tensor, ...]:
     """Call the recurrence, with the results of `dense_event_driven`."""
     out, ponder = layer(*args, **options)
     return out, ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
@@ -412,14 +414,14 @@ def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.Monke
         return result
 
     with torch.no_grad():
-        shown = layer(layout, feat, **options)[1].shown
+        earlier = replace(layer(layout, feat, **options)[1], awake=torch.arange(0))
         feat[2000] += 1.0
         monkeypatch.setattr(WakingFrontier, "end_step", counted)
         layer.rule = EventDriven(1e-2, max_rounds=rounds)
         mode.now = (0, "")
         with mode:
             options["changed"] = torch.tensor([2000])
-            _, ponder = layer.resume(shown, layout, feat, **options)
+            _, ponder = layer.resume(earlier, layout, feat, **options)
     sizes = ponder.frontier_sizes.tolist()
     assert len(sizes) == rounds and max(sizes) <= 2 * rounds + 3
     assert mode.rounds[0][0] >= nodes * FEATS  # the setup is seen
@@ -447,9 +449,10 @@ def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None
     source_only = modes["change"] == "source"
     layout, feat = GRAPHS["block" if source_only else "rows"], normal(10, FEATS, seed=60)
     feat = feat[: layout.num_src]
-    shown = layer(layout, feat)[1].shown
+    ponder = layer(layout, feat)[1]
+    shown, awake = ponder.shown, set(ponder.awake.tolist())
     none = torch.zeros(0, dtype=torch.int64)
-    changed, edges_into, awake = none, none, none
+    changed, edges_into = none, none
     if modes["change"] in ("features", "source"):
         changed = torch.tensor([6])
         feat = feat.index_add(0, changed, normal(1, FEATS, seed=61))
@@ -457,27 +460,70 @@ def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None
         layout = layout_of([*pairs_of(layout)[1:], (3, 7), (2, 9)], 10, 10)
         edges_into = torch.tensor([7, 9, pairs_of(GRAPHS["rows"])[0][1]])
     elif modes["change"] == "nodes":
-        changed, shown = torch.tensor([8, 9]), shown[:8]
+        changed, shown, awake = torch.tensor([8, 9]), shown[:8], awake & {*range(8)}
+        ponder = replace(ponder, awake=torch.tensor(sorted(awake), dtype=torch.int64))
     targets = [d for s, d in pairs_of(layout) if s in changed.tolist()]
     own = [node for node in changed.tolist() if node < layout.num_dst]
-    awake = torch.tensor(sorted({*own, *targets, *edges_into.tolist()}), dtype=torch.int64)
+    awake |= {*own, *targets, *edges_into.tolist()}
+    frontier = torch.tensor(sorted(awake), dtype=torch.int64)
     given = {} if modes["change"] == "nodes" else {"changed": changed}
 
     def resumed(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
         layout, feat, shown = args
         pair = feat, feat[: layout.num_dst]
-        out, ponder = layer.resume(shown, layout, pair, edges_into=edges_into, **given)
-        return out, ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
+        earlier = replace(ponder, shown=shown)
+        return event_driven(
+            partial(layer.resume, earlier), layout, pair, edges_into=edges_into, **given
+        )
 
     def reference(layer: AdaptiveRecurrence, *args: Any) -> tuple[Tensor, ...]:
         layout, feat, shown = args
-        return dense_event_driven(layer, layout, feat, shown=shown, frontier=awake)
+        return dense_event_driven(layer, layout, feat, shown=shown, frontier=frontier)
 
     args = layout, feat, shown.detach().requires_grad_()
     found = run(resumed, layer, *args)
     assert_same(found, run(reference, layer, *args))
-    if modes["change"] == "nothing":
+    if modes["change"] == "nothing" and not len(frontier):
         assert not found[1].any() and found[4].all()
+
+
+@pytest.mark.parametrize("rounds", range(1, 5))
+@pytest.mark.parametrize("quantize", [None, Quantized(1)])
+def test_resume_ends_a_run_that_was_cut_off_as_if_it_had_gone_on(
+    quantize: Quantized | None, rounds: int
+) -> None:
+    rule, args = EventDriven(0.05, 60), (GRAPHS["one-way"], normal(12, FEATS, seed=60))
+    layer = build(rule=rule, quantize=quantize)
+    out, whole, _ = layer(*args, get_steps=True)
+    assert whole.quiescent.all() and not len(whole.awake) and whole.num_cut_off == 0
+    layer.rule = replace(rule, max_rounds=rounds)
+    _, cut = layer(*args)
+    assert cut.awake.tolist() == whole.frontiers[rounds].tolist()
+    assert cut.num_cut_off == int((~cut.quiescent).sum()) == int((whole.rounds > rounds).sum()) > 0
+    assert f"num_cut_off={cut.num_cut_off})" in repr(cut) and "cut" not in repr(whole)
+    _, still = layer.resume(cut, *args)  # may be cut off, too
+    layer.rule = rule
+    resumed, rest = layer.resume(still, *args)
+    assert_same([resumed], [out])
+    assert torch.equal(cut.steps + still.steps + rest.steps, whole.steps)
+    assert torch.equal(cut.rounds + still.rounds + rest.rounds, whole.rounds)
+    assert rest.quiescent.all()
+    # The states alone do not tell which nodes were awake.
+    from_states = event_driven(partial(layer.resume, cut.shown), *args)
+    assert_same(from_states, dense_event_driven(layer, *args, shown=cut.shown))
+    assert_same(from_states[:1], [out])
+
+
+def test_resume_after_a_cut_off_does_not_rest_before_the_news_has_arrived() -> None:
+    """A change at one end of a path, while the wave from the other end is still under way."""
+    layout, feat = Window(1).layout([300]), normal(300, FEATS, seed=60).detach()
+    layer = build(rule=EventDriven(), quantize=Quantized(1), max_steps=3, norm="post")
+    _, cut = layer(layout, feat)
+    changed, ends = torch.tensor([299]), {298, 299}
+    _, ponder, _ = layer.resume(cut, layout, feat, changed=changed, get_steps=True)
+    assert set(ponder.frontiers[0].tolist()) == ends | set(cut.awake.tolist()) != ends
+    layer.rule = EventDriven(max_rounds=1)
+    assert not layer.resume(cut, layout, feat, changed=changed)[1].quiescent
 
 
 def test_resume_refuses_what_does_not_fit() -> None:
@@ -485,6 +531,9 @@ def test_resume_refuses_what_does_not_fit() -> None:
     shown = torch.zeros(10, FEATS).double()
     with pytest.raises(ValueError, match=r"shown must be \(M, 8\) .* at most 10 rows"):
         layer.resume(torch.zeros(11, FEATS).double(), layout, feat)
+    record = layer(layout, feat)[1]
+    with pytest.raises(ValueError, match="awake refers to node 10, but there are only 10"):
+        layer.resume(replace(record, awake=torch.tensor([10])), layout, feat)
     wrong: Any
     for wrong, words in (
         (None, "NoneType"),
@@ -501,6 +550,11 @@ def test_resume_refuses_what_does_not_fit() -> None:
         layer.resume(shown, layout, feat, edges_into=torch.tensor([3, 10]))
     with pytest.raises(ValueError, match="resume takes one graph"):
         layer.resume(shown, [layout], feat)
+    layer.rule = FixedDepth()
+    fixed = layer(layout, feat)[1]
+    layer.rule = EventDriven()
+    with pytest.raises(ValueError, match=r"Ponder\(nodes=10, .* is not the record of a run with"):
+        layer.resume(fixed, layout, feat)
     layer.rule = FixedDepth()
     with pytest.raises(ValueError, match=r"resume is for the rule EventDriven, but .* FixedDepth"):
         layer.resume(shown, layout, feat)

@@ -147,9 +147,11 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             **scores.activity(),
         }
         evaluation = self.evaluation(**self.metrics(model, scores))
-        if scores.rounds is not None:
+        if scores.quiescent is not None:
             said = f"{pluralize(details['rounds'], 'round')} at most"
             said += f", {details['quiescent']:.2%} of graphs at rest"
+            if cut_off := int((~scores.quiescent).sum()):
+                said += f" ({pluralize(cut_off, 'graph')} cut off)"
             evaluation = replace(evaluation, summary=f"{evaluation.summary}, {said}")
         return evaluation, details
 
@@ -194,6 +196,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 for table in (output.logits.cpu(), batch.labels)
             )
             note = f"values   {text}\ncorrect  {correct}\n{note}"
+        if output.ponder.num_cut_off:
+            note += ", cut off before all nodes were at rest"
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
