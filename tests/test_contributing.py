@@ -105,6 +105,8 @@ def test_contributing_keeps_tests_beside_their_modules() -> None:
     }
     files = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
     expected = {module.with_name(f"test_{module.stem.strip('_')}.py") for module in modules}
+    packages = {module.parent for module in modules if module.parent.name}
+    expected |= {package.with_name(f"test_{package.name}.py") for package in packages}
     pages = {Path(f"test_{name}.py") for name in ("readme", "contributing", "docs")}
     pages |= {Path(f"test_{name}.py") for name in ("foreign_suites", "gpu_stand_in")}
     parted = {

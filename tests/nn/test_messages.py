@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -167,58 +168,6 @@ def test_messages_by_dgl_refuse_second_derivatives() -> None:
         first.sum().backward()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"aggregators": ["mean"]}, r"aggregators must be one or both of \('max', 'sum'\), got"),
-        ({"aggregators": []}, r"aggregators must be .*, got \(\)"),
-        ({"aggregators": ["max", "max"]}, "aggregators must be"),
-        ({"backend": "fast"}, "backend must be one of .*, got 'fast'"),
-        ({"attention": MultiHeadAttention(8, 2)}, "attention must have 6 features in and out, but"),
-        ({"edge_dim": 0}, "edge_dim must be at least 1, got 0"),
-        (
-            {"attention": MultiHeadAttention(FEATS, 2), "edge_dim": 3},
-            "attention must have edge_dim=3 too, but has None",
-        ),
-    ],
-)
-def test_messages_refuse_bad_arguments(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MessageAggregation(FEATS, **options)
-
-
-@pytest.mark.parametrize("attends", [True, False])
-def test_messages_refuse_weights_of_edges(attends: bool) -> None:
-    layer, hooked = aggregation(attends=attends), aggregation(attends=True)
-    assert hooked.attention is not None
-    hooked.attention.register_forward_hook(lambda *_: None)
-    for each in (layer, hooked):
-        with pytest.raises(ValueError, match="messages have no edge_weight: use MultiHeadAtten"):
-            each(LAYOUT, normal(5, FEATS), edge_weight=torch.ones(8).double())
-
-
-def test_messages_on_a_bipartite_graph_need_no_attention() -> None:
-    graph = dgl.heterograph({("u", "e", "v"): ([0, 3, 1], [0, 1, 1])})
-    assert aggregation()(graph, normal(4, FEATS)).shape == (2, FEATS)
-    with pytest.raises(ValueError, match="'u' to 'v' nodes; messages beside attention need"):
-        aggregation(attends=True)(graph, normal(4, FEATS))
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        (None, r"edge_feat must have shape \(8, 2\) for messages, got None"),
-        ((8, 3), r"edge_feat must have shape \(8, 2\) for messages, got \(8, 3\)"),
-    ],
-)
-def test_messages_refuse_features_of_edges_that_do_not_fit(shape: Any, message: str) -> None:
-    edge_feat = None if shape is None else normal(*shape)
-    with pytest.raises(ValueError, match=message):
-        aggregation(edge_dim=2)(LAYOUT, normal(5, FEATS), edge_feat=edge_feat)
-    with pytest.raises(ValueError, match="messages have no edge_feat: give MessageAggregation an"):
-        aggregation()(LAYOUT, normal(5, FEATS), edge_feat=normal(8, 2))
-
-
 @pytest.mark.parametrize("rule", [FixedDepth(), Convergence(), Threshold(0.5), EventDriven()])
 def test_messages_name_a_value_that_is_not_finite(rule: HaltingRule) -> None:
     layer, feat, edge_feat = aggregation(edge_dim=2), normal(5, FEATS).detach(), normal(8, 2)
@@ -247,9 +196,7 @@ def test_messages_alone_name_a_value_that_is_not_finite() -> None:
         layer(LAYOUT, large)
 
 
-def test_messages_without_attention_have_no_edge_bias() -> None:
-    with pytest.raises(ValueError, match="messages have no edge_bias: give MessageAggregation an"):
-        aggregation()(LAYOUT, normal(5, FEATS), edge_bias=torch.zeros(8))
+def test_messages_pass_the_bias_of_edges_to_attention() -> None:
     bias = normal(8)
     layer, feat = aggregation(attends=True), normal(5, FEATS)
     assert layer.attention is not None
@@ -258,3 +205,59 @@ def test_messages_without_attention_have_no_edge_bias() -> None:
     assert_same([changed], [attention(LAYOUT, feat, edge_bias=bias) - attention(LAYOUT, feat)])
     _, weights = layer(LAYOUT, feat, get_attention=True)
     assert_same([weights], [attention(LAYOUT, feat, get_attention=True)[1]])
+
+
+# Refused arguments.
+
+TWO_SIDES = dgl.heterograph({("u", "e", "v"): ([0, 3, 1], [0, 1, 1])})
+ATTENTION = MultiHeadAttention(FEATS, 2)
+
+
+def hooked() -> MessageAggregation:
+    layer = aggregation(attends=True)
+    layer.attention.register_forward_hook(lambda *_: None)  # type: ignore[union-attr]
+    return layer
+
+
+def call(layer: MessageAggregation, **edges: Tensor | None) -> Tensor:
+    return layer(LAYOUT, normal(5, FEATS), **edges)
+
+
+def make(**options: Any) -> MessageAggregation:
+    return MessageAggregation(FEATS, **options)
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (lambda: make(aggregators=["mean"]), r"must be one or both of \('max', 'sum'\), got"),
+        (lambda: make(aggregators=[]), r"aggregators must be .*, got \(\)"),
+        (lambda: make(aggregators=["max", "max"]), "aggregators must be"),
+        (lambda: make(backend="fast"), "backend must be one of .*, got 'fast'"),
+        (lambda: make(attention=MultiHeadAttention(8, 2)), "must have 6 features in and out, but"),
+        (lambda: make(edge_dim=0), "edge_dim must be at least 1, got 0"),
+        (lambda: make(attention=ATTENTION, edge_dim=3), "must have edge_dim=3 too, but has None"),
+        *(
+            (
+                lambda layer=layer: call(layer, edge_weight=torch.ones(8).double()),
+                "no edge_weight: ",
+            )
+            for layer in (aggregation(), aggregation(attends=True), hooked())
+        ),
+        (lambda: call(aggregation(edge_dim=2), edge_feat=None), r"shape \(8, 2\) .*, got None"),
+        (
+            lambda: call(aggregation(edge_dim=2), edge_feat=normal(8, 3)),
+            r"edge_feat must have shape \(8, 2\) for messages, got \(8, 3\)",
+        ),
+        (lambda: call(aggregation(), edge_feat=normal(8, 2)), "no edge_feat: give MessageAgg"),
+        (lambda: call(aggregation(), edge_bias=torch.zeros(8)), "no edge_bias: give MessageAgg"),
+        (
+            lambda: aggregation(attends=True)(TWO_SIDES, normal(4, FEATS)),
+            "'u' to 'v' nodes; messages beside attention need",
+        ),
+    ],
+)
+def test_messages_refuse_what_does_not_fit(run: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        run()
+    assert aggregation()(TWO_SIDES, normal(4, FEATS)).shape == (2, FEATS)

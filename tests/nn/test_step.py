@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from graphut.nn import (
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.adapters import LowRank, halved, halving, normed
-from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, build_step
+from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, build_step, modes_of
 from tests.nn.naive import naive_recurrence, signal
 
 FORMS = covering(**{name: MODES[name] for name in ("norm", "form", "transition", "topology")})
@@ -65,15 +66,6 @@ def test_step_outside_the_frontier_a_convolution_reads_zero() -> None:
     assert_same([found], [step(case.graph, case.feat)[node]])
 
 
-def test_step_value_shift_is_what_a_signal_adds_to_values() -> None:
-    step, rows = build_step(norm="post"), normal(5, 8)
-    signal = normal(8, seed=1)
-    keys, values = (step.project(rows + signal) - step.project(rows)).chunk(2, dim=1)
-    assert_same([values], [step.value_shift(signal).expand(5, 8)])
-    assert_same([keys], [keys[:1].expand(5, 8)])
-    assert build_step(norm="pre").value_shift(signal) is None
-
-
 def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
     """Return the owner and the attribute name of each linear map of a recurrence."""
     found = [
@@ -86,9 +78,19 @@ def maps_of(layer: AdaptiveRecurrence) -> list[tuple[nn.Module, str]]:
     return found
 
 
-def assert_every_map(change: Any, undo: Any, modes: dict[str, Any]) -> None:
-    """Compare a recurrence with changed maps and one with the change in its weights."""
-    case = build_case(form="decoder", **modes)
+CHANGES: dict[str, Any] = {
+    "lora": (LowRank, LowRank.merged),
+    "hooks": (halving, halved),
+    "weight-norm": (normed, lambda layer: remove_parametrizations(layer, "weight")),
+}
+
+
+@pytest.mark.parametrize(
+    "row", covering(change=list(CHANGES), **modes_of("halted", "norm", "transition")), ids=name_of
+)
+def test_step_with_changed_maps_is_that_with_changed_weights(row: dict[str, Any]) -> None:
+    change, undo = CHANGES[row.pop("change")]
+    case = build_case(form="decoder", **row)
     maps = maps_of(case.layer)
     plain = case.layer(case.graph, case.feat, **case.arguments)[0]
     for owner, name in maps:
@@ -103,14 +105,6 @@ def assert_every_map(change: Any, undo: Any, modes: dict[str, Any]) -> None:
     assert not torch.allclose(found, plain)
 
 
-ALIKE = covering(halted=MODES["halted"], norm=MODES["norm"], transition=MODES["transition"])
-
-
-@pytest.mark.parametrize("modes", ALIKE, ids=name_of)
-def test_step_with_lora_in_every_map_is_that_with_merged_weights(modes: dict[str, Any]) -> None:
-    assert_every_map(LowRank, LowRank.merged, modes)
-
-
 @pytest.mark.parametrize("halted", MODES["halted"])
 @pytest.mark.parametrize("norm", MODES["norm"])
 def test_step_with_lora_has_gradients_for_every_map(halted: str, norm: str) -> None:
@@ -123,45 +117,10 @@ def test_step_with_lora_has_gradients_for_every_map(halted: str, norm: str) -> N
     assert len(grads) == 18 and all(bool(grad.any()) for grad in grads)
 
 
-@pytest.mark.parametrize("modes", ALIKE, ids=name_of)
-def test_step_with_hooks_on_every_map_is_that_with_their_effect(modes: dict[str, Any]) -> None:
-    assert_every_map(halving, halved, modes)
-
-
-@pytest.mark.parametrize("modes", ALIKE, ids=name_of)
-def test_step_with_weight_norm_in_every_map_is_that_with_its_weight(modes: dict[str, Any]) -> None:
-    assert_every_map(normed, lambda layer: remove_parametrizations(layer, "weight"), modes)
-
-
 def test_step_operations_of_one_node() -> None:
     encoder = 4 * 8 * 8 + 4 * 8 * 12
     assert build_step().node_flops == encoder
     assert build_step(form="decoder").node_flops == encoder + 4 * 8 * 8
-
-
-def test_step_a_decoder_needs_what_it_attends_to_and_an_encoder_takes_none() -> None:
-    graph, feat = Complete().layout([5]), normal(5, 8)
-    cross = Complete().layout([5], [2]), normal(2, 6)
-    with pytest.raises(ValueError, match=r"needs cross=.*got cross=None"):
-        build_step(form="decoder")(graph, feat)
-    with pytest.raises(ValueError, match=r"accepts no cross; got cross=given"):
-        build_step()(graph, feat, cross=cross)
-
-
-def test_step_norms_that_do_not_exist() -> None:
-    with pytest.raises(ValueError, match=r"norm must be one of .*'post', 'pre'.*, got 'none'"):
-        UniversalTransformerStep(
-            MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="none"
-        )
-    with pytest.raises(ValueError, match="norm must be 'post' with a copy_gate, got 'pre'"):
-        UniversalTransformerStep(
-            MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), norm="pre",
-            copy_gate=CopyGate(8),
-        )  # fmt: skip
-    with pytest.raises(ValueError, match="copy_gate has 6"):
-        UniversalTransformerStep(
-            MultiHeadAttention(8, 2), PositionwiseTransition(8, 12), copy_gate=CopyGate(6)
-        )
 
 
 def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
@@ -171,50 +130,6 @@ def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
     assert_same([step(Complete().layout([5]), feat)], [feat])
     step.reset_parameters()
     assert bool((step.copy_gate.layers[3].bias == -3).all())
-
-
-@pytest.mark.parametrize(
-    ("attention", "transition", "cross", "words"),
-    [
-        (MultiHeadAttention(8, 2), PositionwiseTransition(6, 12), None, "8, but transition has 6"),
-        (MultiHeadAttention(8, 2), SeparableConvTransition(6, 12), None, "8, but transition has 6"),
-        (MultiHeadAttention((6, 8), 2), PositionwiseTransition(8, 12), None, "sources .* has 6"),
-        (
-            MultiHeadAttention(8, 2, out_feats=4),
-            PositionwiseTransition(8, 12),
-            None,
-            "output .* has 4",
-        ),
-        (
-            MultiHeadAttention(8, 2),
-            PositionwiseTransition(8, 12),
-            MultiHeadAttention((8, 6), 2),
-            "destinations of cross_attention has 6",
-        ),
-    ],
-)
-def test_step_parts_of_other_widths(
-    attention: MultiHeadAttention, transition: Any, cross: Any, words: str
-) -> None:
-    with pytest.raises(
-        ValueError, match=f"all parts of a step need the same number of features: .*{words}"
-    ):
-        UniversalTransformerStep(attention, transition, cross_attention=cross)
-
-
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        ({"attention": dgl.nn.GINConv()}, r"ConvAsAttention\(layer, feats\); got GINConv"),
-        ({"transition": nn.Linear(8, 8)}, "PositionwiseTransition .*; got Linear"),
-        ({"copy_gate": True}, "CopyGate or None; got bool"),
-        ({"cross_attention": True}, "MultiHeadAttention or None; got bool"),
-    ],
-)
-def test_step_parts_of_other_types(part: dict[str, Any], words: str) -> None:
-    parts = {"attention": MultiHeadAttention(8, 2), "transition": PositionwiseTransition(8, 12)}
-    with pytest.raises(TypeError, match=f"{next(iter(part))} must be .*{words}"):
-        UniversalTransformerStep(**{**parts, **part})
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
@@ -229,3 +144,54 @@ def test_step_weights_and_bias_are_those_of_its_attention(modes: dict[str, Any])
     assert not torch.allclose(out, plain)
     zero = torch.zeros_like(bias)
     assert_same([step(case.graph, case.feat, cross=case.cross, edge_bias=zero)], [plain])
+
+
+# Refused parts and arguments.
+
+ATTENTION, TRANSITION = MultiHeadAttention(8, 2), PositionwiseTransition(8, 12)
+FIVE, FEAT = Complete().layout([5]), normal(5, 8)
+CROSS = Complete().layout([5], [2]), normal(2, 6)
+WIDTHS = "all parts of a step need the same number of features: .*"
+
+
+def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any) -> None:
+    UniversalTransformerStep(attention, transition, **parts)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: build_step(form="decoder")(FIVE, FEAT), r"needs cross=.*got cross=None"),
+        (lambda: build_step()(FIVE, FEAT, cross=CROSS), r"accepts no cross; got cross=given"),
+        (lambda: make(norm="none"), r"norm must be one of .*'post', 'pre'.*, got 'none'"),
+        (lambda: make(norm="pre", copy_gate=CopyGate(8)), "norm must be 'post' with a copy_gate"),
+        (lambda: make(copy_gate=CopyGate(6)), "copy_gate has 6"),
+        (
+            lambda: make(ATTENTION, PositionwiseTransition(6, 12)),
+            f"{WIDTHS}8, but transition has 6",
+        ),
+        (
+            lambda: make(ATTENTION, SeparableConvTransition(6, 9)),
+            f"{WIDTHS}8, but transition has 6",
+        ),
+        (lambda: make(MultiHeadAttention((6, 8), 2)), f"{WIDTHS}sources .* has 6"),
+        (lambda: make(MultiHeadAttention(8, 2, out_feats=4)), f"{WIDTHS}output .* has 4"),
+        (
+            lambda: make(cross_attention=MultiHeadAttention((8, 6), 2)),
+            f"{WIDTHS}destinations of cross_attention has 6",
+        ),
+        (
+            lambda: make(dgl.nn.GINConv()),
+            r"attention must .*ConvAsAttention\(layer, feats\); got G",
+        ),
+        (
+            lambda: make(ATTENTION, nn.Linear(8, 8)),
+            "transition must .*wiseTransition .*; got Linear",
+        ),
+        (lambda: make(copy_gate=True), "copy_gate must be .*CopyGate or None; got bool"),
+        (lambda: make(cross_attention=True), "must be .*MultiHeadAttention or None; got bool"),
+    ],
+)
+def test_step_refuses_what_does_not_fit(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
