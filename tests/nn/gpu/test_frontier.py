@@ -197,7 +197,10 @@ def alike(layout: Any, query: Tensor, key: Tensor, value: Tensor, **options: Any
 @pytest.mark.usefixtures("by_slices")
 @pytest.mark.parametrize(
     "modes",
-    [*PAIRS, *({"rule": name} for name in RULES if name != "fixed")],
+    [
+        *covering(**modes_of("halted", "weighting", "norm", "form", "transition")),
+        *({"rule": name} for name in RULES if name != "fixed"),
+    ],
     ids=name_of,
 )
 def test_frontier_no_number_is_looked_at(
