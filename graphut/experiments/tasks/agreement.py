@@ -98,14 +98,12 @@ class Agreement(TextTask):
         return Words(cache.unpack_json(self._parsed["words"]))
 
     def load(self, part: str) -> list[Text]:
-        """Return the texts of "train", "validation" or "test"."""
         if part != "test":
             return self._texts(part)
         return [text for name, group in self._groups.items() for text in self._texts(name, group)]
 
     @property
     def test_sets(self) -> Mapping[str, list[Text]]:
-        """The test sets by name: `test`, and `sentences` if their folder is given."""
         return LazySets(self, {_ROWS: partial(self._texts, _ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:

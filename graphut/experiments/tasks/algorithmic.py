@@ -71,7 +71,6 @@ class AlgorithmicTask(DrawnTask, PairTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """The test sets by name: `test`, `up-to-400` and `exactly-400`."""
         length = self.test_length
         return LazySets(self, {f"{part}-{length}": partial(self.load, part) for part in _LONG})
 

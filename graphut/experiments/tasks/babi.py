@@ -147,7 +147,6 @@ class Babi(QuestionTask):
     )
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         _ = self.groups
 
@@ -159,20 +158,16 @@ class Babi(QuestionTask):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the words in all files of the chosen tasks."""
         questions = chain.from_iterable(self._stories.values())
         sentences = set(chain.from_iterable([*each.facts, each.question] for each in questions))
         return Vocabulary(sorted(set(chain.from_iterable(map(words, sentences)))))
 
     @cached_property
     def answers(self) -> Vocabulary:
-        """The vocabulary of the answers in all files of the chosen tasks."""
         questions = chain.from_iterable(self._stories.values())
         return Vocabulary(sorted({each.answer for each in questions}))
 
     def load(self, part: str) -> list[Question]:
-        """Return the questions of "train", "validation" or "test", for all chosen tasks."""
-
         @cache  # most sentences occur many times
         def encode(sentence: str) -> list[int]:
             return self.vocabulary.encode(words(sentence))

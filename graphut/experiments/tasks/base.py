@@ -244,11 +244,9 @@ class DrawnTask(Task):
         """
 
     def train(self, seed: int, epoch: int) -> list[Any]:
-        """Draw the training examples of an epoch."""
         return self.draw(self.epoch_size, "train", seed, epoch)
 
     def load(self, part: str) -> list[Any]:
-        """Draw the examples of "validation" or "test"."""
         return self.draw(self.held_out, part)
 
 
@@ -262,7 +260,6 @@ class LazySets(UserDict[str, Any]):
         super().__init__({"test": lambda: task.test, **makers})
 
     def __getitem__(self, name: str) -> list[Any]:
-        """Return a test set."""
         examples: list[Any] = self.data[name]()
         return examples
 
@@ -371,7 +368,6 @@ class GraphTask(Task):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The names of the metrics by which training can choose the best model."""
         return ("accuracy", "log_probability")
 
     @property
@@ -429,12 +425,6 @@ def whole_numbers(name: str, text: str, least: int, most: int | None = None) -> 
 
 
 def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:
-    """Yield the examples in order, `size` at a time; the last batch may be smaller.
-
-    Examples
-    --------
-    >>> list(in_batches([5, 6, 7], 2))
-    [[5, 6], [7]]
-    """
+    """Yield the examples in order, `size` at a time; the last batch may be smaller."""
     for start in range(0, len(examples), size):
         yield list(examples[start : start + size])

@@ -54,20 +54,16 @@ class CharLM(TextTask):
 
     @cached_property
     def vocabulary(self) -> Characters:
-        """The vocabulary of the characters in the file."""
         return Characters.of(self._text)
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Draw random windows of the training set."""
         tokens, count = self._tokens["train"], self.epoch_size
         return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        """Return overlapping windows of "validation" or "test"; each character counts once."""
         return strided_windows(self._tokens[part], self.window)
 
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
-        """Return overlapping windows of a user's file; each character counts once in metrics."""
         text = read_text(path)
         with reraise_for_file(path, ""):
             return strided_windows(np.array(vocabulary.read(text), dtype=np.int32), self.window)

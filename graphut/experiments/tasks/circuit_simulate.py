@@ -42,11 +42,6 @@ def find_circuit(name: str | Path) -> Circuit:
 
     The name is a kind of circuit and a number of bits, such as "adder-64"; a file, Verilog (`.v`)
     or ISCAS netlist (`.bench`); or the name of a circuit in the package `circuitgraph`.
-
-    Examples
-    --------
-    >>> find_circuit("multiplier-4").levels.max()
-    np.int64(22)
     """
     if Path(name).suffix:
         return read_circuit(name)
@@ -95,7 +90,6 @@ class CircuitSimulate(DrawnTask, GraphTask):
     vectors: int = option(16, "random bits at the inputs, for each of these circuits", least=1)
 
     def __post_init__(self) -> None:
-        """Check the options, and make paths absolute."""
         super().__post_init__()
         _ = self._sizes
         names = [Path(name).absolute() if Path(name).suffix else name for name in self._named]
@@ -118,7 +112,6 @@ class CircuitSimulate(DrawnTask, GraphTask):
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets by name: `test` has random circuits, and each other set has one circuit."""
         names = self._named
         if LIBRARY in names:
             at = names.index(LIBRARY)
@@ -132,7 +125,6 @@ class CircuitSimulate(DrawnTask, GraphTask):
         return LazySets(self, sets)
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw `count` random circuits with random bits at the inputs, as labelled graphs."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         return [self._draw_one(random) for _ in range(count)]
 

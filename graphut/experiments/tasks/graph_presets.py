@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from graphut.experiments.tasks.presets import (
     GRAPHS,
+    GWAC,
+    NARROW_GRAPH_LAYERS,
     QUANTIZED,
+    SALSA_CLRS,
+    WAKING,
     WAKING_GRAPHS,
     Preset,
     model_size,
+    with_baselines,
 )
 
 # A sum counts neighbours, which a mean cannot. Branches of a tree without a mark are pruned from
 # their leaves: a node is pruned when all its neighbours but one are. A correct guess may become
 # wrong, so the halting unit learns whether an answer stays correct.
-COUNTING_GRAPHS: Preset = GRAPHS | {
+_COUNTING_GRAPHS: Preset = GRAPHS | {
     "layer": "gin",
     "max_steps": 24,
     "halting_target": "stays_right",
     "evaluation_rule": "threshold:threshold=0.97,halt_from=output",
 }
-NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
-WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
+_NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
+_WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
     "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path",
     "sizes": "4-20",
     "step_loss": "mean",
     "epochs": 3,
 }
 # The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
-WAKING_GWAC: Preset = (
-    WAKING_DISTANCE
+_WAKING_GWAC: Preset = (
+    _WAKING_DISTANCE
     | QUANTIZED
     | {
         "families": "gwac",
@@ -41,7 +46,7 @@ WAKING_GWAC: Preset = (
         "test_graphs": 10,
     }
 )
-WAKING_REACH: Preset = WAKING_GRAPHS | {
+_WAKING_REACH: Preset = WAKING_GRAPHS | {
     "families": "near,erdos-renyi,delaunay,grid,path",
     "sizes": "4-20",
     "epochs": 2,
@@ -50,7 +55,7 @@ WAKING_REACH: Preset = WAKING_GRAPHS | {
 # averages away. The trees have long paths with short branches: on smaller trees some runs learn to
 # spread news from the marks, which fails on long paths, in place of pruning branches from their
 # leaves.
-WAKING_PATH: Preset = (
+_WAKING_PATH: Preset = (
     WAKING_GRAPHS
     | QUANTIZED
     | {
@@ -65,7 +70,7 @@ WAKING_PATH: Preset = (
     }
 )
 # The distance modulo 3 tells which neighbours are nearer to the mark.
-WAKING_BFS: Preset = WAKING_GRAPHS | {
+_WAKING_BFS: Preset = WAKING_GRAPHS | {
     "families": "path,road,cycle,near,grid,delaunay,watts-strogatz,erdos-renyi",
     "sizes": "4-22",
     "max_steps": 22,
@@ -75,7 +80,7 @@ WAKING_BFS: Preset = WAKING_GRAPHS | {
     "test_families": "watts-strogatz,delaunay,grid,road",
 }
 # The protocol of SALSA-CLRS (arXiv 2309.12253), with 100 test graphs of each kind in place of 1000.
-SALSA: Preset = {
+_SALSA: Preset = {
     "families": "erdos-renyi-16",
     "sizes": "4,7,11,13,16",
     "pool": 10_000,
@@ -84,13 +89,15 @@ SALSA: Preset = {
     "test_nodes": 1,
     "test_graphs": 100,
 }
-WAKING_SALSA_BFS: Preset = WAKING_BFS | SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
-WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
+_WAKING_SALSA_BFS: Preset = (
+    _WAKING_BFS | _SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
+)
+_WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | _SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
 # A maximum of messages that read edge features can represent the minimum of distance plus weight.
 # Distances are real numbers: noise, and a penalty on change, would make them imprecise.
-WAKING_SALSA_DIJKSTRA: Preset = (
+_WAKING_SALSA_DIJKSTRA: Preset = (
     WAKING_GRAPHS
-    | SALSA
+    | _SALSA
     | {
         "max_steps": 12,
         "layer": "none",
@@ -102,7 +109,7 @@ WAKING_SALSA_DIJKSTRA: Preset = (
     }
 )
 # The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
-WAKING_PREFIX: Preset = (
+_WAKING_PREFIX: Preset = (
     WAKING_GRAPHS
     | QUANTIZED
     | {
@@ -115,3 +122,18 @@ WAKING_PREFIX: Preset = (
         "test_graphs": 1000,
     }
 )
+
+DEFAULT = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
+DISTANCE = DEFAULT | {WAKING: _WAKING_DISTANCE, GWAC: _WAKING_GWAC}
+REACH = DEFAULT | {WAKING: _WAKING_REACH}
+PATH = with_baselines(_COUNTING_GRAPHS, _NARROW_COUNTING_LAYERS) | {WAKING: _WAKING_PATH}
+# A guess is often correct, so the threshold is higher. The answers take two more linear maps.
+BFS = with_baselines(
+    GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
+    NARROW_GRAPH_LAYERS | {"max_steps": 18},
+) | {WAKING: _WAKING_BFS, SALSA_CLRS: _WAKING_SALSA_BFS}
+_WEIGHTED = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17})
+DIJKSTRA = _WEIGHTED | {SALSA_CLRS: _WAKING_SALSA_DIJKSTRA}
+PRIM = _WEIGHTED | {SALSA_CLRS: _WAKING_SALSA_DIJKSTRA | {"epochs": 10}}
+MIS = DEFAULT | {SALSA_CLRS: _WAKING_SALSA_MIS}
+PREFIX = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS) | {WAKING: _WAKING_PREFIX}

@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut.experiments.tasks import graph_presets
 from graphut.experiments.tasks.base import (
     PARTS,
     DrawnTask,
@@ -21,29 +22,8 @@ from graphut.experiments.tasks.base import (
     whole_numbers,
 )
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
-from graphut.experiments.tasks.graph_presets import (
-    COUNTING_GRAPHS,
-    NARROW_COUNTING_LAYERS,
-    WAKING_BFS,
-    WAKING_DISTANCE,
-    WAKING_GWAC,
-    WAKING_PATH,
-    WAKING_PREFIX,
-    WAKING_REACH,
-    WAKING_SALSA_BFS,
-    WAKING_SALSA_DIJKSTRA,
-    WAKING_SALSA_MIS,
-)
 from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
-from graphut.experiments.tasks.presets import (
-    GRAPHS,
-    GWAC,
-    NARROW_GRAPH_LAYERS,
-    SALSA_CLRS,
-    WAKING,
-    Preset,
-    with_baselines,
-)
+from graphut.experiments.tasks.presets import Preset
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
@@ -65,7 +45,7 @@ class GraphProblem(DrawnTask, GraphTask):
     `graphut eval RUN --max-steps 2000`. Models of the preset `waking` run until no state changes.
     """
 
-    presets: ClassVar[dict[str, Preset]] = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS)
+    presets: ClassVar[dict[str, Preset]] = graph_presets.DEFAULT
     node_kinds: ClassVar[Vocabulary] = _PLACES
     directed: ClassVar[bool] = False
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
@@ -87,7 +67,6 @@ class GraphProblem(DrawnTask, GraphTask):
     test_graphs: int = option(1, "graphs in a further test set, at least", least=1)
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         for name in ("families", "test_families"):
             for family in self._listed(name):
@@ -123,7 +102,6 @@ class GraphProblem(DrawnTask, GraphTask):
         return [graphs[index] for index in chosen]
 
     def draw(self, count: int, part: str, *stream: int) -> list[LabelledGraph]:
-        """Draw `count` graphs of the families and sizes in the options."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         families = random.choice(self._listed("families"), count).tolist()
         return self._draw(families, random.choice(self._sizes, count), random)
@@ -188,10 +166,9 @@ class GraphDistance(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-distance"
-    presets = GraphProblem.presets | {WAKING: WAKING_DISTANCE, GWAC: WAKING_GWAC}
+    presets = graph_presets.DISTANCE
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph; return all nodes' kinds, labels and distances to it."""
         marked = union.draw(random)
         distance = union.distances(marked)
         return _marks(union, marked), distance % 2, distance
@@ -206,7 +183,7 @@ class GraphReach(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-reach"
-    presets = GraphProblem.presets | {WAKING: WAKING_REACH}
+    presets = graph_presets.REACH
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a random node of each graph; return kinds, labels and depths of all nodes.
@@ -247,11 +224,10 @@ class GraphPath(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-path"
-    presets = with_baselines(COUNTING_GRAPHS, NARROW_COUNTING_LAYERS) | {WAKING: WAKING_PATH}
+    presets = graph_presets.PATH
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark two nodes per graph; return kinds, labels, and the steps that each label needs."""
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
         from_one, to_one, below_one = union.heights(one)
@@ -277,11 +253,7 @@ class GraphBFS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-bfs"
-    # A guess is often correct, so the threshold is higher. The answers take two more linear maps.
-    presets = with_baselines(
-        GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
-        NARROW_GRAPH_LAYERS | {"max_steps": 18},
-    ) | {WAKING: WAKING_BFS, SALSA_CLRS: WAKING_SALSA_BFS}
+    presets = graph_presets.BFS
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
@@ -291,11 +263,9 @@ class GraphBFS(GraphProblem):
 
     @property
     def answers(self) -> Vocabulary:
-        """An empty vocabulary, because a node chooses an edge instead of a class."""
         return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node of each graph; return node kinds, edge labels, and distances to the mark."""
         marked = union.draw(random)
         distance = union.distances(marked)
         source, target = union.edges
@@ -315,13 +285,10 @@ class GraphDijkstra(GraphBFS):
     """
 
     name: ClassVar[str] = "graph-dijkstra"
-    presets = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {
-        SALSA_CLRS: WAKING_SALSA_DIJKSTRA
-    }
+    presets = graph_presets.DIJKSTRA
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a node per graph, draw weights; return kinds, edge labels, path lengths, weights."""
         marked = union.draw(random)
         loops = union.sizes.sum()
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
@@ -346,7 +313,7 @@ class GraphPrim(GraphDijkstra):
     """
 
     name: ClassVar[str] = "graph-prim"
-    presets = GraphDijkstra.presets | {SALSA_CLRS: WAKING_SALSA_DIJKSTRA | {"epochs": 10}}
+    presets = graph_presets.PRIM
 
     def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
         return union.spanning_tree(weights)
@@ -363,12 +330,11 @@ class GraphMIS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-mis"
-    presets = GraphProblem.presets | {SALSA_CLRS: WAKING_SALSA_MIS}
+    presets = graph_presets.MIS
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["node"])
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw a number for each node; return kinds, labels, deciding phases, edge features."""
         numbers = random.random(union.sizes.sum())
         source, target = union.edges
         is_smaller = numbers[source] < numbers[target]
@@ -401,9 +367,7 @@ class PrefixParity(GraphProblem):
     """
 
     name: ClassVar[str] = "prefix-parity"
-    presets = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS) | {
-        WAKING: WAKING_PREFIX
-    }
+    presets = graph_presets.PREFIX
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["0", "1", "first-0", "first-1"])
     known_families = ("path",)
     directed = True
@@ -411,7 +375,6 @@ class PrefixParity(GraphProblem):
     families: str = option("path", "path, and nothing else")
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Draw a bit for each node; return its kind, its label and its distance from the first."""
         first = np.flatnonzero(np.bincount(union.edges[1]) == 1)  # only the self-loop
         place, bits = union.distances(first), random.integers(0, 2, union.sizes.sum())
         in_order = np.lexsort([place, union.graph])

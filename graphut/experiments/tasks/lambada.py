@@ -91,20 +91,17 @@ class Lambada(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The vocabulary of the novels; without novels, of the training passages."""
         if self.novels is None:
             return Words.learn(self._passages["train"], least=2, most=self.words)
         return Words(unpack_json(self._novels["words"]))
 
     def train(self, seed: int, epoch: int) -> list[Text]:
-        """Draw random windows of the novels; without novels, return the training passages."""
         if self.novels is None:
             return super().train(seed, epoch)
         tokens, count = self._novels["tokens"], self.epoch_size
         return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
-        """Return the passages of "train", "validation" or "test"."""
         texts = [Text(self.vocabulary.encode(words)) for words in self._passages[part]]
         unknown = self.vocabulary.unknown
         if part != "train" and all(text.tokens[-1] == unknown for text in texts):

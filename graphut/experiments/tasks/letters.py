@@ -45,7 +45,6 @@ class LetterTask(DrawnTask, PairTask):
     )
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         if not 0 < self.mean_length < inf:
             raise ValueError(f"mean_length must be positive and finite, got {self.mean_length}")
@@ -60,7 +59,6 @@ class LetterTask(DrawnTask, PairTask):
         """Return the target sequence of a source sequence, both as token ids."""
 
     def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
-        """Draw `count` pairs of sequences for a part, such as "test"; `stream` holds more seeds."""
         random = np.random.default_rng([PARTS.index(part), *stream])
         short = round(self.short_share * count) if part == "train" else 0
         lengths = random.normal(self.mean_length, self.length_deviation, count).round()

@@ -57,7 +57,6 @@ class Brackets(Vocabulary):
         return max(accumulate(changes), default=0)
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
         return super().read(text.replace("]", " ]"))
 
 
@@ -146,7 +145,6 @@ class ListExpressions(Task):
     held_out: int = option(1000, "expressions in the validation set, and in the test set", least=1)
 
     def load(self, part: str) -> list[Any]:
-        """Return the pairs of expressions and values of "train", "validation" or "test"."""
         held_out = self.held_out
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
         return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
@@ -158,7 +156,6 @@ class ListExpressions(Task):
 
     @property
     def test_sets(self) -> Mapping[str, list[Any]]:
-        """The test sets by name: `test`, and the official ones if `data` is given."""
         return LazySets(self, {name: partial(self._official, name) for name in self._files})
 
     def _official(self, name: str) -> list[Any]:
@@ -235,7 +232,6 @@ class ListOpsTree(ListExpressions, GraphTask):
     answers: ClassVar[Vocabulary] = Vocabulary(digits)
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the trees of "train", "validation" or "test"."""
         return [tree_of(source, label_all=part == "train") for source, _ in super().load(part)]
 
     def _official(self, name: str) -> list[LabelledGraph]:

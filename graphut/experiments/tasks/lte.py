@@ -46,7 +46,6 @@ class PlacedDigits(Characters):
     """
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of the characters of a text."""
         symbols: list[str] = []
         for part in re.findall("[0-9]+|[^0-9]", text):
             placed = [f"{digit}{place}" for place, digit in enumerate(part[::-1])][::-1]
@@ -54,7 +53,6 @@ class PlacedDigits(Characters):
         return self.encode(symbols)
 
     def write(self, tokens: Sequence[int]) -> str:
-        """Return the text of token ids."""
         symbols = self.decode([token for token in tokens if token not in (BOS, EOS)])
         return "".join(s[0] if s[0] in digits else character_of(s) for s in symbols)
 
@@ -204,7 +202,6 @@ class LearningToExecute(DrawnTask, PairTask):
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
-        """The test sets by name: `test` and `hardest`."""
         hardest = partial(self.draw, self.held_out, "test", hardest=True)
         return LazySets(self, {"hardest": hardest})
 
@@ -239,7 +236,6 @@ class ProgramTask(LearningToExecute):
 
     @property
     def vocabulary_kind(self) -> type[Characters]:
-        """The class of the task's vocabularies, `Characters` or `PlacedDigits`."""
         return PlacedDigits if self.digit_places else Characters
 
     @property
@@ -257,7 +253,6 @@ class ProgramTask(LearningToExecute):
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         if self.nesting > len(VARIABLES):
             raise ValueError(
@@ -266,7 +261,6 @@ class ProgramTask(LearningToExecute):
             )
 
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw a random program; if `hardest`, with the maximum length and nesting."""
         length, nesting = self.length, self.nesting
         if not hardest:
             length, nesting = random.randint(1, length), random.randint(1, nesting)
@@ -274,17 +268,7 @@ class ProgramTask(LearningToExecute):
 
 
 class LteProgram(ProgramTask):
-    """Write the output of a program with arithmetic, variables, loops and conditions.
-
-    Examples
-    --------
-    >>> source, target = LteProgram().test[0]
-    >>> print(LteProgram().source_vocabulary.write(source))
-    g=10
-    print((g-7))
-    >>> LteProgram().target_vocabulary.write(target)
-    '3'
-    """
+    """Write the output of a program with arithmetic, variables, loops and conditions."""
 
     name = "lte-program"
     presets = _PROGRAM_PRESETS
@@ -316,7 +300,6 @@ class MemoryTask(LearningToExecute):
     length: int = option(55, "maximum length of a source, in digits", least=1)
 
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw random digits; if `hardest`, as many as the maximum length."""
         length = self.length if hardest else random.randint(1, self.length)
         return "".join(random.choices(digits, k=length))
 

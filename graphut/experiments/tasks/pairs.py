@@ -108,20 +108,17 @@ class Pairs(PairTask):
     )
 
     def __post_init__(self) -> None:
-        """Check the options."""
         super().__post_init__()
         if self.characters and self.subwords:
             raise ValueError(f"characters must be False with subwords, {self.subwords}")
 
     def check_files(self) -> None:
-        """Raise an error if a file does not exist, or the package for subwords is missing."""
         super().check_files()
         if self.subwords:
             tokenizers_package()
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
-        """The class of the vocabularies: `Subwords`, `Characters` or, by default, `Vocabulary`."""
         return Subwords if self.subwords else Characters if self.characters else Vocabulary
 
     @cached_property
@@ -148,7 +145,6 @@ class Pairs(PairTask):
                 _check_lengths(line.place, pair, config)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of "train", "validation" or "test" as token ids."""
         source, target, pairs = self.source_vocabulary, self.target_vocabulary, []
         if isinstance(source, Subwords):
             sides = zip(*((" ".join(s), " ".join(t)) for s, t, _ in self._lines[part]), strict=True)

@@ -189,11 +189,6 @@ def with_baselines(
     The preset `fixed` is `small` without halting, and `untied` is `fixed` with separate weights for
     each step. The preset `transformer` is `untied` with the fields in the argument `transformer`,
     which give a model as many weights as `small` has.
-
-    Examples
-    --------
-    >>> with_baselines({"d_model": 64}, {"d_model": 32, "max_steps": 4})["transformer"]
-    {'d_model': 32, 'adaptive': False, 'share_weights': False, 'max_steps': 4}
     """
     fixed = small | {"adaptive": False}
     if "evaluation_rule" in small:

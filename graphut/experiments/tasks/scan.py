@@ -68,7 +68,6 @@ class Scan(PairTask):
     held_out: int = option(1000, "validation pairs, taken from the training pairs", least=1)
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of "train", "validation" or "test"."""
         if part == "test":
             return self._read("test")
         is_train = part == "train"

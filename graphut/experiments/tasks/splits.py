@@ -20,11 +20,6 @@ def hold_out(
     """Return the remaining items, and `held_out` items that a hash of `text(item)` selects.
 
     The order of the items does not change the result.
-
-    Examples
-    --------
-    >>> hold_out(["one", "two", "three"], 1, str.encode)
-    (['three', 'one'], ['two'])
     """
     ranked = sorted(items, key=lambda item: (crc32(text(item)), text(item)))
     if held_out >= len(ranked):
@@ -38,11 +33,6 @@ def random_windows(
     """Draw `count` windows of `length` tokens at random positions of a text, for training.
 
     If the text is shorter than `length`, each window is the whole text.
-
-    Examples
-    --------
-    >>> [text.tokens for text in random_windows(np.arange(9), 3, 2, seed=0, epoch=0)]
-    [[5, 6, 7], [4, 5, 6]]
     """
     places = max(len(tokens) - length, 0) + 1
     starts = np.random.default_rng([seed, epoch]).integers(places, size=count)

@@ -80,7 +80,6 @@ class Subwords(Vocabulary):
         return cls(tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"])
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
         return self.read_all([text])[0]
 
     def read_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -99,7 +98,6 @@ class Subwords(Vocabulary):
         ]
 
     def save(self, path: str | Path) -> None:
-        """Write the merges and `tokenized` as JSON, atomically."""
         merges = [" ".join(merge) for merge in self.merges]
         write_json(path, {"merges": merges, "tokenized": self.tokenized})
 

@@ -146,12 +146,6 @@ def rounds(puzzle: Cells) -> NDArray[np.int64]:
     A round fills all cells that have a single possible digit, or that are the only possible cell of
     a digit in their row, column or box. The number is 0 for cells that the puzzle gives, and -1 for
     cells that no round fills.
-
-    Examples
-    --------
-    >>> solution = solutions([1, 2, 3, 4, 5, 6, 7, 8, 9] + [0] * 72, 1)[0]
-    >>> rounds(np.array([0, 0, *solution[2:]])).tolist()[:4]
-    [1, 1, 0, 0]
     """
     filled = (puzzle[:, None] == np.arange(1, 10)).astype(np.int64)
     number_of, units = np.where(puzzle > 0, 0, -1), _UNITS.astype(np.int64)
@@ -194,7 +188,6 @@ class Sudoku(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Return "node" for a graph of cells, and "edge" for a graph of candidates."""
         return "node" if self.graph == "cells" else "edge"
 
     @property
@@ -213,13 +206,11 @@ class Sudoku(GraphTask):
         return self._graphs((_vary(*pair, random) for pair in self._puzzles["train"]), True)
 
     def load(self, part: str) -> list[LabelledGraph]:
-        """Return the puzzles of "validation" or "test"."""
         random = np.random.default_rng(PARTS.index(part))
         return self._graphs(_vary(*pair, random) for pair in self._puzzles[part])
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
-        """The test sets by name: `test` and `minimal`."""
         return LazySets(self, {"minimal": lambda: self._graphs(self._puzzles["test"])})
 
     def _graphs(

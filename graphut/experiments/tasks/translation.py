@@ -120,13 +120,11 @@ class TranslationTask(PairTask):
         return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
 
     def check_files(self) -> None:
-        """Raise an error if a file does not exist, or a package is not installed."""
         super().check_files()
         tokenizers_package()
         sacrebleu_package()
 
     def load(self, part: str) -> list[Pair]:
-        """Return the pairs of "train", "validation" or "test"."""
         return self._pairs(part, self._usable if part == "train" else None)
 
     @cached_property

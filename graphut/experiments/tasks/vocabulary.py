@@ -91,11 +91,6 @@ class Vocabulary:
 
         A text without white space that is not itself a symbol is read character by character, if
         each of its characters is a symbol. Raise `ValueError` for an unknown symbol.
-
-        Examples
-        --------
-        >>> Vocabulary("abc").read("ca") == Vocabulary("abc").read("c a")
-        True
         """
         parts = text.split()
         if len(parts) == 1 and parts[0] not in self and all(symbol in self for symbol in parts[0]):
@@ -163,7 +158,6 @@ class Words(Vocabulary):
         return self._ids[UNKNOWN]
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
-        """Return the token ids of words, with the id of `<unk>` for unknown words."""
         ids, unknown = self._ids, self.unknown
         return [ids.get(word, unknown) for word in symbols]
 
@@ -192,7 +186,6 @@ class Characters(Vocabulary):
         return cls(map(symbol_of, sorted(set(text))))
 
     def read(self, text: str) -> list[int]:
-        """Return the token ids of the characters of a text."""
         symbols = {character: symbol_of(character) for character in set(text)}
         return self.encode(symbols[character] for character in text)
 
