@@ -134,7 +134,7 @@ class GenerativeModel(AdaptiveModel):
     def _is_extended(self) -> bool:
         """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
         steps = steps_of(self.decoder)
-        transitions = [step.transition for step in steps]
+        transitions = [step.transition for step in steps if step.transition is not None]
         classes = PositionwiseTransition, SeparableConvTransition
         custom = not all(isinstance(transition, classes) for transition in transitions)
         hooked = any(step.is_hooked for step in steps)

@@ -13,9 +13,9 @@ from graphut.attention.registry import check_backend
 
 _PARTS = {
     "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
-    "transition": "PositionwiseTransition or SeparableConvTransition",
 }
 _OPTIONAL_PARTS = {
+    "transition": "PositionwiseTransition, SeparableConvTransition or None",
     "cross_attention": "MultiHeadAttention or None",
     "copy_gate": "CopyGate or None",
 }
@@ -42,8 +42,9 @@ def check_widths(step: Any) -> None:
     widths = {
         "sources of attention": source,
         "output of attention": step.attention.out_feats,
-        "transition": step.transition.in_feats,
     }
+    if step.transition is not None:
+        widths["transition"] = step.transition.in_feats
     if step.copy_gate is not None:
         widths["copy_gate"] = step.copy_gate.in_feats
     if step.cross_attention is not None:

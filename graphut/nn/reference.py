@@ -215,10 +215,11 @@ def _step(
     """
     pre = step.norm == "pre"
 
-    def add(rows: Tensor, change: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
-        return rows + change if pre else norm(rows + change)
+    def add(rows: Tensor, change: Tensor, norm: torch.nn.Module) -> Tensor:
+        change = rows + change if step.residual else change
+        return change if pre else norm(change)
 
-    def ready(rows: Tensor, norm: torch.nn.LayerNorm) -> Tensor:
+    def ready(rows: Tensor, norm: torch.nn.Module) -> Tensor:
         return norm(rows) if pre else rows
 
     norm = step.attention_norm
@@ -228,6 +229,8 @@ def _step(
         query = ready(rows, step.cross_norm)
         read = _attend(step.cross_attention, as_layout(cross[0]), query, cross[1])
         rows = add(rows, read, step.cross_norm)
+    if step.transition is None:
+        return rows, combined
     norm = step.transition_norm
     combined = torch.where(runs[:, None], ready(rows, norm), combined)
     change = step.transition(layout, combined)

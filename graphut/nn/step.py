@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -17,7 +18,7 @@ from graphut.nn.input_checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.module_checks import check_widths
 from graphut.nn.transition import CopyGate, Transition
 
-NORMS = ("post", "pre")
+NORMS = ("post", "pre", None)
 
 
 class UniversalTransformerStep(nn.Module):
@@ -43,17 +44,22 @@ class UniversalTransformerStep(nn.Module):
     Use the gate without position and step signals, which are part of :math:`y` and would add up
     in features that are copied.
 
+    With `norm=None` there is no LayerNorm. With `residual=False`, nothing is added to the output of
+    attention and of the transition either: :math:`x = \mathrm{Transition}(\mathrm{MultiHead}(y))`.
+
     Parameters
     ----------
     attention : MultiHeadAttention
         Self-attention. `MessageAggregation`, or a DGL or PyG layer in `ConvAsAttention`, can
         replace it.
-    transition : PositionwiseTransition or SeparableConvTransition
-        The feed-forward layer after attention.
+    transition : PositionwiseTransition or SeparableConvTransition, optional
+        The feed-forward layer after attention. With None, the step ends with attention.
     cross_attention : MultiHeadAttention, optional
         Attention to the encoder's output :math:`m`, which makes the step a decoder step.
-    norm : {"post", "pre"}
-        Apply LayerNorm after each residual, or before attention and transition.
+    norm : {"post", "pre", None}
+        Apply LayerNorm after each residual, or before attention and transition, or nowhere.
+    residual : bool
+        Add the input of attention and of the transition to the output; False with `norm=None` only.
     dropout : float
         Dropout probability of the outputs of attention and transition.
     output_norm : bool
@@ -69,8 +75,8 @@ class UniversalTransformerStep(nn.Module):
     TypeError
         If a part has another type, such as a layer of DGL or PyG as `attention`.
     ValueError
-        If `norm` is unknown, if `norm` is "pre" and there is a gate, or if the parts have different
-        numbers of features.
+        If `norm` is unknown or does not fit `residual`, if a gate has no transition or another norm
+        than "post", or if the parts have different numbers of features.
 
     Examples
     --------
@@ -88,10 +94,11 @@ class UniversalTransformerStep(nn.Module):
     def __init__(
         self,
         attention: MultiHeadAttention,
-        transition: Transition,
+        transition: Transition | None,
         *,
         cross_attention: MultiHeadAttention | None = None,
-        norm: str = "post",
+        norm: str | None = "post",
+        residual: bool = True,
         dropout: float = 0.0,
         output_norm: bool = True,
         norm_eps: float = 1e-5,
@@ -100,16 +107,22 @@ class UniversalTransformerStep(nn.Module):
         super().__init__()
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
-        if copy_gate is not None and norm != "post":
-            raise ValueError(f"norm must be 'post' with a copy_gate, got {norm!r}")
-        self.norm = norm
+        if copy_gate is not None and (norm != "post" or transition is None):
+            raise ValueError(
+                f"a copy_gate needs norm='post' and a transition, got {norm=} and {transition=}"
+            )
+        if not residual and norm is not None:
+            raise ValueError(f"residual=False needs norm=None, got {norm=}")
+        self.norm, self.residual = norm, residual
         self.attention = attention
         self.cross_attention = cross_attention
         self.transition = transition
         self.copy_gate = copy_gate
         check_widths(self)
         self.dropout = nn.Dropout(dropout)
-        layer_norm = partial(nn.LayerNorm, attention.in_feats[1], eps=norm_eps)
+        layer_norm: Callable[[], nn.Module] = nn.Identity
+        if norm is not None:
+            layer_norm = partial(nn.LayerNorm, attention.in_feats[1], eps=norm_eps)
         self.attention_norm = layer_norm()
         self.cross_norm = layer_norm() if cross_attention is not None else None
         self.transition_norm = layer_norm()
@@ -118,7 +131,7 @@ class UniversalTransformerStep(nn.Module):
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
         for layer in self.children():
-            if not isinstance(layer, nn.Dropout):
+            if not isinstance(layer, nn.Dropout | nn.Identity):
                 layer.reset_parameters()  # type: ignore[operator]
 
     @property
@@ -126,7 +139,8 @@ class UniversalTransformerStep(nn.Module):
         """Floating-point operations for one active node, without its in-edges."""
         cross = 0 if self.cross_attention is None else self.cross_attention.node_flops
         gate = 0 if self.copy_gate is None else self.copy_gate.node_flops
-        return self.attention.node_flops + cross + self.transition.node_flops + gate
+        moved = 0 if self.transition is None else self.transition.node_flops
+        return self.attention.node_flops + cross + moved + gate
 
     def forward(
         self,
@@ -218,7 +232,7 @@ class UniversalTransformerStep(nn.Module):
         attention = self.attention  # or a layer in its place
         if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
             return False
-        return self.norm == "post" and attention.has_softmax
+        return self.norm != "pre" and attention.has_softmax
 
     def value_shift(self, signal: Tensor) -> Tensor | None:
         """Return what adding `signal` to all states adds to all values, or None if nodes differ."""
@@ -236,13 +250,17 @@ class UniversalTransformerStep(nn.Module):
             query = self.cross_norm(rows) if pre else rows
             attended = context.cross_attend(self.cross_attention, query)
             rows = self._add(rows, attended, self.cross_norm)
+        if self.transition is None:
+            return rows
         moved = context.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
         if self.copy_gate is None:
             return self._add(rows, moved, self.transition_norm)
         return given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
 
-    def _add(self, rows: Tensor, change: Tensor, norm: nn.LayerNorm) -> Tensor:
-        total: Tensor = rows + self.dropout(change)
+    def _add(self, rows: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
+        total: Tensor = self.dropout(change)
+        if self.residual:
+            total = rows + total
         return total if self.norm == "pre" else norm(total)
 
     def readout(self, out: Tensor) -> Tensor:
@@ -251,4 +269,4 @@ class UniversalTransformerStep(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
-        return f"norm={self.norm!r}"
+        return f"norm={self.norm!r}" + ("" if self.residual else ", residual=False")

@@ -145,12 +145,13 @@ def rows_graph(lengths: Sequence[int]) -> EdgeLayout:
 
 def build_step(
     *,
-    norm: str = "post",
+    norm: str | None = "post",
     transition: str = "positionwise",
     form: str = "encoder",
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
     copy_gate: bool = False,
+    residual: bool = True,
     seed: int = 0,
     **options: Any,
 ) -> UniversalTransformerStep:
@@ -166,6 +167,7 @@ def build_step(
         if decoder
         else None,
         norm=norm,
+        residual=residual,
         copy_gate=CopyGate(FEATS) if copy_gate else None,
         **options,
     )
@@ -250,7 +252,7 @@ def build_case(
     lengths: Sequence[int] = LENGTHS,
     halting: nn.Module | None = None,
     graph: EdgeLayout | None = None,
-    norm: str = "post",
+    norm: str | None = "post",
     form: str = "encoder",
     max_steps: int = 5,
     share_weights: bool = True,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from graphut._dgl import dgl
+from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
     CopyGate,
@@ -20,7 +21,16 @@ from graphut.nn import (
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.adapters import LowRank, halved, halving, normed
-from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, build_step, modes_of
+from tests.nn.cases import (
+    FEATS,
+    HEADS,
+    MODES,
+    Case,
+    build_case,
+    build_step,
+    modes_of,
+    same_as_dense,
+)
 from tests.nn.naive import naive_recurrence, signal
 
 FORMS = covering(**{name: MODES[name] for name in ("norm", "form", "transition", "topology")})
@@ -123,6 +133,82 @@ def test_step_operations_of_one_node() -> None:
     assert build_step(form="decoder").node_flops == encoder + 4 * 8 * 8
 
 
+WITHOUT_NORM = covering(
+    residual=(True, False),
+    **{name: MODES[name] for name in ("halted", "form", "transition", "topology")},
+)
+
+
+@pytest.mark.parametrize("modes", WITHOUT_NORM, ids=name_of)
+def test_step_without_norm_or_transition_is_its_formula(modes: dict[str, Any]) -> None:
+    step, case = one_step({**modes, "norm": None})
+    same_as_dense(case)
+    residual = modes["residual"]
+    attended = [case.feat * residual + step.attention(case.graph, case.feat)]
+    if step.cross_attention is not None and case.cross is not None:
+        between, source = case.cross
+        read = step.cross_attention(between, (source, attended[0]))
+        attended.append(attended[0] * residual + read)
+    moved = attended[-1] * residual + step.transition(case.graph, attended[-1])
+    assert_same([step(case.graph, case.feat, cross=case.cross)], [moved])
+    step.transition = None
+    assert_same([step(case.graph, case.feat, cross=case.cross)], attended[-1:])
+    same_as_dense(case)
+
+
+class ConvolutionalGRU(nn.Module):
+    """The gated recurrent unit of the Neural GPU (arXiv 1511.08228, section 2) as a transition."""
+
+    in_feats, node_flops = FEATS, 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates = nn.Conv1d(FEATS, 2 * FEATS, 3, padding=1)
+        self.new = nn.Conv1d(FEATS, FEATS, 3, padding=1)
+
+    def forward(self, layout: EdgeLayout, feat: Tensor, frontier: Tensor | None = None) -> Tensor:
+        rows = torch.cat([self.sentence(part) for part in feat.split(layout.dst_lengths.tolist())])
+        return rows if frontier is None else rows[frontier]
+
+    def sentence(self, rows: Tensor) -> Tensor:
+        state = rows.T[None]
+        update, reset = self.gates(state).sigmoid().chunk(2, 1)
+        new = self.new(reset * state).tanh()
+        return (update * state + (1 - update) * new)[0].T
+
+
+class Identity(nn.Module):
+    """Attention, with its residual, as the identity."""
+
+    in_feats, out_feats = (FEATS, FEATS), FEATS
+    node_flops = key_value_flops = edge_flops = 0
+
+    def project(self, feat: Tensor) -> Tensor:
+        return feat.clone()
+
+    def attend(self, layout: Any, rows: Tensor, *args: Any, **options: Any) -> tuple[Tensor, None]:
+        return rows, None
+
+
+def test_neural_gpu_is_a_universal_transformer() -> None:
+    # Section 4 of arXiv 1807.03819: self-attention with its residual is the identity, the
+    # transition is a convolution, and there are as many steps as tokens.
+    torch.manual_seed(0)
+    unit, lengths = ConvolutionalGRU().double(), torch.tensor([5, 5])
+    step = UniversalTransformerStep(Identity(), unit, norm=None, residual=False)
+    layer = AdaptiveRecurrence(step, max_steps=5, position_signal=None, step_signal=None)
+    feat = normal(10, FEATS)
+    found, _ = layer(Complete().layout(lengths), feat)
+    expected = feat.view(2, 5, FEATS).transpose(1, 2)
+    for _ in range(5):
+        update, reset = unit.gates(expected).sigmoid().chunk(2, 1)
+        expected = update * expected + (1 - update) * unit.new(reset * expected).tanh()
+    expected = expected.transpose(1, 2).flatten(0, 1)
+    inputs = [feat, *unit.parameters()]
+    assert_same([found], [expected])
+    assert_same(gradients([found], inputs), gradients([expected], inputs))
+
+
 def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
     step, feat = build_step(copy_gate=True), normal(5, FEATS)
     assert step.copy_gate is not None
@@ -130,6 +216,50 @@ def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
     assert_same([step(Complete().layout([5]), feat)], [feat])
     step.reset_parameters()
     assert bool((step.copy_gate.layers[3].bias == -3).all())
+
+
+@pytest.mark.parametrize(
+    ("attention", "transition", "cross", "words"),
+    [
+        (MultiHeadAttention(8, 2), PositionwiseTransition(6, 12), None, "8, but transition has 6"),
+        (MultiHeadAttention(8, 2), SeparableConvTransition(6, 12), None, "8, but transition has 6"),
+        (MultiHeadAttention((6, 8), 2), PositionwiseTransition(8, 12), None, "sources .* has 6"),
+        (
+            MultiHeadAttention(8, 2, out_feats=4),
+            PositionwiseTransition(8, 12),
+            None,
+            "output .* has 4",
+        ),
+        (
+            MultiHeadAttention(8, 2),
+            PositionwiseTransition(8, 12),
+            MultiHeadAttention((8, 6), 2),
+            "destinations of cross_attention has 6",
+        ),
+    ],
+)
+def test_step_parts_of_other_widths(
+    attention: MultiHeadAttention, transition: Any, cross: Any, words: str
+) -> None:
+    with pytest.raises(
+        ValueError, match=f"all parts of a step need the same number of features: .*{words}"
+    ):
+        UniversalTransformerStep(attention, transition, cross_attention=cross)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ({"attention": dgl.nn.GINConv()}, r"ConvAsAttention\(layer, feats\); got GINConv"),
+        ({"transition": nn.Linear(8, 8)}, "PositionwiseTransition, .*; got Linear"),
+        ({"copy_gate": True}, "CopyGate or None; got bool"),
+        ({"cross_attention": True}, "MultiHeadAttention or None; got bool"),
+    ],
+)
+def test_step_parts_of_other_types(part: dict[str, Any], words: str) -> None:
+    parts = {"attention": MultiHeadAttention(8, 2), "transition": PositionwiseTransition(8, 12)}
+    with pytest.raises(TypeError, match=f"{next(iter(part))} must be .*{words}"):
+        UniversalTransformerStep(**{**parts, **part})
 
 
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
@@ -164,7 +294,8 @@ def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any)
         (lambda: build_step(form="decoder")(FIVE, FEAT), r"needs cross=.*got cross=None"),
         (lambda: build_step()(FIVE, FEAT, cross=CROSS), r"accepts no cross; got cross=given"),
         (lambda: make(norm="none"), r"norm must be one of .*'post', 'pre'.*, got 'none'"),
-        (lambda: make(norm="pre", copy_gate=CopyGate(8)), "norm must be 'post' with a copy_gate"),
+        (lambda: make(norm="pre", copy_gate=CopyGate(8)), "a copy_gate needs norm='post'"),
+        (lambda: make(residual=False), "residual=False needs norm=None, got norm='post'"),
         (lambda: make(copy_gate=CopyGate(6)), "copy_gate has 6"),
         (
             lambda: make(ATTENTION, PositionwiseTransition(6, 12)),

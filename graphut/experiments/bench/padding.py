@@ -95,4 +95,5 @@ class PaddedModel(nn.Module):
         )
         attended = scaled_dot_product_attention(query, key, value, attn_mask=self.mask)
         a = step.attention_norm(y + attention.output(attended.transpose(1, 2).flatten(2)))
+        assert step.transition is not None
         return step.transition_norm(a + step.transition.layers(a))
