@@ -6,7 +6,7 @@ import shlex
 from argparse import Namespace
 
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.tasks.own_graphs import Graphs
 
 
 def main(arguments: Namespace) -> int:

@@ -21,7 +21,7 @@ from graphut.experiments.cli.options import (
 )
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.files import check_is_file
-from graphut.experiments.tasks.graph_file import graph_files
+from graphut.experiments.tasks.raw_graph import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.decoding.search_options import SearchOptions

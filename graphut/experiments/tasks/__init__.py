@@ -10,11 +10,11 @@ from graphut.experiments.tasks import (
     char_lm,
     circuit_simulate,
     graph_problems,
-    graphs,
     lambada,
     letters,
     listops,
     lte,
+    own_graphs,
     pairs,
     scan,
     sudoku,
@@ -34,8 +34,8 @@ from graphut.experiments.tasks.base import (
     TextTask,
     Vocabularies,
 )
-from graphut.experiments.tasks.graphs import Graphs
 from graphut.experiments.tasks.letters import Copy, Reverse, Sort
+from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.tasks.registry import (
     TASK_PRESETS,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # In the order of the command line's help.
 for _module in (
     *(letters, algorithmic, lte, scan, listops, babi, lambada, agreement, translation, char_lm),
-    *(pairs, graph_problems, circuit_simulate, sudoku, graphs),
+    *(pairs, graph_problems, circuit_simulate, sudoku, own_graphs),
 ):
     register_module(_module)
 

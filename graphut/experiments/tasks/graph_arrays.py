@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks.graph_file import KIND, MASKS, GraphFile, check_masks
 from graphut.experiments.tasks.graph_targets import name_of, read_labels
+from graphut.experiments.tasks.raw_graph import KIND, MASKS, RawGraph, check_masks
 from graphut.models.graph_inputs import EdgeAttributes, graph_list, raw_arrays, with_loops
 
 # The arrays with a row for each node, for each edge, and for each node or graph.
@@ -24,7 +24,7 @@ _OF_ANSWERS = ("labels", *MASKS.values())
 Arrays = dict[str, NDArray[Any]]
 
 
-def read_arrays(files: Sequence[Path], target: str | None) -> list[GraphFile]:
+def read_arrays(files: Sequence[Path], target: str | None) -> list[RawGraph]:
     """Read graphs from the `.npy` files of a folder, without pickle.
 
     `target` is the form of labels ("class", "labels" or "values"); None skips them. The files are:
@@ -114,7 +114,7 @@ def _check(arrays: Arrays, edges: NDArray[Any], of_node: NDArray[Any]) -> None:
 
 def make_graph(
     place: str, name: str, arrays: Arrays, target: str | None, by_node: bool, unused: frozenset[str]
-) -> GraphFile:
+) -> RawGraph:
     """Return the graph in `arrays`, with labels of its nodes if `by_node`, or else one label."""
     nodes, edges = arrays["nodes"], arrays["edges"].T
     features = arrays.get("features", np.full(len(nodes), KIND))
@@ -127,7 +127,7 @@ def make_graph(
     check_masks(masks, nodes.tolist() if by_node else None)
     types = [name_of(value) for value in arrays.get("edge_types", np.zeros(0)).tolist()]
     weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
-    return GraphFile(
+    return RawGraph(
         place=place,
         edges=every,
         kinds=["_".join(kind.split()) for kind in features.tolist()] if has_kinds else None,

@@ -11,11 +11,11 @@ import numpy as np
 from graphut.distributed import assign_parts, load_part, write_parts
 from graphut.distributed.parts import read_facts
 from graphut.experiments.tasks.graph_arrays import make_graph
-from graphut.experiments.tasks.graph_file import MASKS, GraphFile
+from graphut.experiments.tasks.raw_graph import MASKS, RawGraph
 
 
 def write_graph_parts(
-    file: GraphFile,
+    file: RawGraph,
     masks: dict[str, Any],
     folder: str | Path,
     parts: int,
@@ -48,7 +48,7 @@ def write_graph_parts(
     return write_parts(folder, file.edges, part_of, of_nodes, given, facts)
 
 
-def read_part(folder: str | Path, target: str | None) -> GraphFile:
+def read_part(folder: str | Path, target: str | None) -> RawGraph:
     """Read this process's part of a divided graph from a folder written by `write_graph_parts`."""
     part = load_part(folder)
     nodes = np.arange(len(part.nodes))

@@ -10,8 +10,8 @@ import torch
 from graphut._dgl import dgl
 from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_arrays import write_arrays
-from graphut.experiments.tasks.graph_files import read_graphs
-from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.tasks.graph_readers import read_graphs
+from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_inputs import as_input
 

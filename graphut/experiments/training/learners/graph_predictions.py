@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from graphut.experiments.tasks import Vocabularies
-from graphut.experiments.tasks.graph_file import GraphFile
+from graphut.experiments.tasks.raw_graph import RawGraph
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.outputs import GraphPrediction
 from graphut.nn import EventDriven
 
 
 def prediction_rows(
-    model: UniversalGraphTransformer, files: Sequence[GraphFile], vocabularies: Vocabularies
+    model: UniversalGraphTransformer, files: Sequence[RawGraph], vocabularies: Vocabularies
 ) -> Iterator[dict[str, Any]]:
     """Yield a table row (a dictionary) for each node, graph or edge of the files, in their order.
 

@@ -12,8 +12,8 @@ import torch
 
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
-from graphut.experiments.tasks.graph_file import keep_labels
-from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.tasks.graph_readers import read_graphs
+from graphut.experiments.tasks.raw_graph import keep_labels
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from graphut.experiments.tasks.base import GraphTask
-from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learners.graph_metrics import ANSWER_METRICS, answer_metrics
 from graphut.experiments.training.learners.graph_scores import GraphScores

@@ -5,7 +5,7 @@ from pathlib import Path
 import networkx
 import pytest
 
-from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.training.learners.graph_predictions import prediction_rows
 from tests.experiments.training.learners.small_graphs import TASKS, make_model
 

@@ -14,7 +14,7 @@ import torch
 
 from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
-from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig
 from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.learners.own_graphs import OwnGraphLearner

@@ -21,17 +21,17 @@ from graphut._files import read_json, reraise_for_file
 from graphut.distributed.parts import is_divided
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays
-from graphut.experiments.tasks.graph_file import (
+from graphut.experiments.tasks.graph_parts import read_part
+from graphut.experiments.tasks.graph_targets import name_of, read_labels, row_of_numbers
+from graphut.experiments.tasks.raw_graph import (
     KIND,
     MASKS,
     NETWORKX_SUFFIXES,
-    GraphFile,
+    RawGraph,
     check_masks,
     graph_files,
     has_some,
 )
-from graphut.experiments.tasks.graph_parts import read_part
-from graphut.experiments.tasks.graph_targets import name_of, read_labels, row_of_numbers
 from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 
 Attributes = Mapping[str, Any]
@@ -43,7 +43,7 @@ _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_
 """The columns that identify each type of CSV file."""
 
 
-def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFile]:
+def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph]:
     """Read the graph in a file, or the graphs in all files of a folder.
 
     A node has the attributes `feat` (numbers, or the name of its category) and `label`: a class, or
@@ -84,7 +84,7 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[GraphFil
     return graphs
 
 
-def _with_labels(graph: GraphFile, at: str, others: Iterable[GraphFile]) -> GraphFile:
+def _with_labels(graph: RawGraph, at: str, others: Iterable[RawGraph]) -> RawGraph:
     """Return the graph; if it lacks labels in the field `at`, add None or NaN, as in `others`."""
     if getattr(graph, at) is not None:
         return graph
@@ -96,7 +96,7 @@ def _with_labels(graph: GraphFile, at: str, others: Iterable[GraphFile]) -> Grap
     return replace(graph, **{at: missing})
 
 
-def _read_networkx(path: Path, target: str | None) -> GraphFile:
+def _read_networkx(path: Path, target: str | None) -> RawGraph:
     if path.suffix == ".graphml":
         with reraise_for_file(path, "is not a GraphML file"):
             text = read_text(path)
@@ -138,7 +138,7 @@ def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
                 raise ValueError(f"an edge refers to {end}, which is not among the nodes")
 
 
-def _read_csv(files: Sequence[Path], target: str | None) -> list[GraphFile]:
+def _read_csv(files: Sequence[Path], target: str | None) -> list[RawGraph]:
     tables: dict[str, tuple[Path, dict[str, list[dict[str, str]]]]] = {}
     for file in files:
         kind, rows = _read_table(file)
@@ -209,7 +209,7 @@ def _make(
     edges: Sequence[Edge],
     of_graph: Attributes,
     target: str | None,
-) -> GraphFile:
+) -> RawGraph:
     """Return a graph, given the attributes of nodes, edges and graph.
 
     Error messages begin with `place`, the file or folder of the graph. The argument `target` is the
@@ -232,7 +232,7 @@ def _make(
         labels = read_labels(column("label"), target)
         masks = _masks([of_graph]) if labels is None else _masks(nodes.values(), [*nodes])
         unused = {*chain.from_iterable(nodes.values())} - _NODE_FIELDS
-        return GraphFile(
+        return RawGraph(
             place=place,
             edges=np.array(ends + loops, np.int64).T,
             kinds=features if has_kinds else None,

@@ -9,7 +9,7 @@ import pytest
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks.base import PARTS
-from graphut.experiments.tasks.graphs import Graphs
+from graphut.experiments.tasks.own_graphs import Graphs
 
 TINY = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 4 --device cpu"
 

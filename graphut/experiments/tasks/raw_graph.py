@@ -45,7 +45,7 @@ def graph_files(path: str | Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class GraphFile:
+class RawGraph:
     """A graph as read from a file; node kinds (categories) and classes are names, not indices."""
 
     place: str  # the file, for messages

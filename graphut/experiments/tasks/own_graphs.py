@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_file import MASKS, GraphFile, graph_files, keep_labels
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
+from graphut.experiments.tasks.raw_graph import MASKS, RawGraph, graph_files, keep_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
@@ -224,8 +224,8 @@ class Graphs(GraphTask):
         )
 
     @cached_property
-    def _files(self) -> list[GraphFile]:
-        from graphut.experiments.tasks.graph_files import read_graphs
+    def _files(self) -> list[RawGraph]:
+        from graphut.experiments.tasks.graph_readers import read_graphs
 
         return read_graphs(self.data, self.target)
 

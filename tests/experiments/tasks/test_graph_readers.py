@@ -11,8 +11,8 @@ import pytest
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
-from graphut.experiments.tasks.graph_file import GraphFile, graph_files
-from graphut.experiments.tasks.graph_files import read_edge_attributes, read_graphs
+from graphut.experiments.tasks.graph_readers import read_edge_attributes, read_graphs
+from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
 from graphut.models.graph_inputs import EdgeAttributes
 
 KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
@@ -53,7 +53,7 @@ def csv_folder(folder: Path, **files: str) -> Path:
     return folder
 
 
-def pairs(graph: GraphFile) -> set[tuple[int, ...]]:
+def pairs(graph: RawGraph) -> set[tuple[int, ...]]:
     found = list(map(tuple, graph.edges.T.tolist()))
     assert len(found) == len(set(found))
     return set(found)

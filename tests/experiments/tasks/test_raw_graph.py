@@ -7,7 +7,7 @@ import pytest
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.graph_arrays import read_arrays
-from graphut.experiments.tasks.graph_file import check_masks, has_some, keep_labels
+from graphut.experiments.tasks.raw_graph import check_masks, has_some, keep_labels
 
 
 def test_keep_labels_removes_labels_of_either_form(tmp_path: Path) -> None:
