@@ -28,7 +28,7 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(__all__, "layout"),
         **dict.fromkeys(("as_layout", "keep_layout"), "graphs"),
-        "BACKENDS": "backends",
+        "BACKENDS": "registry",
         "Backend": "backend",
         "edge_attention": "functional",
     },

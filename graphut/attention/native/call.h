@@ -1,4 +1,4 @@
-// The arguments of an attention call. The fields must match the structures in ../library.py.
+// The arguments of an attention call. The fields must match the structures in ../kernel_library.py.
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ struct Call {
     bool may_be_dead(int64_t node) const { return bias || !degree(node); }
 };
 
-// What the kernel of intervals does; the order is that of PHASES in ../library.py.
+// What the kernel of intervals does; the order is that of PHASES in ../kernel_library.py.
 enum Phase { PACKING, SCORES, SOFTMAX, SUMS, STORING };
 
 // Adds the duration of its life to a phase, if the call asks for it.
