@@ -24,7 +24,6 @@ from graphut.experiments.tasks.files import check_is_file
 from graphut.experiments.tasks.raw_graph import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
-from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.hub import check_repository
 from graphut.models.pretrained import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
@@ -51,10 +50,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     if command not in ("partition", "plot"):
         _check_model(command, own, *runs)
     if command in ("eval", "generate", "show"):
-        names = {*field_names(SearchOptions)}
-        SearchOptions(**{name: value for name, value in own.items() if name in names})
-        if not 0 <= (seed := own.get("seed", 0)) < 2**63:
-            raise ValueError(f"seed must be at least 0 and below 2**63; got {seed}")
+        build(GenerationOptions, own)  # checks the values
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")
@@ -150,7 +146,7 @@ def _add_generation(parser: Parser, only: Collection[str] | None = None) -> None
     """Add the options of models that generate text, or only the options named in `only`."""
     group = parser.add_argument_group("options of models that generate text")
     skip = [] if only is None else {*field_names(GenerationOptions)}.difference(only)
-    add_options(group, GenerationOptions, skip)
+    add_options(group, GenerationOptions, ["generator", *skip])
 
 
 def _add_eval(parser: Parser) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphut.models.checked_config import CheckedConfig, option
+from graphut.models.decoding.search_options import SearchOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +103,15 @@ class TrainingConfig(CheckedConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerationOptions:
+class GenerationOptions(SearchOptions):
     """The options of a model that generates text; the default is greedy decoding."""
 
-    max_length: int = option(100, "largest number of generated tokens, <eos> included")
-    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
-    length_penalty: float = option(
-        0.6, "length penalty of beam search; larger values favour long outputs"
-    )
-    temperature: float | None = option(
-        None, "sample tokens at this temperature, instead of taking the likeliest token"
-    )
-    top_p: float | None = option(
-        None, "sample only from the likeliest tokens, up to this cumulative probability"
-    )
     seed: int = option(0, "seed for sampling")
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` if an option is out of range."""
+        super().__post_init__()
+        self._check("seed", 0 <= self.seed < 2**63, "be at least 0 and below 2**63")
 
 
 EVALUATION_OPTIONS = ("beam_size", "length_penalty")

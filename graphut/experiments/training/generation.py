@@ -130,8 +130,8 @@ def generate(
 ) -> Iterator[tuple[list[int], Generation]]:
     """Yield pairs of a prompt and the generated output; the model runs batch by batch."""
     arguments = asdict(options)
-    generator = torch.Generator().manual_seed(arguments.pop("seed"))
-    arguments |= {"generator": generator, "get_attention": get_attention}
+    arguments["generator"] = torch.Generator().manual_seed(arguments.pop("seed"))
+    arguments["get_attention"] = get_attention
     for batch in in_batches(prompts, _BATCH):
         yield from zip(batch, model.generate(batch, **arguments), strict=True)
 

@@ -185,6 +185,7 @@ class Progress:
         """Rebuild the progress from `to_dict()`; `evaluation` is `Learner.evaluation`."""
         parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
         totals = {**state["totals"], "parts": parts}
+        totals.setdefault("correct", totals.pop("right", 0))  # its name in version 0.2
         best = state["best"] and evaluation(**state["best"])
         progress = cls(**{**state, "totals": Totals(**totals), "best": best})
         counts = (progress.epoch, progress.batch, progress.update, progress.best_epoch)

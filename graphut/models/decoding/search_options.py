@@ -5,22 +5,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Generator
+from graphut.models.checked_config import option
 
 
 @dataclass(frozen=True)
 class SearchOptions:
     """The options of a search; see `GenerativeModel.generate`."""
 
-    max_length: int = 100
-    beam_size: int = 1
-    length_penalty: float = 0.6
-    temperature: float | None = None
-    top_p: float | None = None
-    generator: Generator | None = None
+    max_length: int = option(100, "largest number of generated tokens, <eos> included")
+    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
+    length_penalty: float = option(
+        0.6, "length penalty of beam search; larger values favour long outputs"
+    )
+    temperature: float | None = option(
+        None, "sample tokens at this temperature, instead of taking the likeliest token"
+    )
+    top_p: float | None = option(
+        None, "sample only from the likeliest tokens, up to this cumulative probability"
+    )
+    generator: Any = None  # a `torch.Generator`, for sampling
 
     def __post_init__(self) -> None:
         """Raise `ValueError` if an option is out of range."""

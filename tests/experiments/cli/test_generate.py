@@ -88,7 +88,7 @@ def test_generate_names_the_line_of_an_unknown_symbol(
         (["a", "--temperature", "-1"], "-1"),
         (["a", "--top-p", "2"], "2"),
         (["a", "--max-length", "-3"], "-3"),
-        (["a", "--seed", f"{2**63}"], f"seed must be at least 0 and below 2**63; got {2**63}"),
+        (["a", "--seed", f"{2**63}"], f"seed must be at least 0 and below 2**63, got {2**63}"),
         ([], "give either texts, or a file of them"),
         (["a", "--input", "texts.txt"], "give either texts, or a file of them"),
         (["a", "--skip-unknown"], "--skip-unknown skips lines of a file: name it with --input"),

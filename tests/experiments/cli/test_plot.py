@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphut.experiments.cli import plot
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_files import METRICS, append_metrics, read_metrics
 from graphut.plotting import draw_training
 
 
@@ -62,7 +62,8 @@ def test_plot_says_what_is_wrong_in_one_line(
     assert "its folder does not exist" in said(run, "--out", str(tmp_path / "nowhere" / "a.png"))
     copy = tmp_path / "copy"
     shutil.copytree(finished_run, copy)
-    (copy / METRICS).write_text('{"update": 1}\n')
+    (copy / METRICS).unlink()
+    append_metrics(copy / METRICS, {"update": 1})
     assert "metrics.jsonl is damaged: KeyError('validation')" in said(str(copy), "--out", out)
     (copy / METRICS).unlink()
     assert "no epoch of the run copy is complete" in said(str(copy), "--out", out)

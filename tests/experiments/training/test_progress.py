@@ -138,6 +138,14 @@ def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
     assert Progress.from_dict(state, PairLearner.evaluation) == progress
 
 
+def test_progress_of_a_checkpoint_of_version_0_2() -> None:
+    progress = Progress(update=7)
+    add(progress.totals, 1.0, labels=2, right=1, encoder=[1, 2])
+    state = progress.to_dict()
+    state["totals"]["right"] = state["totals"].pop("correct")
+    assert Progress.from_dict(state, PairLearner.evaluation) == progress
+
+
 @pytest.mark.parametrize(
     ("progress", "end"),
     [

@@ -12,8 +12,7 @@ import torch
 
 from graphut.experiments.tasks.base import GraphTask
 from graphut.experiments.tasks.own_graphs import Graphs
-from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.learners.graph_metrics import ANSWER_METRICS, answer_metrics
+from graphut.experiments.training.learners.graph_metrics import answer_metrics
 from graphut.experiments.training.learners.graph_scores import GraphScores
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather
@@ -40,11 +39,6 @@ class OwnGraphLearner(GraphLearner):
     rank_by = ("rank",)
     target_metric = "score"
     summary = "{said}; mean steps {steps:.2f}{depth}"
-
-    @classmethod
-    def evaluation(cls, **metrics: Any) -> Evaluation:
-        """Return an `Evaluation`; metrics that older versions did not record may be missing."""
-        return super().evaluation(**{**dict.fromkeys(ANSWER_METRICS), **metrics})
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -137,14 +137,6 @@ def test_choose_by_a_metric_of_another_target_says_so(
     assert evaluation["mae"] == pytest.approx(best)
 
 
-def test_evaluation_of_an_older_run_lacks_the_newer_metrics() -> None:
-    older = {"accuracy": 0.5, "graph_accuracy": 0.0, "log_probability": -1.0, "steps": 2.0}
-    older |= {"rank_correlation": None, "work_ratio": None}
-    found = OwnGraphLearner.evaluation(**older)
-    assert found.rank == (0.5,) and str(found) == "accuracy 50.00%; mean steps 2.00"
-    assert found["macro_f1"] is None
-
-
 def test_edge_weights_need_attention(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, run = write(tmp_path / "data", "class", "graph"), str(tmp_path / "run")
     words = ["train", "graphs", "--data", str(data), "--out", run, *MODEL, "--layer", "gin"]
