@@ -95,7 +95,7 @@ class Agreement(TextTask):
     @cached_property
     def vocabulary(self) -> Words:
         """The vocabulary: all words that occur at least twice in the training set."""
-        return Words(cache.unpack_json(self._parsed["words"]))
+        return Words(cache.unpack_json(self._encoded["words"]))
 
     def load(self, part: str) -> list[Text]:
         if part != "test":
@@ -107,10 +107,10 @@ class Agreement(TextTask):
         return LazySets(self, {_ROWS: partial(self._texts, _ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:
-        return [Text(tokens, group=group) for tokens in cache.unpack_lists(self._parsed[name])]
+        return [Text(tokens, group=group) for tokens in cache.unpack_lists(self._encoded[name])]
 
     @cached_property
-    def _parsed(self) -> cache.Arrays:
+    def _encoded(self) -> cache.Arrays:
         """Arrays with the vocabulary and the token ids of training, validation and test texts."""
         settings = (self.name, _FORMAT, self.split, self.held_out)
         return cache.cached(self._parse, *settings, texts=self._files.values())

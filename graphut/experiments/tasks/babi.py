@@ -146,8 +146,7 @@ class Babi(QuestionTask):
         None, "number of facts kept of each story, the last ones (default: all)", least=1
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_values(self) -> None:
         _ = self.groups
 
     @property

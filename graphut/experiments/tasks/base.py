@@ -6,16 +6,17 @@ import re
 from abc import ABC, abstractmethod
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.models.checked_config import CheckedConfig
 from graphut.models.config import (
     ModelConfig,
     UniversalGraphTransformerConfig,
@@ -89,7 +90,7 @@ class LabelledGraph(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Task(ABC):
+class Task(CheckedConfig, ABC):
     """A base class of tasks: examples for training and evaluation.
 
     A task is a frozen dataclass; its fields are its options. Its examples depend only on the
@@ -121,19 +122,10 @@ class Task(ABC):
     searches: ClassVar[bool] = False  # whether an evaluation generates it, by beam search
 
     def __post_init__(self) -> None:
-        """Check the options, and make paths absolute."""
-        hints = get_type_hints(type(self))
-        for each in fields(self):
-            name, value, hint = each.name, getattr(self, each.name), hints[each.name]
-            least, choices = each.metadata.get("least"), get_args(hint)
-            if value is None:
-                continue
-            if Path in choices:
-                object.__setattr__(self, name, str(Path(value).absolute()))
-            elif get_origin(hint) is Literal and value not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
-            elif least is not None and not value >= least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+        """Make paths absolute, and check the options."""
+        for name, path in self.paths.items():
+            object.__setattr__(self, name, str(Path(path).absolute()))
+        super().__post_init__()
 
     @property
     def vocabulary_kind(self) -> type[Vocabulary]:
@@ -197,8 +189,8 @@ class Task(ABC):
     @property
     def paths(self) -> dict[str, str]:
         """The options of type `Path` that are set, as a dictionary from names to paths."""
-        hints = get_type_hints(type(self))
-        values = {name: getattr(self, name) for name in hints if Path in get_args(hints[name])}
+        kinds = get_type_hints(type(self)).items()
+        values = {name: getattr(self, name) for name, kind in kinds if Path in get_args(kind)}
         return {name: path for name, path in values.items() if path is not None}
 
     def check_files(self) -> None:
@@ -206,7 +198,7 @@ class Task(ABC):
         if not all(Path(path).exists() for path in self.paths.values()):
             self.load("validation")  # its error says what to give, or where to get the data
 
-    def check_config(self, config: ModelConfig) -> None:  # noqa: B027
+    def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError` if a model of this configuration cannot process the user's data."""
 
     @property

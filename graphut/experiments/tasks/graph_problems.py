@@ -66,8 +66,7 @@ class GraphProblem(DrawnTask, GraphTask):
     test_nodes: int = option(3000, "nodes in a further test set, at least", least=1)
     test_graphs: int = option(1, "graphs in a further test set, at least", least=1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check_values(self) -> None:
         for name in ("families", "test_families"):
             for family in self._listed(name):
                 if family not in self.known_families:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from math import inf
 from string import ascii_lowercase
 from typing import ClassVar
 
@@ -44,14 +43,9 @@ class LetterTask(DrawnTask, PairTask):
         0.1, "share of training sequences with a length drawn uniformly from 1 to the mean"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.mean_length < inf:
-            raise ValueError(f"mean_length must be positive and finite, got {self.mean_length}")
-        if self.length_deviation == inf:
-            raise ValueError(f"length_deviation must be finite, got {self.length_deviation}")
-        if not 0 <= self.short_share <= 1:
-            raise ValueError(f"short_share must be in [0, 1], got {self.short_share}")
+    def _check_values(self) -> None:
+        self._check("mean_length", self.mean_length > 0, "positive")
+        self._check("short_share", 0 <= self.short_share <= 1, "in [0, 1]")
 
     @staticmethod
     @abstractmethod

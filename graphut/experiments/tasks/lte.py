@@ -252,13 +252,9 @@ class ProgramTask(LearningToExecute):
         """The vocabulary of outputs: the characters of programs, with one symbol for each digit."""
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.nesting > len(VARIABLES):
-            raise ValueError(
-                f"nesting must be at most {len(VARIABLES)}, the number of variables; "
-                f"got {self.nesting}"
-            )
+    def _check_values(self) -> None:
+        most = len(VARIABLES)
+        self._check("nesting", self.nesting <= most, f"at most {most}, the number of variables")
 
     def source(self, random: Random, *, hardest: bool = False) -> str:
         length, nesting = self.length, self.nesting

@@ -107,10 +107,8 @@ class Pairs(PairTask):
         least=BYTES + 1,
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.characters and self.subwords:
-            raise ValueError(f"characters must be False with subwords, {self.subwords}")
+    def _check_values(self) -> None:
+        self._check("characters", not (self.characters and self.subwords), "False with subwords")
 
     def check_files(self) -> None:
         super().check_files()

@@ -42,7 +42,7 @@ def test_task_options_out_of_range_are_quoted(name: str) -> None:
         if field.type in ("int", "int | None"):
             least = field.metadata["least"]
             assert least >= 0
-            wrong, message = least - 1, f"at least {least}, got {least - 1}"
+            wrong, message = least - 1, f"at least {least}; got {least - 1}"
         elif str(field.type).startswith("Literal"):
             wrong, message = "x", "one of .*; got 'x'"
         else:

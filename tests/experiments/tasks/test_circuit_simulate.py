@@ -117,7 +117,7 @@ def test_circuit_simulate_keeps_absolute_paths(
     ("options", "message"),
     [
         ({"gates": "2-4"}, "gates must be whole numbers of 3 or more, as in '3,5-7'.*; got '2-4'"),
-        ({"levels": 0}, "levels must be at least 1, got 0"),
+        ({"levels": 0}, "levels must be at least 1; got 0"),
     ],
 )
 def test_circuit_simulate_refuses_wrong_options(options: dict[str, object], message: str) -> None:

@@ -166,9 +166,9 @@ def test_pairs_of_subwords(tmp_path: Path) -> None:
 
 def test_pairs_refuses_subwords_that_do_not_fit(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.tsv", [("a", "x")])
-    with pytest.raises(ValueError, match="characters must be False with subwords, 300"):
+    with pytest.raises(ValueError, match="characters must be False with subwords; got True"):
         Pairs(path, characters=True, subwords=300)
-    with pytest.raises(ValueError, match="subwords must be at least 257, got 256"):
+    with pytest.raises(ValueError, match="subwords must be at least 257; got 256"):
         Pairs(path, subwords=256)
 
 
