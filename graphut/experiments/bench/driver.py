@@ -86,9 +86,9 @@ def measure(
 def _seconds(run: Contender) -> float:
     start = timer()
     result = run()
-    taken: float = timer() - start
+    seconds: float = timer() - start
     del result  # freeing it is not timed
-    return taken
+    return seconds
 
 
 def say(text: str) -> None:
@@ -96,7 +96,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+def largest_error(results: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the relative error of the output or of the gradients, whichever is larger.
 
     In both arguments the first tensor is the output, and the others are gradients. The gradients
@@ -104,7 +104,7 @@ def largest_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     is NaN counts as infinity.
     """
     differences, norms = [], []
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(results, expected, strict=True):
         if a.shape != b.shape:
             raise ValueError(f"a result has shape {tuple(a.shape)}, not {tuple(b.shape)}")
         wide = b.double()

@@ -86,25 +86,25 @@ TINY = Plan(
 
 def sections(plan: Plan) -> dict[str, Callable[[], list[Row]]]:
     """Return a dictionary from the name of each section to the function that measures it."""
-    found: dict[str, Callable[[], list[Row]]] = {"ceilings": partial(ceilings, plan)}
+    runs: dict[str, Callable[[], list[Row]]] = {"ceilings": partial(ceilings, plan)}
     for (shape, dim), halting in product(plan.recurrences, (True, False)):
         schedule = "schedule" if halting else "no halting"
-        found[f"complete, {shape}, {dim} features, {schedule}, forward"] = partial(
+        runs[f"complete, {shape}, {dim} features, {schedule}, forward"] = partial(
             bench_model, "complete", shape, dim=dim, heads=plan.heads, halting=halting,
             repeats=plan.repeats, device=plan.device, compiler=plan.compiler, bfloat16=True,
         )  # fmt: skip
-    found["kernel launches of one step"] = partial(launches, plan)
+    runs["kernel launches of one step"] = partial(launches, plan)
     for side in plan.sides_of_grids:
         name = f"waking, grid of {side**2:,} nodes, {plan.wake_dim} features"
-        found[name] = partial(waking, plan, name, side)
-    found[f"training, {plan.updates} updates"] = partial(training, plan)
+        runs[name] = partial(waking, plan, name, side)
+    runs[f"training, {plan.updates} updates"] = partial(training, plan)
     for dtype, (spec, shape) in product(plan.dtypes, plan.calls):
         size = {"dim": plan.dim, "heads": plan.heads}
         call = AttentionWorkload(spec=spec, shape=shape, dtype=dtype, device=plan.device, **size)
-        found[str(call)] = partial(
+        runs[str(call)] = partial(
             bench_attention, [call], backends=["triton", "torch"], repeats=plan.repeats
         )
-    return found
+    return runs
 
 
 def ceilings(plan: Plan) -> list[Row]:
@@ -210,10 +210,10 @@ def measure_missing(plan: Plan, out: Path, minutes: float, report: Callable[[str
     """
     complete = True
     machine = benchmark_machine(plan.device)
-    done = _sections_in(out, machine)
+    measured = _sections_in(out, machine)
     end = time.monotonic() + 60 * minutes
     for name, run in sections(plan).items():
-        if name in done:
+        if name in measured:
             continue
         if time.monotonic() > end:
             return False

@@ -65,10 +65,10 @@ def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callab
     pyg_layer: type[nn.Module] = TransformerConv.__base__
     edges = [torch.stack(block.edges()) for block in blocks]
     sizes = [(block.num_src_nodes(), block.num_dst_nodes()) for block in blocks]
-    kept = from_edge_index(edges[0], sizes[0])
+    layout_of_graph = from_edge_index(edges[0], sizes[0])
 
     def on_layout(layer: Any, n: int, feat: Tensor) -> Any:
-        layout = kept if len(blocks) == 1 else from_edge_index(edges[n], sizes[n])
+        layout = layout_of_graph if len(blocks) == 1 else from_edge_index(edges[n], sizes[n])
         return layer(layout, feat)
 
     def on_dgl(layer: Any, number: int, feat: Tensor) -> Any:
@@ -78,7 +78,7 @@ def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callab
         return layer((feat, feat[: sizes[number][1]]), edges[number])
 
     feats = dim // heads
-    made: dict[str, tuple[Callable[..., Any], Callable[[], nn.Module]]] = {
+    makers: dict[str, tuple[Callable[..., Any], Callable[[], nn.Module]]] = {
         "DotGATConv": (on_layout, lambda: DotGATConv(dim, feats, heads, bias=False)),
         "DotGATConv, own maps": (
             on_layout, lambda: DotGATConv(dim, feats, heads, share_projection=False)
@@ -91,11 +91,11 @@ def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callab
     }  # fmt: skip
     torch.manual_seed(0)
     x = torch.randn(sizes[0][0], dim)
-    layers = {name: [make() for _ in blocks] for name, (_, make) in made.items()}
-    for mine, twin in _TWINS.items():
-        for layer, other in zip(layers[mine], layers[twin], strict=True):
+    layers = {name: [make() for _ in blocks] for name, (_, make) in makers.items()}
+    for name, twin in _TWINS.items():
+        for layer, other in zip(layers[name], layers[twin], strict=True):
             layer.load_state_dict(other.state_dict())
-    return {name: partial(_run, layers[name], call, x) for name, (call, _) in made.items()}
+    return {name: partial(_run, layers[name], call, x) for name, (call, _) in makers.items()}
 
 
 def _run(layers: list[nn.Module], call: Callable[..., Tensor], feat: Tensor) -> Tensor:

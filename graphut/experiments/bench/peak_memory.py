@@ -31,10 +31,10 @@ def peak_bytes(run: Callable[[], object], device: torch.device) -> int | None:
         run()
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_allocated(device)
+        in_use = torch.cuda.memory_allocated(device)
         run()
         torch.cuda.synchronize(device)
-        return int(torch.cuda.max_memory_allocated(device) - before)
+        return int(torch.cuda.max_memory_allocated(device) - in_use)
     if not _is_supported():
         return None
     # glibc keeps freed blocks, which would hide later allocations. Run in a new thread, which has a
@@ -81,13 +81,13 @@ def _resident_peak(run: Callable[[], object]) -> int:
     run()
     ctypes.CDLL(None).malloc_trim(0)
     (_PROCESS / "clear_refs").write_text("5")
-    before = _kilobytes(_PROCESS / "status", "VmRSS")
+    in_use = _kilobytes(_PROCESS / "status", "VmRSS")
     run()
-    return _KIB * max(0, _kilobytes(_PROCESS / "status", "VmHWM") - before)
+    return _KIB * max(0, _kilobytes(_PROCESS / "status", "VmHWM") - in_use)
 
 
 def _kilobytes(path: Path, field: str) -> int:
-    found = re.search(rf"{field}:\s+(\d+)", path.read_text())
-    if found is None:
+    match = re.search(rf"{field}:\s+(\d+)", path.read_text())
+    if match is None:
         raise OSError(f"{path} has no {field}")
-    return int(found[1])
+    return int(match[1])

@@ -67,9 +67,9 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
         query, key, value = (x.transpose(1, 2) for x in (query, key, value))
         return scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2)
 
-    def unpad(found: Sequence[Tensor]) -> list[Tensor]:
+    def unpad(results: Sequence[Tensor]) -> list[Tensor]:
         batches = (rows, rows, sources, sources)
-        return [x[present] for present, x in zip(batches, found, strict=True)]
+        return [x[present] for present, x in zip(batches, results, strict=True)]
 
     inputs = (pad(query, rows), pad(key, sources), pad(value, sources))
     return Prepared(gradient_run(attend, inputs, pad(upstream, rows)), unpad)

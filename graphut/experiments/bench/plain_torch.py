@@ -127,8 +127,8 @@ class PlainModel(nn.Module):
             cost, memory = spent[present].mean(), [out, present]
         x, present = self._embed(self.target, [[BOS, *tokens[:-1]] for tokens in labels])
         out, spent = self.decoder(x, present, *memory, causal=True)
-        wanted = torch.tensor([*chain.from_iterable(labels)])
-        loss = cross_entropy(self.output(out[present]), wanted, label_smoothing=label_smoothing)
+        targets = torch.tensor([*chain.from_iterable(labels)])
+        loss = cross_entropy(self.output(out[present]), targets, label_smoothing=label_smoothing)
         return loss, cost + spent[present].mean()
 
     def _embed(self, table: nn.Embedding, sentences: Sequence[list[int]]) -> tuple[Tensor, Tensor]:

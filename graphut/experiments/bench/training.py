@@ -81,13 +81,13 @@ def bench_training(options: TrainOptions) -> list[Row]:
             for each, model in zip(_NAMES, models, strict=False)
         }
         if error <= TOLERANCE[torch.float32]:
-            found = measure(text, runs, repeats=options.repeats, device=CPU)
+            measured = measure(text, runs, repeats=options.repeats, device=CPU)
             times = ("ms", "lower_ms", "upper_ms")
-            found = [row | {each: row[each] / _BATCHES for each in times} for row in found]
+            measured = [row | {each: row[each] / _BATCHES for each in times} for row in measured]
         else:
             note = f"wrong by {error:.0e}"
-            found = [{"workload": text, "contender": each, "note": note} for each in runs]
-        rows += [{**row, "error": error} for row in found]
+            measured = [{"workload": text, "contender": each, "note": note} for each in runs]
+        rows += [{**row, "error": error} for row in measured]
     return rows
 
 

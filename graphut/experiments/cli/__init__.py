@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if "OMP_WAIT_POLICY" not in os.environ:
             os.environ.setdefault("GOMP_SPINCOUNT", "30000")
     arguments = list(sys.argv[1:] if argv is None else argv)
-    found, arguments = Parser(prog="graphut", add_help=False).parse_known_args(arguments)
-    modules: list[str] = getattr(found, "import", [])
+    namespace, arguments = Parser(prog="graphut", add_help=False).parse_known_args(arguments)
+    modules: list[str] = getattr(namespace, "import", [])
     command = _parser().parse_args(arguments[:1]).command
     arguments = [*arguments[1:], *import_words(modules)]
     try:

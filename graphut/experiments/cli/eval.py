@@ -96,10 +96,12 @@ def evaluate_set(
         name = f"{DATA}{Path(name).name}"
     else:
         head = {"graphut": __version__, "set": name, "examples": len(examples)}
-        known = {**head, **evaluation.metrics, "options": options, "model": digest, **details}
-        chosen = "".join(f",{key}={value}" for key, value in options.items())
-        safe = re.sub(r"[^\w.,=+-]", "_", chosen)  # on all file systems
-        write_checked_json(run.folder / f"evaluation-{name}{safe}.json", known)
+        tail = {"options": options, "model": digest, **details}
+        suffix = "".join(f",{key}={value}" for key, value in options.items())
+        safe = re.sub(r"[^\w.,=+-]", "_", suffix)  # on all file systems
+        write_checked_json(
+            run.folder / f"evaluation-{name}{safe}.json", {**head, **evaluation.metrics, **tail}
+        )
     if any(files):
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}

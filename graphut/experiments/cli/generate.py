@@ -14,18 +14,18 @@ from graphut.experiments.training import Run
 def main(arguments: Namespace) -> int:
     """Print the outputs of a model for texts, with the number of steps of each token."""
     options = vars(arguments)
-    folder, given, path, skip, device, plain = (
+    folder, words, path, skip, device, plain = (
         options.pop(key) for key in ("folder", "texts", "input", "skip_unknown", "device", "plain")
     )
     run = Run.open(folder)
-    chosen = generation_options(run, options)
-    texts = given if path is None else _lines(run, path, skip)
+    search = generation_options(run, options)
+    texts = words if path is None else _lines(run, path, skip)
     model = run.trained_model(pick_device(device))
-    asked = [text for text in texts if text is not None]
-    answers = run.learner.generate(model, run.vocabularies, asked, chosen)
+    readable = [text for text in texts if text is not None]
+    answers = run.learner.generate(model, run.vocabularies, readable, search)
     for text in texts:
-        found = None if text is None else next(answers)
-        answer = "" if found is None else found.text if plain else str(found)
+        result = None if text is None else next(answers)
+        answer = "" if result is None else result.text if plain else str(result)
         print(answer if plain else f"\n{answer}")
     return 0
 

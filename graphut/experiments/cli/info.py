@@ -40,9 +40,9 @@ def _listing(values: Mapping[str, Any]) -> str:
 def _progress(run: Run) -> str:
     if not read_metrics(run.folder / METRICS):
         return "no epoch is complete yet"
-    found = RunRecord.of(run)
+    record = RunRecord.of(run)
     return (
-        f"{pluralize(found.epochs, 'epoch')}, {pluralize(found.updates, 'update')}, "
-        f"{found.seconds} seconds; best on the validation set: {found.validation}, after "
-        f"{pluralize(found.best_epoch, 'epoch')}"
+        f"{pluralize(record.epochs, 'epoch')}, {pluralize(record.updates, 'update')}, "
+        f"{record.seconds} seconds; best on the validation set: {record.validation}, after "
+        f"{pluralize(record.best_epoch, 'epoch')}"
     )

@@ -70,18 +70,18 @@ class Parser(ArgumentParser):
         """
         commands = [action for action in self._actions if isinstance(action, _SubParsersAction)]
         if commands:
-            found, unknown = self.parse_known_args(args, namespace)
+            options, unknown = self.parse_known_args(args, namespace)
             if unknown:  # the parser of the subcommand knows what was meant
-                parser = commands[0].choices[getattr(found, commands[0].dest)]
+                parser = commands[0].choices[getattr(options, commands[0].dest)]
                 parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         else:
-            found = self.parse_intermixed_args(args, namespace)
-        check_device(getattr(found, "device", None))
+            options = self.parse_intermixed_args(args, namespace)
+        check_device(getattr(options, "device", None))
         for name in ("results", "curves"):
-            if getattr(found, name, None) is not None:
-                check_table(getattr(found, name))
-        check_specs(vars(found))
-        return found
+            if getattr(options, name, None) is not None:
+                check_table(getattr(options, name))
+        check_specs(vars(options))
+        return options
 
 
 def add_device(parser: ArgumentParser) -> None:
@@ -126,12 +126,12 @@ def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
 
     `others` are further fields. Raise `ValueError` if a field without a default is missing.
     """
-    chosen = {name: options[name] for name in field_names(kind) if name in options} | others
-    chosen = {name: tuple(x) if isinstance(x, list) else x for name, x in chosen.items()}
+    values = {name: options[name] for name in field_names(kind) if name in options} | others
+    values = {name: tuple(x) if isinstance(x, list) else x for name, x in values.items()}
     for field in fields(kind):  # type: ignore[arg-type]
-        if field.name not in chosen and _default(field) is MISSING:
+        if field.name not in values and _default(field) is MISSING:
             raise ValueError(f"{flag(field.name)} is missing: {field.metadata['help']}")
-    return kind(**chosen)
+    return kind(**values)
 
 
 def count(text: str) -> int:
@@ -155,10 +155,10 @@ def check_specs(options: Mapping[str, Any]) -> None:
                 parse_field(option, spec, check) if "task" in options else check(spec)
 
 
-def check_options(options: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise `ValueError` for an option that is not in `known`, the option names of `owner`."""
+def check_options(options: Iterable[str], names: Collection[str], owner: str) -> None:
+    """Raise `ValueError` for an option that is not in `names`, the option names of `owner`."""
     for name in options:
-        if name not in known:
+        if name not in names:
             raise ValueError(f"{flag(name)} is no option of {owner}")
 
 

@@ -71,5 +71,5 @@ def _as_csv(rows: Rows) -> bytes:
 def _as_parquet(rows: Rows) -> bytes:
     import pandas
 
-    found: bytes = pandas.DataFrame(rows).to_parquet(index=False)
-    return found
+    content: bytes = pandas.DataFrame(rows).to_parquet(index=False)
+    return content

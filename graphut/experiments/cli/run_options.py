@@ -39,18 +39,20 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     parser = Parser(prog=f"graphut {command}", description=description)
     add(parser)
     options: Namespace = parser.parse_args(argv)
-    own = vars(options)
-    runs = [Run.open(folder) for folder in own.get("folders") or filter(None, [own.get("folder")])]
-    if "out" in own:
+    values = vars(options)
+    runs = [
+        Run.open(folder) for folder in values.get("folders") or filter(None, [values.get("folder")])
+    ]
+    if "out" in values:
         _check_out(command, options.out)
     if command in ("eval", "generate", "predict", "show"):
         _check_task(command, options, *runs)
     if command not in ("info", "partition", "plot"):
         check_is_trained(options.folder)
     if command not in ("partition", "plot"):
-        _check_model(command, own, *runs)
+        _check_model(command, values, *runs)
     if command in ("eval", "generate", "show"):
-        build(GenerationOptions, own)  # checks the values
+        build(GenerationOptions, values)  # checks the values
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")

@@ -57,25 +57,25 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         check_different("seeds", options.seeds)
         if options.out is not None:
             _check_folder(options.out)
-        chosen = {**preset_of(options.task), **vars(options)}
+        values = {**preset_of(options.task), **vars(options)}
         for seed in options.seeds:
-            build(TrainingConfig, {**chosen, "seed": seed})
+            build(TrainingConfig, {**values, "seed": seed})
         for spec in options.specs:
-            _check_new(options.task, {**chosen, TASKS[options.task].config_kind.varied: spec})
+            _check_new(options.task, {**values, TASKS[options.task].config_kind.varied: spec})
     if command == "train":
         if not options.minutes > 0:
             raise ValueError(f"--minutes must be positive, got {options.minutes}")
         if options.log_to:
             check_log(options.log_to)
         _check_folder(options.out)
-        chosen = {**preset_of(options.task, options.preset), **vars(options)}
+        values = {**preset_of(options.task, options.preset), **vars(options)}
         if options.resume:
-            given = vars(options) if options.preset is None else chosen
-            resumable_run(options.out, options.task, given)
+            changes = vars(options) if options.preset is None else values
+            resumable_run(options.out, options.task, changes)
         elif "RANK" not in os.environ:  # of torchrun: another may have begun
             check_is_new(options.out)
-            _check_new(options.task, chosen)
-        if "rule" in options and not chosen.get("adaptive", True):
+            _check_new(options.task, values)
+        if "rule" in options and not values.get("adaptive", True):
             raise ValueError(
                 f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
                 "leave out --rule, or the preset or --no-adaptive that disables halting"
@@ -86,12 +86,12 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 def _named_task(command: str, argv: Sequence[str]) -> str | None:
     """Return the task that a command line names; another option may have the name as its value."""
     words = [part for word in argv for part in word.split("=", word.startswith("--"))]
-    pairs = [(before, word) for before, word in pairwise(["", *words]) if word in TASKS]
+    pairs = [(previous, word) for previous, word in pairwise(["", *words]) if word in TASKS]
     if command == "topology":
-        return next((word for before, word in pairs if before == "--task"), None)
-    for before, word in pairs:
-        action = _train_parser(word)._option_string_actions.get(before)
-        if action.nargs == 0 if action else not before.startswith("--"):
+        return next((word for previous, word in pairs if previous == "--task"), None)
+    for previous, word in pairs:
+        action = _train_parser(word)._option_string_actions.get(previous)
+        if action.nargs == 0 if action else not previous.startswith("--"):
             return word
     return None
 
@@ -107,9 +107,9 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
     Options of the model that depend on the examples are checked when these have been read.
     """
     kind = TASKS[task]
-    own = build(kind, options)
-    own.check_choice(build(TrainingConfig, options).choose_by)
-    own.check_files()
+    built = build(kind, options)
+    built.check_choice(build(TrainingConfig, options).choose_by)
+    built.check_files()
     build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
 
 
@@ -121,20 +121,20 @@ def resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:
     run = Run.open(folder)
     if options.get("epochs", 0) > run.training.epochs:  # train longer
         run = replace(run, training=replace(run.training, epochs=options["epochs"]))
-    before = {**run.task_options, **vars(run.training), **vars(run.config)}
+    saved = {**run.task_options, **vars(run.training), **vars(run.config)}
     _check_same(folder, "task", run.task_name, task)
     task_options = asdict(build(TASKS[task], {**run.task_options, **options}))
     for option, value in {**options, **task_options}.items():
-        moved = is_path(before.get(option)) and is_path(value)
-        if option in before and not moved:
-            _check_same(folder, option, before[option], value)
+        moved = is_path(saved.get(option)) and is_path(value)
+        if option in saved and not moved:
+            _check_same(folder, option, saved[option], value)
     return replace(run, task_options=task_options)
 
 
-def _check_same(folder: str, what: str, before: object, given: object) -> None:
-    if before != given:
+def _check_same(folder: str, what: str, saved: object, value: object) -> None:
+    if saved != value:
         raise ValueError(
-            f"the run in {folder} began with {what} {before} and cannot be resumed with {given}: "
+            f"the run in {folder} began with {what} {saved} and cannot be resumed with {value}: "
             "begin another run, with another --out"
         )
 
@@ -177,8 +177,8 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     help = "also log the metrics of each epoch in TensorBoard (in the folder tensorboard of the "
     help += "run) or in Weights & Biases"
     option("--log-to", choices=EPOCH_LOGS, help=help)
-    named = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
-    help = f"default options for the task: {named} (default: {SMALL})" if named else SUPPRESS
+    meanings = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
+    help = f"default options for the task: {meanings} (default: {SMALL})" if meanings else SUPPRESS
     option("--preset", metavar="NAME", help=help)
     add_results(parser)
     add_device(parser)
@@ -232,10 +232,10 @@ def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> 
     """
     task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
-    known = {each.name for kind in kinds.values() for each in fields(kind)}
+    names = {each.name for kind in kinds.values() for each in fields(kind)}
     for preset, options in presets.items():
-        for name in options.keys() - known:
-            near = get_close_matches(name, known, 1)
+        for name in options.keys() - names:
+            near = get_close_matches(name, names, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
                 f"the preset {preset!r} of {task} has no option {name!r} to set{meant}"

@@ -65,14 +65,14 @@ def _train(options: dict[str, Any]) -> int:
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        done = _fit(run, task, target, lock, accumulate, log_to, should_stop, resume=resume)
-    if done and interruption.signal is None:
+        is_complete = _fit(run, task, target, lock, accumulate, log_to, should_stop, resume=resume)
+    if is_complete and interruption.signal is None:
         best = run.model().to(target)
         digest = model_digest(folder)
         evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
         for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
             print(f"\n{answer}")
-    elif not done:
+    elif not is_complete:
         words = ["graphut", "train", name, "--out", folder, "--resume"]
         words += import_words(options.get("import", ()))
         print(f"stopped; to continue: {shlex.join(words)}")

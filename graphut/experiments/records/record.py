@@ -87,9 +87,9 @@ def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def usual_options(task: str, preset: str | None) -> dict[str, Any]:
     """Return a dictionary from option names to the values of the preset, or to the defaults."""
-    kinds = (own := TASKS[task], TrainingConfig, own.config_kind)  # ordered as in `train --help`
+    kinds = (kind := TASKS[task], TrainingConfig, kind.config_kind)  # ordered as in `train --help`
     options = (field for kind in kinds for field in fields(kind))
-    defaults = {each.name: each.default for each in options if each.name not in own.from_data}
+    defaults = {each.name: each.default for each in options if each.name not in kind.from_data}
     return {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
 
 
@@ -148,7 +148,7 @@ class RunRecord:
 
         Raise `ValueError` if there is no such file, or if one is damaged or about another model.
         """
-        folder, found = self.run.folder, {}
+        folder, evaluations = self.run.folder, {}
         again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
         digest = run_files.model_digest(folder)
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
@@ -161,10 +161,10 @@ class RunRecord:
                 raise ValueError(
                     f"{path} is the evaluation of another model: {command}, or remove the file"
                 )
-            found[shlex.join([evaluation["set"], *words])] = evaluation
-        if not found:
+            evaluations[shlex.join([evaluation["set"], *words])] = evaluation
+        if not evaluations:
             raise ValueError(f"{folder} has no evaluation: {shlex.join(again)}")
-        return found
+        return evaluations
 
     @property
     def metrics(self) -> dict[str, str]:
@@ -172,15 +172,15 @@ class RunRecord:
         return {
             name: meaning
             for name, meaning in self.run.learner.metric_meanings.items()
-            if any(found[name] is not None for found in self.evaluations.values())
+            if any(evaluation[name] is not None for evaluation in self.evaluations.values())
         }
 
     @property
     def results(self) -> list[list[Any]]:
         """A row for each evaluation: test set with options, number of examples, and metrics."""
         return [
-            [name, found["examples"], *(found[metric] for metric in self.metrics)]
-            for name, found in self.evaluations.items()
+            [name, evaluation["examples"], *(evaluation[metric] for metric in self.metrics)]
+            for name, evaluation in self.evaluations.items()
         ]
 
     @property
@@ -249,8 +249,10 @@ class RunRecord:
     def _eval_commands(self) -> list[str]:
         """Return commands that repeat the evaluations; none if `graphut train` already does so."""
         by_options: dict[tuple[str, ...], list[str]] = {}
-        for found in self.evaluations.values():
-            by_options.setdefault(tuple(option_words(found["options"])), []).append(found["set"])
+        for evaluation in self.evaluations.values():
+            by_options.setdefault(tuple(option_words(evaluation["options"])), []).append(
+                evaluation["set"]
+            )
         sets = {name for names in by_options.values() for name in names}
         return [
             shlex.join(["graphut", "eval", "RUN", *which, *words, *import_words(self.run.imports)])

@@ -54,10 +54,10 @@ def check_log(name: str) -> None:
 
 def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
     """Flatten nested metrics to a dictionary of numbers with keys such as "validation/accuracy"."""
-    found: dict[str, float] = {}
+    scalars: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, Mapping):
-            found |= _scalars(name, value)
+            scalars |= _scalars(name, value)
         elif isinstance(value, (int, float)):
-            found[f"{group}/{name}"] = value
-    return found
+            scalars[f"{group}/{name}"] = value
+    return scalars

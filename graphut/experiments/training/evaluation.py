@@ -32,8 +32,8 @@ class Evaluation:
         if choice in ("task", "last"):
             return self.rank
         if (value := self.metrics.get(choice)) is None:
-            known = ", ".join(name for name, x in self.metrics.items() if x is not None)
-            raise ValueError(f"choose_by is {choice!r}, but the metrics here are {known}")
+            names = ", ".join(name for name, x in self.metrics.items() if x is not None)
+            raise ValueError(f"choose_by is {choice!r}, but the metrics here are {names}")
         return (-value if choice == "mae" else value,)
 
     def __getitem__(self, name: str) -> Any:

@@ -69,8 +69,11 @@ class Outcome:
         are means over their nodes. With the `counts` of a larger batch that contains this batch,
         return the contribution of this batch to the loss of the larger batch.
         """
-        own = self.counts
-        share = {name: own[name] / max(whole, 1) for name, whole in (counts or own).items()}
+        batch_counts = self.counts
+        share = {
+            name: batch_counts[name] / max(whole, 1)
+            for name, whole in (counts or batch_counts).items()
+        }
         added = sum(share[name] * loss for name, (loss, _) in self.added.items())
         late = sum(share[name] * loss for name, (loss, _) in self.late.items())
         cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
@@ -113,9 +116,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
             names = ", ".join(cls.metric_meanings)
             raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
         metrics = {name: metrics[name] for name in cls.metric_meanings}
-        known = {**metrics, **cls.derived(metrics)}
-        rank = tuple(known[name] for name in cls.rank_by)
-        return Evaluation(metrics, rank, known[cls.target_metric], cls.summary.format(**known))
+        values = {**metrics, **cls.derived(metrics)}
+        rank = tuple(values[name] for name in cls.rank_by)
+        return Evaluation(metrics, rank, values[cls.target_metric], cls.summary.format(**values))
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,17 +185,17 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         `flops_share` (their ratio to the operations of a pass in which no node halts), and
         `fed_accuracy` (the accuracy with teacher forcing).
         """
-        done = everything = correct = labels = 0
+        flops = all_flops = correct = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
         with torch.no_grad(), model.evaluating():
             for batch in in_batches(examples, size):
                 outcome = self.outcome(model, batch, 0.0)
                 correct, labels = correct + int(outcome.correct), labels + outcome.labels
                 for ponder in outcome.ponders.values():
-                    done += int(ponder.flops)
-                    everything += int(ponder.all_flops)
-        flops = {"flops_per_example": done / len(examples), "flops_share": done / everything}
-        return {**flops, "fed_accuracy": correct / labels}
+                    flops += int(ponder.flops)
+                    all_flops += int(ponder.all_flops)
+        counts = {"flops_per_example": flops / len(examples), "flops_share": flops / all_flops}
+        return {**counts, "fed_accuracy": correct / labels}
 
 
 class Reading(NamedTuple):

@@ -25,24 +25,24 @@ def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -
 
 def make_schedule(optimizer: Optimizer, config: TrainingConfig, updates: int) -> LambdaLR:
     """Return a scheduler with `learning_rate_factor`; `updates` is the length of the training."""
-    return LambdaLR(optimizer, lambda done: learning_rate_factor(done, config.warmup, updates))
+    return LambdaLR(optimizer, lambda update: learning_rate_factor(update, config.warmup, updates))
 
 
-def learning_rate_factor(done: int, warmup: int, updates: int) -> float:
-    """Return the learning rate after `done` updates, relative to its largest value.
+def learning_rate_factor(update: int, warmup: int, updates: int) -> float:
+    """Return the learning rate after `update` updates, relative to its largest value.
 
     The factor rises linearly during `warmup` updates (at most half of all `updates`), and then
     falls to 0 along a cosine.
     """
     warmup = min(warmup, updates // 2)
-    if done < warmup:
-        return (done + 1) / warmup
-    progress = (done - warmup) / max(updates - warmup, 1)
+    if update < warmup:
+        return (update + 1) / warmup
+    progress = (update - warmup) / max(updates - warmup, 1)
     return (1 + cos(pi * min(progress, 1.0))) / 2
 
 
-def late_share(done: float) -> float:
-    """Return the factor of the losses in `Outcome.late` after the fraction `done` of the training.
+def late_share(fraction: float) -> float:
+    """Return the factor of the losses in `Outcome.late` after a fraction of the training.
 
     The factor is 0 in the first 20% of the updates, and rises linearly to 1 at 50%.
 
@@ -51,4 +51,4 @@ def late_share(done: float) -> float:
     >>> [round(late_share(done), 3) for done in (0.1, 0.2, 0.35, 0.5, 0.9)]
     [0.0, 0.0, 0.5, 1.0, 1.0]
     """
-    return min(max(done - 0.2, 0.0) / 0.3, 1.0)
+    return min(max(fraction - 0.2, 0.0) / 0.3, 1.0)

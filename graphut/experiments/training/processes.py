@@ -40,13 +40,13 @@ def process_group() -> Iterator[None]:
     wrong, and `ConnectionError` if not all processes start within a minute, or if one ends early.
     """
     names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
-    given = [os.environ.get(name, "") for name in names]
-    if given[0] in ("", "1"):
+    values = [os.environ.get(name, "") for name in names]
+    if values[0] in ("", "1"):
         yield
         return
-    if not all(map(str.isdecimal, given)):
-        raise ValueError(f"{', '.join(names)} must be numbers; got {given}: start with torchrun")
-    size, own_rank, _, *local_rank = map(int, given)
+    if not all(map(str.isdecimal, values)):
+        raise ValueError(f"{', '.join(names)} must be numbers; got {values}: start with torchrun")
+    size, own_rank, _, *local_rank = map(int, values)
     for gpu in local_rank:
         torch.cuda.set_device(gpu)
     store = _join_store(own_rank, size)
@@ -117,12 +117,12 @@ def shard(items: list[T]) -> list[T]:
     return items[rank() :: num_processes()]
 
 
-def all_gather(own: list[T]) -> list[T]:
-    """Merge the results `own` of all processes, in the order of the list that `shard` divided."""
+def all_gather(results: list[T]) -> list[T]:
+    """Merge the results of all processes, in the order of the list that `shard` divided."""
     if num_processes() == 1:
-        return own
+        return results
     parts: list[Any] = [None] * num_processes()
-    dist.all_gather_object(parts, own)
+    dist.all_gather_object(parts, results)
     missing = object()  # some shards may be shorter by one item
     rounds = chain.from_iterable(zip_longest(*parts, fillvalue=missing))
     return [item for item in rounds if item is not missing]

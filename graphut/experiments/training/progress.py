@@ -51,7 +51,7 @@ class Totals:
             part.steps += steps
             part.flops += flops
             part.all_flops += all_flops
-            part.active = [sum(both) for both in zip_longest(part.active, active, fillvalue=0)]
+            part.active = [sum(counts) for counts in zip_longest(part.active, active, fillvalue=0)]
 
     @property
     def accuracy(self) -> float:

@@ -162,8 +162,10 @@ class Run:
     def options(self) -> dict[str, Any]:
         """Return the values of all options: of the task, of the training and of the model."""
         model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
-        own = {name: x for name, x in model.items() if name not in TASKS[self.task_name].from_data}
-        return {**self.task_options, **asdict(self.training), **own}
+        options = {
+            name: x for name, x in model.items() if name not in TASKS[self.task_name].from_data
+        }
+        return {**self.task_options, **asdict(self.training), **options}
 
     def task(self, *, check_data: bool = True) -> Task:
         """Return the task; with `check_data`, check that its data has not changed.
@@ -208,19 +210,19 @@ class Run:
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabularies that the task had when the run began."""
-        kind, found = self.task(check_data=False).vocabulary_kind, {}
+        kind, vocabularies = self.task(check_data=False).vocabulary_kind, {}
         for name, digest in self.vocabulary_digests.items():
             path = _vocabulary_file(self.folder, name)
-            found[name] = kind.load(path)
+            vocabularies[name] = kind.load(path)
             if digest not in (None, digest_of(path)):
                 raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
-        return found
+        return vocabularies
 
 
 def _without_retired(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
     """Drop retired options that `kind` does not have, at the only values that are supported."""
-    known, retired = {field.name for field in fields(kind)}, _RETIRED.items()
-    return {name: x for name, x in options.items() if name in known or (name, x) not in retired}
+    names, retired = {field.name for field in fields(kind)}, _RETIRED.items()
+    return {name: x for name, x in options.items() if name in names or (name, x) not in retired}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

@@ -137,17 +137,17 @@ def drop_metrics_after(path: str | Path, update: int, epochs: int) -> int:
 
     Keep at most `epochs` lines, and only lines of updates up to `update`.
     """
-    kept = [line for line in read_metrics(path) if line["update"] <= update][:epochs]
-    write_atomically(path, "".join(map(_metrics_line, kept)).encode())
-    return len(kept)
+    lines = [line for line in read_metrics(path) if line["update"] <= update][:epochs]
+    write_atomically(path, "".join(map(_metrics_line, lines)).encode())
+    return len(lines)
 
 
 def remember_machine(folder: str | Path, device: torch.device) -> None:
     """Add the description of this machine to a run, unless the run already has it."""
-    before = read_machines(folder)
+    machines = read_machines(folder)
     machine = describe_machine(device)
-    if machine not in before:
-        write_checked_json(Path(folder, MACHINES), {"machines": [*before, machine]})
+    if machine not in machines:
+        write_checked_json(Path(folder, MACHINES), {"machines": [*machines, machine]})
 
 
 def read_machines(folder: str | Path) -> list[dict[str, Any]]:

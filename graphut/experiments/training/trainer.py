@@ -174,8 +174,8 @@ class Trainer:
         if end is None:
             return False
         best, epochs = self.progress.best_epoch, self.progress.epoch
-        kept = f"; the model is from epoch {best}, the best on the validation set"
-        self.report(f"done after {pluralize(epochs, 'epoch')}: {end}{kept * (best < epochs)}")
+        source = f"; the model is from epoch {best}, the best on the validation set"
+        self.report(f"done after {pluralize(epochs, 'epoch')}: {end}{source * (best < epochs)}")
         return True
 
     def resume(self) -> None:
@@ -264,10 +264,10 @@ class Trainer:
             if isinstance(layer, MultiHeadAttention):
                 layer.linear = self.progress.epoch < self.config.linear_start
         batches = self._batches()
-        done = self.progress.batch
+        first = self.progress.batch
         name = f"epoch {self.progress.epoch + 1}/{self.config.epochs}"
-        with progress_bar(total=len(batches), initial=done, desc=name, bar_format=_BAR) as bar:
-            for batch in batches[done:]:
+        with progress_bar(total=len(batches), initial=first, desc=name, bar_format=_BAR) as bar:
+            for batch in batches[first:]:
                 if all_reduce_sum(torch.tensor(int(should_stop()))):
                     return False
                 self._update(batch)
@@ -283,8 +283,8 @@ class Trainer:
             torch.manual_seed(int(stream.generate_state(1)[0]))
         self.optimizer.zero_grad()
         with self._reraise_divergence():
-            done = self.progress.update / (self.config.epochs * self.updates)
-            parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(done))
+            fraction = self.progress.update / (self.config.epochs * self.updates)
+            parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(fraction))
         self.progress.totals.add(parts, self._step(numbers))
         self.progress.update += 1
         self.progress.batch += 1
@@ -310,10 +310,10 @@ class Trainer:
     def _end_epoch(self) -> dict[str, Any]:
         """Evaluate the model, save it if it is the best; return the metrics, in process 0 only."""
         progress, totals = self.progress, self.progress.totals
-        kept = self.model if self._average is None else self._average.module
-        assert isinstance(kept, AdaptiveModel)
+        model = self.model if self._average is None else self._average.module
+        assert isinstance(model, AdaptiveModel)
         with self._reraise_divergence():
-            evaluation = evaluate(kept, self.task, self.task.validation)
+            evaluation = evaluate(model, self.task, self.task.validation)
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
@@ -322,7 +322,7 @@ class Trainer:
             return {}
         self._check_before_saving()
         if is_best:
-            kept.save_pretrained(self.folder)
+            model.save_pretrained(self.folder)
         self._count_seconds()
         metrics = {
             "epoch": progress.epoch,

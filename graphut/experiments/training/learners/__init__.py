@@ -42,7 +42,7 @@ def learner_of(task: Task | type[Task]) -> AnyLearner:
     for base in kind.__mro__:
         if base in LEARNERS:
             return LEARNERS[base]
-    kinds = ", ".join(known.__name__ for known in LEARNERS)
+    kinds = ", ".join(base.__name__ for base in LEARNERS)
     raise TypeError(f"{kind.__name__} has no learner: derive it from {kinds}")
 
 

@@ -26,7 +26,7 @@ class GraphBatch(JoinedGraphs):
 
     labels: Tensor  # by node, by graph or by edge: see `LabelledGraph`
     label_weights: Tensor | None  # factors of the loss, for each of `labels`
-    asked: Tensor  # (A,) nodes, or graphs, that have a label
+    labelled: Tensor  # (A,) nodes, or graphs, that have a label
     depth: Tensor  # (N,) steps that each node needs, or -1 if unknown
 
     @classmethod
@@ -37,7 +37,7 @@ class GraphBatch(JoinedGraphs):
         batch = cls.join(
             graphs,
             labels=labels,
-            asked=torch.from_numpy(
+            labelled=torch.from_numpy(
                 np.concatenate([graph.has_label for graph in graphs])
             ).argwhere()[:, 0],
             label_weights=join_arrays(graph.label_weights for graph in graphs),
@@ -46,7 +46,7 @@ class GraphBatch(JoinedGraphs):
         if answer_at != "edge":
             return batch
         target, _, edge = batch.layout.in_edges()
-        return replace(batch, asked=target[labels[edge] == 1].unique())
+        return replace(batch, labelled=target[labels[edge] == 1].unique())
 
     @property
     def num_known(self) -> int:
@@ -62,10 +62,10 @@ class GraphBatch(JoinedGraphs):
         return model(self.layout, self.nodes, **self.options, **options)
 
     def answer_of_node(self, answer_at: str) -> Tensor:
-        """Return the index of each node, or its graph, in `asked` (labelled ids), `(N,)`, or -1."""
+        """Return the index of each node, or its graph, in `labelled`, `(N,)`, or -1."""
         graph = torch.repeat_interleave(self.layout.dst_lengths)
         answers = torch.full((len(self.layout.dst_lengths if answer_at == "graph" else graph),), -1)
-        answers[self.asked] = torch.arange(len(self.asked))
+        answers[self.labelled] = torch.arange(len(self.labelled))
         return answers[graph] if answer_at == "graph" else answers
 
     def judge(
@@ -79,25 +79,25 @@ class GraphBatch(JoinedGraphs):
         deviation. If edges have labels, each labelled node chooses one of its in-edges, and several
         may be correct.
         """
-        labels, asked = self.labels.to(logits.device), self.asked.to(logits.device)
+        labels, rows = self.labels.to(logits.device), self.labelled.to(logits.device)
         if model.config.answer_at != "edge":
-            loss, right = _judge_answers(model, logits[asked], labels[asked], label_smoothing)
+            loss, is_correct = _judge_answers(model, logits[rows], labels[rows], label_smoothing)
             if self.label_weights is not None:
-                loss = loss * self.label_weights.to(loss.device)[asked]
-            return (loss if loss.dim() == 1 else loss.mean(1)), right
+                loss = loss * self.label_weights.to(loss.device)[rows]
+            return (loss if loss.dim() == 1 else loss.mean(1)), is_correct
         _check_smoothing(label_smoothing, "where edges answer")
         layout = self.layout.to(logits.device)
         _, _, edge = layout.in_edges()
-        wrong = labels[edge] == 0
+        is_wrong = labels[edge] == 0
         shares, degrees = logits[edge].exp(), layout.in_degrees
-        likely = torch.segment_reduce(shares.masked_fill(wrong, 0), "sum", lengths=degrees)
+        likely = torch.segment_reduce(shares.masked_fill(is_wrong, 0), "sum", lengths=degrees)
         tiny = torch.finfo(likely.dtype).tiny
         # Equal states have equal logits: a tie of a correct and a wrong edge is no answer.
         best_right, best_wrong = (
-            torch.segment_reduce(shares.masked_fill(others, -1), "max", lengths=degrees)
-            for others in (wrong, ~wrong)
+            torch.segment_reduce(shares.masked_fill(masked_edges, -1), "max", lengths=degrees)
+            for masked_edges in (is_wrong, ~is_wrong)
         )
-        return -likely[asked].clamp_min(tiny).log(), (best_right > best_wrong)[asked]
+        return -likely[rows].clamp_min(tiny).log(), (best_right > best_wrong)[rows]
 
     def judge_depth(
         self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
@@ -125,8 +125,8 @@ def _judge_answers(
         return loss, logits.argmax(-1) == labels
     _check_smoothing(smoothing, f"with the target {target!r}")
     if target == "labels":
-        wanted = labels.to(logits.dtype)
-        loss = binary_cross_entropy_with_logits(logits, wanted, reduction="none")
+        targets = labels.to(logits.dtype)
+        loss = binary_cross_entropy_with_logits(logits, targets, reduction="none")
         return loss, ((logits > 0) == (labels > 0)).all(1)
     error = (logits - labels) / model.value_scale
     return error.square(), (error.abs() < 0.5).all(1)
@@ -182,7 +182,7 @@ def step_losses(
     layout, states = batch.layout.to(model.device), steps[0].states
     read_out = partial(model.read_out, layout, edge_feats=batch.edge_feats)
     weighted, has_halting = config.step_loss == "weighted", steps[0].probability is not None
-    asked = max(1, int((answer_of_node >= 0).sum()))
+    count = max(1, int((answer_of_node >= 0).sum()))
     first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
         config.step_loss, 1
     )
@@ -192,27 +192,27 @@ def step_losses(
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
         if number < first and not has_halting:
             continue
-        loss, right = batch.judge(model, read_out(states), label_smoothing)
+        loss, is_correct = batch.judge(model, read_out(states), label_smoothing)
         answer = answer_of_node[rows.nodes]
-        here = answer >= 0
+        has_label = answer >= 0
         if number >= first:
-            loss = loss[answer[here]]
-            losses.append((loss * rows.weights[here] if weighted else loss).sum())
+            loss = loss[answer[has_label]]
+            losses.append((loss * rows.weights[has_label] if weighted else loss).sum())
             depths.append(batch.judge_depth(model, rows.states, rows.nodes))
         if rows.probability is not None:
-            logits.append((torch.logit(rows.probability[here], eps=1e-6), answer[here]))
-            rights.append(right)
+            logits.append((torch.logit(rows.probability[has_label], eps=1e-6), answer[has_label]))
+            rights.append(is_correct)
     num_steps = max(1, model.max_steps - first + 1)
     if config.halting_target == "stays_right":
         rights = [*accumulate(reversed(rights), torch.logical_and)][::-1]
     halting = sum(
-        binary_cross_entropy_with_logits(logit, right[answer].to(logit.dtype), reduction="sum")
-        for (logit, answer), right in zip(logits, rights, strict=True)
+        binary_cross_entropy_with_logits(logit, is_correct[answer].to(logit.dtype), reduction="sum")
+        for (logit, answer), is_correct in zip(logits, rights, strict=True)
     )
     zero = states.new_zeros(())
     return StepLosses(
-        answers=torch.stack(losses).sum() / (asked if weighted else asked * num_steps),
-        halting=zero + halting / (asked * model.max_steps),
+        answers=torch.stack(losses).sum() / (count if weighted else count * num_steps),
+        halting=zero + halting / (count * model.max_steps),
         depth=zero + sum(depths) / (max(1, batch.num_known) * num_steps),
         change=change_penalty(steps, config.change_scale) if config.change_penalty else zero,
     )

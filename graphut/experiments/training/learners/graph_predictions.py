@@ -25,22 +25,24 @@ def prediction_rows(
     graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
     names = vocabularies["answer"].symbols
     steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
-    for file, graph, found in zip(files, graphs, model.predict(graphs), strict=True):
-        answers = _answers(found, names, model.config.answer_kind)
+    for file, graph, prediction in zip(files, graphs, model.predict(graphs), strict=True):
+        answers = _answers(prediction, names, model.config.answer_kind)
         if model.config.answer_at == "graph":
-            yield {"graph": file.name, **answers[0], steps: found.steps.double().mean().item()}
+            yield {"graph": file.name, **answers[0], steps: prediction.steps.double().mean().item()}
         elif model.config.answer_at == "node":
-            for node, answer, count in zip(file.ids, answers, found.steps.tolist(), strict=True):
+            for node, answer, count in zip(
+                file.ids, answers, prediction.steps.tolist(), strict=True
+            ):
                 yield {"graph": file.name, "node": node, **answer, steps: count}
         else:
-            assert found.probabilities is not None
-            taken = found.steps.tolist()
+            assert prediction.probabilities is not None
+            counts = prediction.steps.tolist()
             for (source, target), share in zip(
-                graph.edges.T.tolist(), found.probabilities.tolist(), strict=True
+                graph.edges.T.tolist(), prediction.probabilities.tolist(), strict=True
             ):
                 ends = {"source": file.ids[source], "target": file.ids[target]}
-                share = {"is_chosen": source == found.labels[target], "probability": share}
-                yield {"graph": file.name, **ends, **share, steps: taken[target]}
+                share = {"is_chosen": source == prediction.labels[target], "probability": share}
+                yield {"graph": file.name, **ends, **share, steps: counts[target]}
 
 
 def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str], int]:
@@ -48,14 +50,16 @@ def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str
     return config.num_feats, config.edge_types.split(), config.edge_feats
 
 
-def _answers(found: GraphPrediction, names: Sequence[str], target: str) -> list[dict[str, Any]]:
+def _answers(
+    prediction: GraphPrediction, names: Sequence[str], target: str
+) -> list[dict[str, Any]]:
     """Return a dictionary for each prediction: class or labels with probabilities, or values."""
-    if found.values is not None:
+    if prediction.values is not None:
         columns = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
-        return [dict(zip(columns, row, strict=True)) for row in found.values.tolist()]
-    if found.probabilities is None or not names:
+        return [dict(zip(columns, row, strict=True)) for row in prediction.values.tolist()]
+    if prediction.probabilities is None or not names:
         return []
-    columns, rows = [f"probability_{name}" for name in names], found.probabilities.tolist()
+    columns, rows = [f"probability_{name}" for name in names], prediction.probabilities.tolist()
     shares = [dict(zip(columns, row, strict=True)) for row in rows]
     answers: list[dict[str, Any]] = [
         {"class": names[row.index(max(row))]}

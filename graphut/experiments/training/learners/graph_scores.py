@@ -50,8 +50,8 @@ class GraphScores:
     rounds: NDArray[np.int64] | None = None
     quiescent: NDArray[np.bool_] | None = None
     # Unless edges answer: the logits or values of the nodes or graphs with a label, and the labels.
-    given: NDArray[Any] | None = None
-    wanted: NDArray[Any] | None = None
+    predictions: NDArray[Any] | None = None
+    targets: NDArray[Any] | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
@@ -74,13 +74,13 @@ class GraphScores:
         """Return the metrics that `GraphLearner.metric_meanings` lists, such as accuracy."""
         from scipy.stats import spearmanr  # a fifth of the start of every command
 
-        known = ~np.isnan(self.depth)
-        depth, steps = self.depth[known], self.steps[known]
+        has_depth = ~np.isnan(self.depth)
+        depth, steps = self.depth[has_depth], self.steps[has_depth]
         varied = len(set(depth)) > 1 and len(set(steps)) > 1
-        wrong = set(self.graph[self.correct == 0])
+        wrong_graphs = set(self.graph[self.correct == 0])
         return {
             "accuracy": float(np.nanmean(self.correct)),
-            "graph_accuracy": 1 - len(wrong) / len(self.groups),
+            "graph_accuracy": 1 - len(wrong_graphs) / len(self.groups),
             "log_probability": float(np.nanmean(self.log_probability)),
             "steps": float(self.steps.mean()),
             "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,
@@ -94,11 +94,11 @@ class GraphScores:
             {
                 "from": low,
                 "to": min(high - 1, int(deepest)),
-                "depth": float(self.depth[here].mean()),
-                **self._means(here),
+                "depth": float(self.depth[nodes].mean()),
+                **self._means(nodes),
             }
             for low, high in _RANGES
-            if (here := (self.depth >= low) & (self.depth < high)).any()
+            if (nodes := (self.depth >= low) & (self.depth < high)).any()
         ]
 
     def by_group(self) -> list[dict[str, Any]]:
@@ -125,11 +125,11 @@ class GraphScores:
         quiescent = float(self.quiescent[graphs].mean())
         return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
 
-    def _means(self, here: NDArray[np.bool_]) -> dict[str, Any]:
-        correct = self.correct[here & ~np.isnan(self.correct)]
+    def _means(self, nodes: NDArray[np.bool_]) -> dict[str, Any]:
+        correct = self.correct[nodes & ~np.isnan(self.correct)]
         accuracy = float(correct.mean()) if correct.size else None
-        steps = float(self.steps[here].mean())
-        return {"nodes": int(here.sum()), "accuracy": accuracy, "steps": steps}
+        steps = float(self.steps[nodes].mean())
+        return {"nodes": int(nodes.sum()), "accuracy": accuracy, "steps": steps}
 
 
 def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
@@ -141,13 +141,13 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
     with until_quiescent(model, largest):
         if graphs and graphs[0].part is not None:
             return GraphScores.joined(all_gather([_score(model, graphs)])).of_one_graph()
-        found = score_batches(
+        parts = score_batches(
             partial(_score, model),
             graphs,
             max(1, _BATCH_NODES // largest),
             lambda graph: len(graph.nodes),
         )
-    scores = GraphScores.joined(found)
+    scores = GraphScores.joined(parts)
     if np.isnan(scores.correct).all():
         raise ValueError("no node of the graphs has an answer to evaluate on")
     return scores
@@ -159,13 +159,13 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     with model.evaluating():
         output = batch.run(model)
     loss, correct = (each.cpu().numpy() for each in batch.judge(model, output.logits))
-    given = wanted = None
+    predictions = targets = None
     if model.config.answer_at != "edge":
-        given = output.logits.float().cpu()[batch.asked].numpy()
-        wanted = batch.labels[batch.asked].numpy()
+        predictions = output.logits.float().cpu()[batch.labelled].numpy()
+        targets = batch.labels[batch.labelled].numpy()
     lengths, ponder = batch.layout.dst_lengths, output.ponder
     first_nodes = lengths.cumsum(0) - lengths
-    at = first_nodes[batch.asked] if model.config.answer_at == "graph" else batch.asked
+    at = first_nodes[batch.labelled] if model.config.answer_at == "graph" else batch.labelled
     columns = np.full((2, int(lengths.sum())), np.nan)
     columns[:, at.numpy()] = correct, -loss
     depth = batch.depth.numpy()
@@ -181,8 +181,8 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
         rounds=None if ponder.rounds is None else ponder.rounds.cpu().numpy(),
         quiescent=None if ponder.quiescent is None else ponder.quiescent.cpu().numpy(),
-        given=given,
-        wanted=wanted,
+        predictions=predictions,
+        targets=targets,
     )
 
 

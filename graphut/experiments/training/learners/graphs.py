@@ -128,7 +128,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         """Return the number of terms averaged in the task loss and in the halting loss."""
         # Losses at every step average nodes; the loss at the end averages answers.
         nodes = int((batch.answer_of_node(model.config.answer_at) >= 0).sum())
-        return len(batch.asked) if model.config.step_loss == "none" else nodes, nodes
+        return len(batch.labelled) if model.config.step_loss == "none" else nodes, nodes
 
     def evaluate_in_detail(
         self,
@@ -148,11 +148,11 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         }
         evaluation = self.evaluation(**self.metrics(model, scores))
         if scores.quiescent is not None:
-            said = f"{pluralize(details['rounds'], 'round')} at most"
-            said += f", {details['quiescent']:.2%} of graphs at rest"
+            activity = f"{pluralize(details['rounds'], 'round')} at most"
+            activity += f", {details['quiescent']:.2%} of graphs at rest"
             if cut_off := int((~scores.quiescent).sum()):
-                said += f" ({pluralize(cut_off, 'graph')} cut off)"
-            evaluation = replace(evaluation, summary=f"{evaluation.summary}, {said}")
+                activity += f" ({pluralize(cut_off, 'graph')} cut off)"
+            evaluation = replace(evaluation, summary=f"{evaluation.summary}, {activity}")
         return evaluation, details
 
     @staticmethod
@@ -175,21 +175,21 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         has_attention = model.config.layer == "attention"
         with model.evaluating(), until_quiescent(model, num_nodes(example)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
-        right = batch.judge(model, output.logits)[1].tolist()
+        correct_answers = batch.judge(model, output.logits)[1].tolist()
         ids = range(len(example.nodes)) if example.part is None else example.part.nodes.tolist()
         names = [*map(str, ids)]
         if example.nodes.dtype == np.int64:
             kinds = task.node_kinds.symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
         if model.config.answer_at != "graph":
-            for node, is_right in zip(batch.asked.tolist(), right, strict=True):
+            for node, is_right in zip(batch.labelled.tolist(), correct_answers, strict=True):
                 names[node] += "" if is_right else " (wrong)"
-        correct, found = "", "answers are correct"
+        correct, what = "", "answers are correct"
         if model.config.answer_kind == "values":
-            found = "answers are within half a standard deviation"
-        text = note = f"{sum(right)} of {len(right)} {found}"
-        if model.config.answer_kind == "values" and len(right) <= _LISTED:
-            at = batch.asked.tolist()
+            what = "answers are within half a standard deviation"
+        text = note = f"{sum(correct_answers)} of {len(correct_answers)} {what}"
+        if model.config.answer_kind == "values" and len(correct_answers) <= _LISTED:
+            at = batch.labelled.tolist()
             heads = [f"{ids[n]}: " if model.config.answer_at == "node" else "" for n in at]
             text, correct = (
                 "; ".join(map(_values_text, heads, table[at].tolist()))
@@ -201,7 +201,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
-        return Answer(text, [part], correct, is_correct=all(right), note=note)
+        return Answer(text, [part], correct, is_correct=all(correct_answers), note=note)
 
     def parse(self, *args: Any, **options: Any) -> NoReturn:
         """Raise `ValueError`, because a graph is not a text."""
@@ -213,8 +213,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
     ) -> list[LabelledGraph]:
         """Read graphs from a file or folder; drop labels outside of its `test_mask`, if any."""
-        if (own := task.read(path)) is not None:
-            return own
+        if (graphs := task.read(path)) is not None:
+            return graphs
         kinds, answers = (vocabularies[name] for name in ("node", "answer"))
         if not answers.symbols:
             raise ValueError(
@@ -224,15 +224,15 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         files = read_graphs(path, config.answer_kind)
         at = config.answer_at
         if (files[0].labels is None) != (at == "graph"):
-            found = "graphs" if files[0].labels is None else "nodes"
-            raise ValueError(f"{path} has labels of {found}, and the run answers for each {at}")
+            level = "graphs" if files[0].labels is None else "nodes"
+            raise ValueError(f"{path} has labels of {level}, and the run answers for each {at}")
         graphs = [file.labelled(kinds, answers, *edge_options(config)) for file in files]
         pairs = zip(graphs, files, strict=True)
         graphs = [keep_labels(graph, file.label_mask("test")) for graph, file in pairs]
-        asked = [g for g in graphs if g.has_label.any() or g.part is not None]
-        if not asked:
+        labelled = [g for g in graphs if g.has_label.any() or g.part is not None]
+        if not labelled:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
-        return asked
+        return labelled
 
 
 def _values_text(head: str, values: list[float]) -> str:

@@ -61,8 +61,8 @@ class AgreementLearner(TextLearner):
         forms, correct = [*self.candidates(vocabulary)], int(output.labels[-1])
         logits = output.logits[-1, forms]
         likelier = forms[int(logits.argmax())]
-        answer, wanted = vocabulary.readable([likelier, correct])
-        return answer, wanted, likelier == correct and bool(logits[0] != logits[1])
+        answer, correct_form = vocabulary.readable([likelier, correct])
+        return answer, correct_form, likelier == correct and bool(logits[0] != logits[1])
 
 
 class LambadaLearner(TextLearner):
@@ -97,12 +97,14 @@ class LambadaLearner(TextLearner):
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
         """Compute the metrics that `metric_meanings` lists, for last words and for all words."""
         [unknown] = vocabulary.encode([UNKNOWN])
-        known = [score for score in scores if score.text.tokens[-1] != unknown]
+        in_vocabulary = [score for score in scores if score.text.tokens[-1] != unknown]
         tokens = token_metrics(scores)
         return {
-            "word_accuracy": sum(bool(score.correct[-1]) for score in known) / len(scores),
-            "word_nats": fmean(float(score.nats[-1]) for score in known) if known else nan,
-            "known": len(known) / len(scores),
+            "word_accuracy": sum(bool(score.correct[-1]) for score in in_vocabulary) / len(scores),
+            "word_nats": fmean(float(score.nats[-1]) for score in in_vocabulary)
+            if in_vocabulary
+            else nan,
+            "known": len(in_vocabulary) / len(scores),
             "nats": tokens["nats"],
             "steps": tokens["steps"],
             "word_steps": fmean(int(score.steps[-1]) for score in scores),

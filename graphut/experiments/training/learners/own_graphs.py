@@ -38,17 +38,17 @@ class OwnGraphLearner(GraphLearner):
     }
     rank_by = ("rank",)
     target_metric = "score"
-    summary = "{said}; mean steps {steps:.2f}{depth}"
+    summary = "{measures}; mean steps {steps:.2f}{depth}"
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         """Return a dictionary of values computed from the metrics, for an `Evaluation`.
 
         `rank` is greater for a better model. Training ends when `score` reaches the option
-        `target_accuracy`. `said` and `depth` are texts for the summary line.
+        `target_accuracy`. `measures` and `depth` are texts for the summary line.
         """
         likely = metrics["log_probability"]
-        found = GraphLearner.derived(metrics)
+        values = GraphLearner.derived(metrics)
         names = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC"}
         rank, score = metrics["accuracy"], exp(likely)
         if metrics["mae"] is not None:
@@ -56,19 +56,19 @@ class OwnGraphLearner(GraphLearner):
             score = metrics["r2"] or 0.0
         elif metrics["label_accuracy"] is not None:
             names, rank = {"label_accuracy": "accuracy of labels"} | names, likely
-        given = {said: metrics[name] for name, said in names.items() if metrics[name] is not None}
-        said = [
+        titled = {names[name]: metrics[name] for name in names if metrics[name] is not None}
+        measures = [
             f"{name} {x:.2%}" if "accuracy" in name else f"{name} {x:.4g}"
-            for name, x in given.items()
+            for name, x in titled.items()
         ]
-        return {**found, "rank": rank, "score": score, "said": ", ".join(said)}
+        return {**values, "rank": rank, "score": score, "measures": ", ".join(measures)}
 
     @staticmethod
     def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
         """Return the metrics in `metric_meanings`; None if inapplicable, such as MAE of classes."""
-        assert scores.given is not None and scores.wanted is not None
+        assert scores.predictions is not None and scores.targets is not None
         return scores.metrics() | answer_metrics(
-            model.config.answer_kind, scores.given, scores.wanted
+            model.config.answer_kind, scores.predictions, scores.targets
         )
 
     def prepare(self, model: UniversalGraphTransformer, task: GraphTask) -> None:

@@ -107,8 +107,8 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             details["by_nesting"] = by_number(answered, lambda pair: symbols.nesting(pair[0]))
             first = ["".join(symbols.decode(source[:1])) for source, _ in examples]
             details["by_operator"] = [
-                {"operator": symbol, "examples": len(own), **pair_metrics(own)}
-                for symbol, own in grouped(answered, first).items()
+                {"operator": symbol, "examples": len(group), **pair_metrics(group)}
+                for symbol, group in grouped(answered, first).items()
                 if symbol.startswith("[")  # not a single digit
             ]
         return self.evaluation(**pair_metrics(answered)), details
@@ -219,6 +219,13 @@ def by_number(
     ranges = [max(number - 1, 0) // width for number in numbers]
     rows = []
     for group in grouped(answered, ranges).values():
-        own = [number_of(pair) for pair, _ in group]
-        rows.append({"from": min(own), "to": max(own), "examples": len(own), **pair_metrics(group)})
+        range_numbers = [number_of(pair) for pair, _ in group]
+        rows.append(
+            {
+                "from": min(range_numbers),
+                "to": max(range_numbers),
+                "examples": len(range_numbers),
+                **pair_metrics(group),
+            }
+        )
     return rows

@@ -80,18 +80,18 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     def metrics(answered: Sequence[tuple[Passage, PointerPrediction]], /) -> dict[str, float]:
         """Compute the metrics that `metric_meanings` lists from pairs `(passage, prediction)`."""
         correct, logs = [], []  # of the answerable passages
-        for (words, answer), found in answered:
+        for (words, answer), prediction in answered:
             if answer in words:
-                likely = sum(compress(found.probabilities, [word == answer for word in words]))
+                likely = sum(compress(prediction.probabilities, [word == answer for word in words]))
                 logs.append(log(max(likely, _LEAST)))
-                correct.append(found.word == answer)
+                correct.append(prediction.word == answer)
         return {
             "accuracy": sum(correct) / len(answered),
             "answerable_accuracy": fmean(correct) if correct else 0.0,
             "log_probability": fmean(logs) if logs else 0.0,
             "answerable": len(correct) / len(answered),
-            "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
-            "last_steps": fmean(found.steps[-1] for _, found in answered),
+            "steps": fmean(chain.from_iterable(prediction.steps for _, prediction in answered)),
+            "last_steps": fmean(prediction.steps[-1] for _, prediction in answered),
         }
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:

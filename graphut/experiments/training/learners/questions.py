@@ -91,8 +91,8 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         if output.answers is None:
             return outcome
         each = [
-            cross_entropy(logits, labels[asked], label_smoothing=label_smoothing, reduction="sum")
-            for asked, logits in output.answers
+            cross_entropy(logits, labels[rows], label_smoothing=label_smoothing, reduction="sum")
+            for rows, logits in output.answers
         ]
         by_step = torch.stack(each).sum() / (len(labels) * model.max_steps)
         return replace(outcome, loss=outcome.loss + weight * by_step)
@@ -108,11 +108,13 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def metrics(answered: Sequence[Answered], /) -> dict[str, Any]:
         """Compute the metrics that `metric_meanings` lists from pairs `(question, prediction)`."""
         groups = grouped(answered, (question.group for question, _ in answered)).values()
-        correct = [fmean(found.label == q.answer for q, found in own) for own in groups]
+        correct = [
+            fmean(prediction.label == q.answer for q, prediction in group) for group in groups
+        ]
         return {
             "accuracy": fmean(correct),
             "log_probability": fmean(
-                found.log_probabilities[question.answer] for question, found in answered
+                prediction.log_probabilities[question.answer] for question, prediction in answered
             ),
             "groups": len(correct),
             "failed": sum(_error(group) > FAILED for group in groups),
@@ -157,13 +159,13 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
             return vocabularies["text"].encode(words(sentence))
 
         with reraise_for_file(path, ""):
-            for asked in parse_stories(read_text(path)):
-                shown = asked.with_last_facts(task.longest_story)
-                questions.append(shown.encode(encode, vocabularies["answer"]))
+            for question in parse_stories(read_text(path)):
+                shortened = question.with_last_facts(task.longest_story)
+                questions.append(shortened.encode(encode, vocabularies["answer"]))
                 sizes = [len(sentence) for sentence in self.inputs(questions[-1])]
                 if len(sizes) > config.max_length or max(sizes) > config.longest_sentence:
                     raise ValueError(
-                        f"{asked.question!r} has {len(sizes)} sentences of at most {max(sizes)} "
+                        f"{question.question!r} has {len(sizes)} sentences of at most {max(sizes)} "
                         f"words, but the model takes {config.max_length} sentences of at most "
                         f"{config.longest_sentence} words: shorten it"
                     )
@@ -176,18 +178,18 @@ def rows_by(
     """Return a row with error and steps for each value of `key(question)`, the column `name`."""
     groups = grouped(answered, (key(question) for question, _ in answered))
     return [
-        {name: value, "questions": len(own), "error": _error(own), **_steps(own)}
-        for value, own in groups.items()
+        {name: value, "questions": len(group), "error": _error(group), **_steps(group)}
+        for value, group in groups.items()
     ]
 
 
 def _error(answered: Sequence[Answered]) -> float:
-    return fmean(found.label != question.answer for question, found in answered)
+    return fmean(prediction.label != question.answer for question, prediction in answered)
 
 
 def _steps(answered: Sequence[Answered]) -> dict[str, float]:
     """Return the mean steps of all sentences (as in arXiv 1807.03819), and of the questions."""
     return {
-        "steps": fmean(chain.from_iterable(found.steps for _, found in answered)),
-        "question_steps": fmean(found.steps[-1] for _, found in answered),
+        "steps": fmean(chain.from_iterable(prediction.steps for _, prediction in answered)),
+        "question_steps": fmean(prediction.steps[-1] for _, prediction in answered),
     }

@@ -124,10 +124,10 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         """Yield each text with its continuation."""
         vocabulary = vocabularies["text"]
         prompts = [self.parse(text, vocabularies) for text in texts]
-        for prompt, found in generate(model, prompts, options, get_attention=get_attention):
-            tokens, steps = prompt + written_tokens(found), found.source_steps + found.steps
-            part = decoder_part("text", vocabulary, tokens, steps, found.decoder)
-            text = vocabulary.write(prompt + found.tokens)
+        for prompt, result in generate(model, prompts, options, get_attention=get_attention):
+            tokens, steps = prompt + written_tokens(result), result.source_steps + result.steps
+            part = decoder_part("text", vocabulary, tokens, steps, result.decoder)
+            text = vocabulary.write(prompt + result.tokens)
             yield Answer(text, [part], note=f"\n{text}")
 
     @torch.no_grad()
@@ -169,9 +169,13 @@ def score_texts(
         columns = (x.cpu().split(output.lengths.tolist()) for x in (nats, correct, output.steps))
         return [  # copies, because each view would be sent with the whole batch
             TextScore._make(
-                [text, *(column[text.context :].clone() for column in own), logits.clone()]
+                [
+                    text,
+                    *(column[text.context :].clone() for column in columns_of_text),
+                    logits.clone(),
+                ]
             )
-            for text, *own, logits in zip(batch, *columns, last.cpu(), strict=True)
+            for text, *columns_of_text, logits in zip(batch, *columns, last.cpu(), strict=True)
         ]
 
     with torch.no_grad(), model.evaluating():

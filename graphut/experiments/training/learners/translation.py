@@ -81,8 +81,8 @@ def bleu(
     """
     # `force` suppresses the warning about sentences that look tokenized.
     metric = sacrebleu_package().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
-    found = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=_CORPORA)
+    result = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=_CORPORA)
     signature = metric.get_signature()
-    said = json.loads(found.format(is_json=True, signature=str(signature)))
-    width = said.get("confidence_var", 0.0)  # missing if no output has a word
-    return found.score, {"bleu_signature": str(signature), "bleu_interval": width}
+    report = json.loads(result.format(is_json=True, signature=str(signature)))
+    width = report.get("confidence_var", 0.0)  # missing if no output has a word
+    return result.score, {"bleu_signature": str(signature), "bleu_interval": width}

@@ -54,7 +54,7 @@ def test_score_graphs_of_a_graph_in_parts(tmp_path: Path) -> None:
         assert num_nodes(graph) == COUNT
         for model, wanted in zip(models, expected, strict=True):
             found = score_graphs(model, [graph])
-            for name in ("correct", "log_probability", "steps", "given", "wanted"):
+            for name in ("correct", "log_probability", "steps", "predictions", "targets"):
                 np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-5)
             assert found.metrics().keys() == wanted.metrics().keys()
             np.testing.assert_allclose(
