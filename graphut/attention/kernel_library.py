@@ -83,6 +83,7 @@ class Call(Structure):
         *((name, c_uint32) for name in ("seed", "threshold")),
         ("phases", c_void_p),
     ]
+    nodes_of_frontier: Tensor | None  # whose memory `frontier` refers to; not part of the structure
 
 
 class Library:

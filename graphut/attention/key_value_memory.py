@@ -7,37 +7,50 @@ steps times nodes. The gradient of the table is accumulated in place too.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from graphut.attention.argument_checks import check_dtypes
 from graphut.attention.backend import AttentionCall
 from graphut.attention.functorch import in_transform
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native.attention import NATIVE, backward_in_place, forward_in_place
-from graphut.attention.native.ops import gradient_buffer, trim_gradient
+from graphut.attention.native.attention import NATIVE, parts_of
+from graphut.attention.native.ops import (
+    Gradients,
+    Part,
+    ScalarArgs,
+    Tables,
+    check_one_gradient,
+    forward,
+    gradient_buffer,
+    trim_gradient,
+    write_gradients,
+)
 from graphut.attention.registry import choose
 from graphut.attention.second_derivatives import refuse_second_derivatives
 
 _NAME = "attention over keys and values in place"
+_Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], ScalarArgs]  # with the frontier
 
 
 class KeyValueMemory:
     """A cache of the keys and values of all nodes, for attention by the backend "native".
 
     Between calls of `attend`, `write` overwrites the rows of some nodes in place, instead of making
-    a new tensor. The backward pass undoes the writes one by one, so gradients are exact.
+    a new tensor. The backward pass undoes the writes one by one, so gradients are exact. As long as
+    each write is of all nodes, nothing needs to be undone.
     """
 
     def __init__(self, heads: int) -> None:
         self.heads = heads
+        self._rows: Tensor | None = None  # (N, 2, H, D), of the last write, if it was of all nodes
+        self._was_read = False  # whether a backward pass needs these rows
         self._table = _Table()
         # An empty tensor. Each write and read returns a new one, so that autograd runs them in
-        # reverse order.
-        self._chain = torch.empty(0)
+        # reverse order. None before the first write that must be undone.
+        self._chain: Tensor | None = None
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Set the keys and values of `nodes`, `(A,)`, or of all nodes if None, to `rows`.
@@ -45,18 +58,26 @@ class KeyValueMemory:
         `rows` is `(A, 2 * H * D)`: all heads of the key, then of the value. If `nodes` is None, the
         memory stores `rows` itself and may overwrite it later, so do not use it again.
         """
-        recorded = self._chain.requires_grad
-        tracked = torch.is_grad_enabled() and rows.requires_grad
-        rows = rows.unflatten(1, (2, self.heads, -1))
-        if not (tracked or recorded):
-            self._table.write(nodes, rows)
-            return
+        rows = rows.reshape(len(rows), 2, self.heads, rows.shape[1] // (2 * self.heads))
+        tracked = rows.requires_grad and torch.is_grad_enabled()
+        if self._chain is None:
+            if nodes is None:
+                self._rows, self._was_read = rows, False
+                return
+            assert self._rows is not None
+            if not (tracked or self._was_read or self._rows.requires_grad):
+                self._rows.index_copy_(0, nodes, rows)
+                return
+            # From now on, rows are replaced one by one. Earlier reads keep the original.
+            self._chain = torch.empty(0)
+            self._write(None, self._rows.clone())
+        self._write(nodes, rows if tracked else rows.detach())
+
+    def _write(self, nodes: Tensor | None, rows: Tensor) -> None:
         # The backward pass of an earlier read needs the replaced rows, even if the new rows have no
         # gradient.
         with torch.enable_grad():
-            self._chain = _Write.apply(  # type: ignore[no-untyped-call]
-                self._chain, rows if tracked else rows.detach(), nodes, self._table
-            )
+            self._chain = _Write.apply(self._chain, rows, nodes, self._table)  # type: ignore[no-untyped-call]
 
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
@@ -65,16 +86,21 @@ class KeyValueMemory:
 
         Raise `TypeError` if the dtypes of the query and of the stored keys differ.
         """
-        key, value = self._table.key_value()
-        check_dtypes(query, key, value)
-        call = AttentionCall(
-            layout=layout, query=query, key=key, value=value, frontier=frontier, scale=scale
-        )
-        if not (torch.is_grad_enabled() and (query.requires_grad or self._chain.requires_grad)):
-            return forward_in_place(call)[0]
-        out, self._chain = _Read.apply(  # type: ignore[no-untyped-call]
-            self._chain, query, call, self._table
-        )
+        rows = self._rows if self._chain is None else self._table.rows
+        assert rows is not None
+        if rows.dtype != query.dtype:
+            raise TypeError(f"key is {rows.dtype}, but query is {query.dtype}")
+        parts, scalars = layout.cached(parts_of), ScalarArgs(scale, 0.0, 0, "fastest")
+        linked = rows if self._chain is None else self._chain
+        if not (torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)):
+            key, value = rows.unbind(1)
+            return forward(Tables(query, key, value, frontier, None), parts, scalars)[0]
+        edges = frontier, parts, scalars
+        if self._chain is None:
+            self._was_read = True
+            out: Tensor = _ReadOnce.apply(rows, query, edges)  # type: ignore[no-untyped-call]
+            return out
+        out, self._chain = _Read.apply(self._chain, query, edges, self._table)  # type: ignore[no-untyped-call]
         return out
 
 
@@ -114,18 +140,6 @@ class _Table:
         self._replaced: list[tuple[Tensor | None, Tensor | None]] = []  # by write
         self._grads: Tensor | None = None
         self._grads_of = -1  # the backward pass that they belong to
-
-    def key_value(self) -> tuple[Tensor, Tensor]:
-        assert self.rows is not None
-        return self.rows[:, 0], self.rows[:, 1]
-
-    def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Replace the rows of `nodes`, or all rows if None, without saving the old ones."""
-        if nodes is None:
-            self.rows = rows
-        else:
-            assert self.rows is not None
-            self.rows.index_copy_(0, nodes, rows)
 
     def write_and_record(self, nodes: Tensor | None, rows: Tensor) -> None:
         """Replace the rows of `nodes`, and save the old ones for the backward pass."""
@@ -194,22 +208,64 @@ class _Write(torch.autograd.Function):
 class _Read(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, chain: Tensor, query: Tensor, call: AttentionCall, table: _Table
+        ctx: Any, chain: Tensor, query: Tensor, edges: _Edges, table: _Table
     ) -> tuple[Tensor, Tensor]:
-        out, softmax = forward_in_place(call)
-        # Detached, because the history of the query would keep the whole graph alive.
-        ctx.call, ctx.table, ctx.written = replace(call, query=query.detach()), table, table.written
-        ctx.save_for_backward(out, softmax, chain, query)
+        out, softmax = _attend(table.rows, query, edges)
+        ctx.edges, ctx.table, ctx.written = edges, table, table.written
+        ctx.save_for_backward(query, out, softmax, chain)
         return out, chain.clone()
 
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
         ctx.table.restore(ctx.written)
-        key, value = ctx.table.key_value()
-        call = replace(ctx.call, key=key, value=value)
-        key_grad, value_grad = ctx.table.open_grads().unbind(1)
-        out, softmax, *inputs = ctx.saved_tensors
-        with torch.no_grad():
-            query_grad = backward_in_place(call, out_grad, out, softmax, key_grad, value_grad)
-        inputs += out_grad, chain_grad
+        query, out, softmax, chain = ctx.saved_tensors
+        tables, sums = (ctx.table.rows, query), ctx.table.open_grads()
+        query_grad = _backward(out_grad, out, softmax, tables, ctx.edges, sums, add=True)
+        inputs = [query, out, softmax, chain, out_grad, chain_grad]
         return *refuse_second_derivatives(_NAME, (chain_grad, query_grad), inputs), None, None
+
+
+class _ReadOnce(torch.autograd.Function):
+    """A read of a table that no later write changes; its gradient is a tensor of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, query: Tensor, edges: _Edges) -> Tensor:
+        out, softmax = _attend(rows, query, edges)
+        ctx.edges = edges
+        ctx.save_for_backward(rows, query, out, softmax)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, query, out, softmax = ctx.saved_tensors
+        sums = gradient_buffer(rows)
+        query_grad = _backward(out_grad, out, softmax, (rows, query), ctx.edges, sums, add=False)
+        grads = trim_gradient(sums, rows), query_grad
+        return *refuse_second_derivatives(_NAME, grads, [rows, query, out, softmax, out_grad]), None
+
+
+def _attend(rows: Tensor | None, query: Tensor, edges: _Edges) -> tuple[Tensor, Tensor]:
+    """Return the output and the statistics of the softmax, see `graphut.attention.native.ops`."""
+    assert rows is not None
+    (key, value), (frontier, parts, scalars) = rows.unbind(1), edges
+    return forward(Tables(query, key, value, frontier, None), parts, scalars)
+
+
+def _backward(
+    out_grad: Tensor,
+    out: Tensor,
+    softmax: Tensor,
+    tables: tuple[Tensor, Tensor],
+    edges: _Edges,
+    sums: Tensor,
+    *,
+    add: bool,
+) -> Tensor:
+    """Return the query's gradient; write the gradient of keys and values to `sums`, or add it."""
+    check_one_gradient(out_grad)
+    (rows, query), (frontier, parts, scalars) = tables, edges
+    (key, value), (key_grad, value_grad) = rows.unbind(1), sums.unbind(1)
+    buffers = Gradients(key_grad, value_grad, softmax.new_empty(0))
+    with torch.no_grad():
+        given = Tables(query, key, value, frontier, None)
+        return write_gradients(out_grad, out, softmax, given, parts, scalars, buffers, add=add)

@@ -111,6 +111,7 @@ def test_key_value_memory_is_gone_with_its_graph() -> None:
     tables, queries = drawn(layout, 4)
     memory = KeyValueMemory(HEADS)
     memory.write(None, tables[0])
+    memory.write(torch.tensor([1]), tables[1][:1])
     out = memory.attend(layout, queries[0], None, 0.5)
     table = weakref.ref(memory._table)
     gc.disable()

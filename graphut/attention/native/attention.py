@@ -14,7 +14,6 @@ from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.interval_parts import divide
 from graphut.attention.native.ops import (
     Edges,
-    Gradients,
     Part,
     ScalarArgs,
     Tables,
@@ -24,7 +23,6 @@ from graphut.attention.native.ops import (
     edge_attention_backward_op,
     edge_attention_op,
     forward,
-    write_gradients,
 )
 from graphut.attention.sorting import sort_edges
 
@@ -37,28 +35,6 @@ def native_attention(call: AttentionCall) -> AttentionResult:
         return AttentionResult(edge_attention_op(*tables, *edges, *scalars)[0])
     out = EdgeAttention.apply(*tables, call.layout, scalars)  # type: ignore[no-untyped-call]
     return AttentionResult(out)
-
-
-def forward_in_place(call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Return output `(A, H, Dv)`, softmax maxima and inverse sums `(A, H, 2)`, without autograd."""
-    tables, scalars = _arguments(call)
-    return forward(tables, call.layout.cached(parts_of), scalars)
-
-
-def backward_in_place(
-    call: AttentionCall,
-    out_grad: Tensor,
-    out: Tensor,
-    softmax: Tensor,
-    key_grad: Tensor,
-    value_grad: Tensor,
-) -> Tensor:
-    """Return the query's gradient; add the gradients of key and value to the given buffers."""
-    check_one_gradient(out_grad)
-    sums = Gradients(key_grad, value_grad, softmax.new_empty(0))
-    (tables, scalars), parts = _arguments(call), call.layout.cached(parts_of)
-    results = out_grad, out, softmax
-    return write_gradients(*results, tables, parts, scalars, sums, add=True)
 
 
 def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
