@@ -74,14 +74,6 @@ def test_two_threads_write_one_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_staged_write_does_not_touch_the_file_before_the_block_ends(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"first")
-    with pytest.raises(KeyError), staged_write(path, b"second"):
-        raise KeyError
-    assert path.read_bytes() == b"first" and list(tmp_path.iterdir()) == [path]
-
-
 def test_write_atomically_makes_files_that_the_umask_allows(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
     write_atomically(tmp_path / "file", b"x")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, IntervalLayout, as_layout, keep_layout
+from graphut.attention import EdgeLayout, IntervalLayout, as_layout
 from graphut.topology import Causal, Complete
 from tests.helpers import pairs_of
 
@@ -80,15 +80,6 @@ def test_as_layout_tells_edge_types_apart() -> None:
         as_layout(graph)
 
 
-def test_keep_layout_keeps_a_layout_for_its_edge_type() -> None:
-    graph = dgl.heterograph({WRITES: (torch.tensor([0]), torch.tensor([1]))})
-    layout = as_layout(graph)
-    again = as_layout(dgl.heterograph({WRITES: (torch.tensor([0]), torch.tensor([1]))}))
-    assert again is not layout
-    keep_layout(graph, "writes", again)
-    assert as_layout(graph) is again
-
-
 def test_as_layout_of_a_block_has_two_sides() -> None:
     graph = dgl.graph(([0, 1, 2, 4], [1, 2, 1, 1]), num_nodes=5)
     block = dgl.to_block(graph, torch.tensor([1, 2]))
@@ -102,14 +93,6 @@ def test_as_layout_of_a_block_has_two_sides() -> None:
         (4, 1),
     ]
     assert as_layout(block) is layout
-
-
-def test_as_layout_leaves_a_graph_that_can_be_changed() -> None:
-    graph = dgl.add_self_loop(dgl.graph(([0, 1, 2], [1, 2, 3])))
-    as_layout(graph)
-    smaller = dgl.remove_nodes(graph, [0])
-    assert lengths(as_layout(smaller)) == ([3], [3])
-    assert pairs_of(as_layout(smaller)) == pairs_of(as_layout(dgl.remove_nodes(graph.clone(), [0])))
 
 
 def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:

@@ -59,55 +59,43 @@ def test_example_prints_help(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("name", "module", "advice"),
-    [
-        ("image_local_attention", "sklearn.datasets", "pip install scikit-learn"),
-        ("compare_topologies", "matplotlib.figure", 'pip install "graphut[plot]"'),
-        ("custom_topology", "matplotlib.figure", 'pip install "graphut[plot]"'),
-        ("hugging_face_trainer", "transformers", "pip install transformers accelerate"),
-    ],
-)
-def test_example_names_a_missing_package(
-    name: str, module: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, module, None)
-    assert run(name) == 2
-    found = capsys.readouterr()
-    assert advice in found.err.splitlines()[-1] and "epoch 1" not in found.out
-
-
-def test_examples_refuse_missing_data_and_the_folder_of_another_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("node_classification_cora", "--data", "nowhere.npz") == 2
-    assert "nowhere.npz" in capsys.readouterr().err
-    (tmp_path / "1-seed-0").mkdir()
-    (tmp_path / "1-seed-0" / "run.json").touch()
-    assert run("compare_topologies", str(tmp_path)) == 2
-    assert "there is a run in" in capsys.readouterr().err
+SORT = str(EXAMPLES[0].parent / "sort")
+PLOT = 'pip install "graphut[plot]"'
 
 
 @pytest.mark.parametrize(
-    ("argv", "message"),
+    ("argv", "missing", "message"),
     [
-        (["wave", "run", "--out", "wave.svg"], "--out must end in .gif, got wave.svg"),
-        (["wave", "run", "--out", "no/wave.gif"], "its folder does not exist"),
-        (["circuit_wave", "run", "adder-4", "--out", "wave.mp4"], "'mp4' is not supported"),
-        (["own_graphs", "values", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+        (["image_local_attention"], "sklearn.datasets", "pip install scikit-learn"),
+        (["compare_topologies"], "matplotlib.figure", PLOT),
+        (["custom_topology"], "matplotlib.figure", PLOT),
+        (["hugging_face_trainer"], "transformers", "pip install transformers accelerate"),
+        (["node_classification_cora", "--data", "nowhere.npz"], "", "nowhere.npz"),
+        (["compare_topologies", "runs"], "", "there is a run in"),
+        (["wave", "run", "--out", "wave.svg"], "", "--out must end in .gif, got wave.svg"),
+        (["wave", "run", "--out", "no/wave.gif"], "", "its folder does not exist"),
+        (["circuit_wave", "run", "adder-4", "--out", "wave.mp4"], "", "'mp4' is not supported"),
+        (["own_graphs", "values", "--seeds", "0"], "", "--seeds must be at least 1, got 0"),
+        *(
+            ([name, folder, *["adder-4"] * (name == "circuit_wave")], "", message)
+            for name in ("wave", "stream_edges", "circuit_wave")
+            for folder, message in (("gone", "no folder gone"), (SORT, "sort is not a run of "))
+        ),
     ],
+    ids=str,
 )
-def test_examples_refuse_options_before_the_work(
-    argv: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_examples_refuse_what_they_cannot_do(
+    argv: list[str], missing: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(graphut, "load", pytest.fail)
+    (tmp_path / "runs" / "1-seed-0").mkdir(parents=True)
+    (tmp_path / "runs" / "1-seed-0" / "run.json").touch()
+    if missing:
+        monkeypatch.setitem(sys.modules, missing, None)
     assert run(*argv) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
 def test_adaptive_layer_in_dgl(capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,20 +213,6 @@ def test_circuit_wave_draws_flips(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert len(flips) == 3 and all("gates change" in line for line in flips)
     assert out.read_bytes().startswith(b"\x89PNG")
     assert run("circuit_wave", folder, "adder-4", "--flips", "0") == 2
-
-
-@pytest.mark.parametrize("name", ["wave", "stream_edges", "circuit_wave"])
-@pytest.mark.parametrize(
-    ("folder", "message"),
-    [("nothere", "there is no folder nothere"), ("examples/sort", "sort is not a run of ")],
-)
-def test_waking_examples_refuse_a_wrong_run(
-    name: str, folder: str, message: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.chdir(EXAMPLES[0].parents[1])
-    assert run(name, folder, *["adder-4"] * (name == "circuit_wave")) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def circuit_model() -> UniversalGraphTransformer:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import networkx
@@ -215,19 +214,6 @@ def test_in_groups_keeps_order_and_size() -> None:
     graphs = [GraphInput(np.zeros((2, 0), np.int64), np.zeros(n, np.int64)) for n in (2, 3, 9, 1)]
     found = [[len(graph.nodes) for graph in group] for group in in_groups(graphs, 5)]
     assert found == [[2, 3], [9], [1]] and [*in_groups([])] == []
-
-
-def test_in_groups_counts_the_nodes_of_a_graph_at_most_twice() -> None:
-    class Nodes:
-        counts = 0
-
-        def __len__(self) -> int:
-            Nodes.counts += 1
-            return 1
-
-    graphs: Any = [SimpleNamespace(nodes=Nodes()) for _ in range(50)]
-    assert [len(group) for group in in_groups(graphs, 40)] == [40, 10]
-    assert Nodes.counts <= 100
 
 
 def test_until_quiescent_leaves_other_rules() -> None:

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut._tokens import EOS
@@ -16,7 +14,6 @@ from tests.helpers import assert_same, name_of
 from tests.models.cases import (
     CASES,
     SEARCHES,
-    VOCABULARY,
     assert_same_generations,
     build_language_model,
     greedy_text,
@@ -76,15 +73,6 @@ def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
         assert_same_generations(model.generate(TEXTS, max_length=6), expected)
 
 
-@pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
-def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
-    model, prompts = build_language_model(), [*TEXTS, [5], [4, 4, 4, 4]]
-    together = model.generate(prompts, max_length=6, **search)
-    alone = [model.generate([prompt], max_length=6, **search)[0] for prompt in prompts]
-    assert_same_generations(together, alone)
-    assert_same_generations(model.generate(prompts[::-1], max_length=6, **search), alone[::-1])
-
-
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
 def test_generate_scores_equal_log_likelihood(search: dict[str, Any]) -> None:
     model = build_language_model()
@@ -107,14 +95,6 @@ def test_log_likelihood_equals_the_softmax() -> None:
         expected = [share[i, token].log() for i, token in enumerate([*text, EOS])]
         assert_same([likely.double()], [torch.stack(expected)], tolerance=1e-6)
     assert model.double().log_likelihood(TEXTS)[0].dtype == torch.float64
-
-
-@given(text=st.lists(st.integers(2, VOCABULARY - 1), min_size=1, max_size=8), data=st.data())
-def test_language_model_hides_later_tokens(text: list[int], data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(text) - 1))
-    other = [*text[:place], data.draw(st.integers(2, VOCABULARY - 1)), *text[place + 1 :]]
-    model = build_language_model(topology="star&causal")
-    assert_same([model([other]).logits[: place + 1]], [model([text]).logits[: place + 1]])
 
 
 @pytest.mark.filterwarnings("ignore:the topology .* whole prefix")

@@ -213,16 +213,6 @@ def test_from_pretrained_refuses_foreign_configurations(
         load(folder)
 
 
-def test_from_pretrained_draws_as_much_as_a_new_model(folder: Path) -> None:
-    config = load(folder).config
-    drawn = []
-    for make in (lambda: UniversalTransformer(config), lambda: load(folder)):
-        torch.manual_seed(0)
-        make()
-        drawn.append(torch.rand(3))
-    assert torch.equal(*drawn)
-
-
 def test_from_pretrained_detects_one_changed_digit(folder: Path) -> None:
     path = folder / "config.json"
     path.write_text(path.read_text().replace('"max_steps": 5', '"max_steps": 6'))

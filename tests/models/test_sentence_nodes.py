@@ -15,7 +15,7 @@ from graphut._tokens import EOS
 from graphut.models.sentence_nodes import SentenceNodes, draw_positions
 from graphut.nn.signals import encode
 from graphut.sentences import sentence_graph
-from graphut.topology import Topology, node_positions, parse, token_nodes, with_extra_nodes
+from graphut.topology import Topology, parse
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
 SENTENCES = [[5, 3, 4], [2]]
@@ -39,22 +39,6 @@ def test_from_graph_refuses_a_graph_that_is_not_divided_into_sentences() -> None
 def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
     with pytest.raises(ValueError, match=f"source nodes .* do not fit .* '{spec}': make the"):
         read(graph_spec, parse(spec))
-
-
-@pytest.mark.parametrize("spec", ["complete", "star", "window:1|virtual:2", "binary_partition:1"])
-def test_sentence_nodes_select_tokens_and_move_positions(spec: str) -> None:
-    topology = parse(spec)
-    nodes = read(spec, topology)
-    assert (nodes.token.tolist(), nodes.lengths.tolist()) == ([5, 3, 4, 2], [3, 1])
-    first = nodes.first_states(nodes.token[:, None].double())
-    assert torch.equal(first, with_extra_nodes(topology, nodes.token[:, None].double(), [3, 1]))
-    assert torch.equal(nodes.select_tokens(torch.arange(len(first))), token_nodes(topology, [3, 1]))
-    position, of_first = node_positions(topology, [3, 1]), topology.num_nodes(3)
-    others = len(position) - of_first
-    assert nodes.positions(None) is nodes.position and torch.equal(nodes.position, position)
-    moved = nodes.positions(torch.arange(4) + torch.tensor([[10], [20]])) - position
-    assert moved.tolist() == [10] * of_first + [20] * others
-    assert nodes.expand(torch.tensor([5, 6])).tolist() == [5] * of_first + [6] * others
 
 
 def test_positions_interpolate_between_drawn_positions() -> None:

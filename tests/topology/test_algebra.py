@@ -11,7 +11,6 @@ from graphut.attention import CSRLayout, IntervalLayout
 from graphut.topology import (
     Causal,
     Intersection,
-    Random,
     Topology,
     Union,
     Virtual,
@@ -21,23 +20,10 @@ from graphut.topology import (
 from tests.topology.brute import Back, Comb
 
 
-def test_interval_of_intersections() -> None:
-    dst, size = torch.arange(6), torch.full((6,), 6)
-    for topology, is_known in ((Window(1) & Causal(), True), (Causal() & Comb(), False)):
-        assert (topology.interval(dst, size, size) is not None) == is_known
-
-
 def test_union_of_ragged_edges_may_become_intervals() -> None:
     assert isinstance((Back(2) | Back(0)).layout([6]), CSRLayout)
     assert isinstance((Back(2) | Back(0) | Back(1)).layout([6]), IntervalLayout)
     assert isinstance((Comb(2) & Window(0)).layout([6]), IntervalLayout)
-
-
-def test_union_sorted_in_edges_of_given_destinations() -> None:
-    topology = Random(2, seed=1) | Virtual(1)
-    n = torch.tensor([5, 3])
-    row, source = topology.sorted_in_edges(n, n, n)
-    assert (row.tolist(), source.tolist()) == ([0] * 5 + [1] * 3, [0, 1, 2, 3, 4, 0, 1, 2])
 
 
 @pytest.mark.parametrize("other", ["causal", None, 3])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import torch
 
-from graphut._dgl import dgl
 from graphut.attention import as_layout
 from graphut.topology import Causal, Complete
 from graphut.topology.batch import graph_from_layouts
@@ -19,13 +18,6 @@ def test_graph_from_layouts_shares_nodes_and_keeps_layouts() -> None:
     assert graph.batch_num_edges(SEES).tolist() == [3, 6]
     assert graph.batch_num_edges(READS).tolist() == [8, 3]
     assert as_layout(graph, SEES) is layouts[SEES] and as_layout(graph, "reads") is layouts[READS]
-
-
-def test_graph_from_layouts_unbatches_into_sentences() -> None:
-    graph = graph_from_layouts({SEES: Causal().layout([2, 3])})
-    first, second = dgl.unbatch(graph)
-    assert [t.tolist() for t in second.edges()] == [t.tolist() for t in Causal().graph([3]).edges()]
-    assert first.num_nodes() == 2
 
 
 def test_graph_from_layouts_copies_lengths() -> None:

@@ -60,27 +60,6 @@ def test_sees_future_over_many_edges() -> None:
     assert not sees_future(Chain(7), 1) and sees_future(Chain(7), 2)
 
 
-@dataclass(frozen=True)
-class Board(Topology):
-    """All tokens see an extra node that sees nobody."""
-
-    name = "test_board"
-    reads: int
-
-    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.arange(len(dst)), torch.where(dst < n_dst, n_dst, -1)
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        return torch.ones_like(n)
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-        return extra * 0, extra * 0 + self.reads
-
-
-def test_sees_future_in_starts_of_extra_nodes() -> None:
-    assert [sees_future(Board(reads), 4) for reads in (0, 1, 2, 3)] == [False, False, True, True]
-
-
 @pytest.mark.parametrize(
     "spec", ["global:100", "dilated:1,99", "patch:200,1", "edges:100,0", f"window:{10**17}"]
 )

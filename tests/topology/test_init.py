@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import graphut.topology
-from graphut.attention import EdgeLayout, IntervalLayout, as_layout, edge_attention
+from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.topology import Topology, parse
 from graphut.topology.registry import registry
 from tests.attention.naive import ON_CPU
 from tests.helpers import assert_same, gradients, normal
 from tests.topology.brute import brute_mask
-from tests.topology.catalogue import ALL, CASES, TOKENS
+from tests.topology.catalogue import ALL, CASES
 
 HUGE = 10**12
 
@@ -56,16 +56,6 @@ def test_stable_masks_are_corners_of_longer_ones(spec: str) -> None:
         for n in range(1, 20)
     ]
     assert topology.stable is all(corners)
-
-
-@pytest.mark.parametrize("spec", TOKENS)
-def test_sorted_in_edges_takes_any_destinations(spec: str) -> None:
-    topology, n = parse(spec), torch.tensor([9, 1, 30, 30])
-    dst = torch.tensor([8, 0, 29, 3])
-    row, source = topology.sorted_in_edges(dst, n, n)
-    for i in range(4):
-        expected = topology.mask(int(n[i]))[dst[i]].nonzero()[:, 0]
-        assert torch.equal(source[row == i], expected)
 
 
 @pytest.mark.parametrize("spec", ALL)
@@ -123,28 +113,6 @@ def test_edge_attention_equals_that_by_masks(spec: str, backend: str) -> None:
 )
 def test_topologies_at_their_limits_equal_others(spec: str, other: str, n: int) -> None:
     assert torch.equal(parse(spec).mask(n), parse(other).mask(n))
-
-
-@pytest.mark.parametrize(
-    ("spec", "n", "edges"),
-    [
-        ("window:8", 63, 63 * 17 - 8 * 9),
-        ("dilated:3,5", 63, 63 * 7 - 5 * 3 * 4),
-        ("global:0,5", 63, 2 * 2 * 63 - 4),
-        ("axial:4", 20, 5 * 4 * (5 + 4 - 1)),
-        ("patch:7,2", 63, (5 * 9 - 2 * 3) * (5 * 7 - 2 * 3)),
-        ("tree:3", 40, 3 * 40 - 2),
-        ("star", 63, 5 * 63 + 1),
-        ("virtual:3", 63, 2 * 3 * 63),
-    ],
-)
-def test_num_edges_equals_the_formula_in_the_docstring(spec: str, n: int, edges: int) -> None:
-    assert parse(spec).num_edges(n) == edges
-
-
-@pytest.mark.parametrize("spec", ["virtual:1", "window:1000&causal"])
-def test_layout_of_intervals_has_two_integers_per_node(spec: str) -> None:
-    assert isinstance(parse(spec).layout([10**6]), IntervalLayout)
 
 
 @pytest.mark.parametrize(

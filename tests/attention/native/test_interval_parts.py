@@ -149,13 +149,3 @@ def test_parts_in_bfloat16_are_at_most_twice_as_far_off_as_dense_attention(spec:
         strict=True,
     ):
         assert (own - truth).norm() <= 2 * (dense - truth).norm()
-
-
-@pytest.mark.usefixtures("divides_all")
-def test_parts_have_no_second_derivatives() -> None:
-    layout = parse("strided:4").layout([40])
-    query, key, value = (normal(40, 1, 4, seed=i) for i in range(3))
-    out = edge_attention(layout, query, key, value, backend="native")
-    [slope] = torch.autograd.grad(out.square().sum(), query, create_graph=True)
-    with pytest.raises(RuntimeError, match="'native' has no second derivatives"):
-        torch.autograd.grad(slope.square().sum(), key)
