@@ -97,11 +97,11 @@ class Case:
             if row.get("transition") != "sepconv" or row.get("topology") not in with_extra_nodes
         ]
 
-    def run(self, model: Any, samples: Sequence[Any] | None = None) -> Any:
+    def run(self, model: Any, samples: Sequence[Any] | None = None, **options: Any) -> Any:
         samples = self.samples if samples is None else samples
         if isinstance(model, UniversalTransformer):
-            return model(*zip(*samples, strict=True))
-        return model(samples)
+            return model(*zip(*samples, strict=True), **options)
+        return model(samples, **options)
 
 
 EXTRA: list[dict[str, Any]] = [
