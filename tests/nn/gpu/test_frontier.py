@@ -8,10 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, edge_attention
 from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting, dense_recurrence
 from graphut.nn.gpu import async_checks, is_fusable
 from graphut.nn.gpu.async_checks import AsyncHostCopy
@@ -44,31 +42,6 @@ from tests.nn.cases import (
 )
 
 LAGS = (1, 2, 9)
-
-
-def sliced(
-    layout: EdgeLayout,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    frontier: Tensor,
-    dropout: float,
-) -> Tensor:
-    """Compute what `counted_attention` computes, by reading the count from the ids."""
-    true = int((frontier < layout.num_dst).sum())
-    rows = {"frontier": frontier[:true], "dropout": dropout, "seed": 3}
-    out = edge_attention(
-        layout, query[:true], key, value, **rows, backend="dense", allow_zero_in_degree=True
-    )
-    return pad(out, (0, 0, 0, 0, 0, len(query) - true))
-
-
-@pytest.fixture
-def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the recurrence run on the CPU as on a GPU; only attention reads the count."""
-    monkeypatch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
-    monkeypatch.setattr("graphut.nn.attention.counted_attention", sliced)
 
 
 class Slow(async_checks.AsyncHostCopy):
@@ -111,6 +84,7 @@ def test_frontier_equals_the_dense_reference(row: dict[str, Any], lag: int) -> N
         assert steps.tolist() == [min(step, 5) for step in schedule]
 
 
+@pytest.mark.usefixtures("by_slices")
 @settings(max_examples=40)
 @given(multigraphs(live=True), st.data())
 def test_frontier_any_graph_and_halting_pattern(
@@ -121,11 +95,7 @@ def test_frontier_any_graph_and_halting_pattern(
     halting = ScheduledHalting(torch.tensor(steps))
     cap = data.draw(st.integers(1, 5))
     async_checks.LAG = data.draw(st.integers(1, 3))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphut.nn.attention.takes_counts", lambda *_, **__: True)
-        patch.setattr("graphut.nn.attention.counted_attention", sliced)
-        case = build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap)
-        same_as_dense(case)
+    same_as_dense(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
 
 
 @pytest.mark.usefixtures("by_slices")

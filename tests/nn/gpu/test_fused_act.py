@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,28 +15,24 @@ if not INTERPRET:
     pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
 
 from graphut.nn import (
-    ACT,
     AdaptiveRecurrence,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
+    ScheduledHalting,
     UniversalTransformerStep,
     dense_recurrence,
 )
-from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu import async_checks
-from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.frontier import DeviceRows
-from graphut.nn.gpu.fused_act import FusedRows
-from graphut.nn.halting import ScheduledHalting
+from graphut.nn.gpu.fused_act import FusedFrontier, FusedRows
 from graphut.nn.loop_state import LoopState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import DeviceTensor, gpu_stand_in
-from tests.helpers import assert_same, covering, gradients, name_of, normal
-from tests.nn.cases import Case, build_case, engine, randomised
+from tests.helpers import assert_same, covering, name_of, normal
+from tests.nn.cases import FEATS, Case, build_case, engine, randomised, same_as_dense
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
 
 
 @pytest.fixture(autouse=True)
@@ -45,77 +40,19 @@ def _kernels_run_here() -> None:
     skip_unless_kernels_run()
 
 
-# The end of a step beside the plain one.
+# The end of a step, beside attention that only reads the count.
 
 
-class Trial:
-    """A loop of steps without attention, whose ends are fused or not."""
+@pytest.fixture
+def fused(by_slices: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let recurrences on the CPU run as on a GPU, with the kernels of ACT."""
 
-    def __init__(
-        self, nodes: int, unit: nn.Module, rule: ACT, *, width: int = 5, encoded: bool = True
-    ) -> None:
-        self.unit, self.rule, self.cap = unit, rule, 4
-        self.feat = normal(nodes + 1, width, seed=1)  # the last is a source only
-        self.encodings = normal(nodes + 1, width, seed=2) if encoded else None
-        self.map = normal(width, width, seed=3)
+    def frontier(state: LoopState) -> FusedFrontier:
+        layer, given = state.layer, (state.feat, state.encodings, state.context.num_dst)
+        rows = FusedRows(*given, state.checks, state.rule, layer.halting, layer.max_steps)
+        return FusedFrontier(state, rows)
 
-    def to(self, dtype: torch.dtype) -> Trial:
-        self.unit = self.unit.to(dtype)
-        for name in ("feat", "map", "encodings"):
-            given = getattr(self, name)
-            if given is not None:
-                setattr(self, name, given.detach().to(dtype).requires_grad_())
-        return self
-
-    @property
-    def inputs(self) -> list[Tensor]:
-        given = [self.feat, self.map, self.encodings, *self.unit.parameters()]
-        return [x for x in given if x is not None]
-
-    def run(self, fused: bool) -> tuple[list[Tensor], AsyncFiniteChecks]:
-        """Return outputs, the rows of all steps and gradients, and the checks."""
-        num_dst = len(self.feat) - 1
-        layer = nn.Identity()
-        checks = AsyncFiniteChecks(layer, num_dst + 1, num_dst)
-        checks.check_features(self.feat)
-        given = self.feat, self.encodings, num_dst, checks
-        frontier: Any
-        end: Any
-        if fused:
-            frontier = end = FusedRows(*given, self.rule, self.unit, self.cap)
-        else:
-            step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 8))
-            recurrence: Any = AdaptiveRecurrence(step, max_steps=self.cap, step_signal=None)
-            recurrence.halting, recurrence.rule = self.unit, self.rule
-            context: Any = SimpleNamespace(num_dst=num_dst)
-            state = LoopState(recurrence, context, self.feat, None, num_dst, checks=checks)
-            frontier = DeviceRows(*given)
-            end = HaltingFrontier(state, frontier)
-        shown = []
-        for step in range(1, self.cap + 1):
-            before = frontier.active() + 0.1 * step
-            real = (frontier.nodes <= num_dst)[:, None]
-            shown.append(torch.where(real, before, 0.0).sum() + frontier.last()[0].sum())
-            shown.append(frontier.nodes.double())
-            end.end_step(before, torch.tanh(before @ self.map), step)
-            if not frontier.num_active:
-                break
-        out, steps, remainder, cost = end.result()[:4]
-        found = [out, remainder, cost, *(x for x in shown if x.requires_grad)]
-        return [*found, steps, *shown, *gradients(found, self.inputs)], checks
-
-
-def unit_for(bias: float) -> HaltingUnit:
-    unit = randomised(HaltingUnit(5), seed=9)
-    unit.linear.bias.data.fill_(bias)
-    return unit
-
-
-def check(trial: Trial, dtype: torch.dtype) -> Tensor:
-    trial.to(dtype)
-    found, expected = trial.run(fused=True)[0], trial.run(fused=False)[0]
-    assert_same(found, expected, TOLERANCE[dtype])
-    return found[0]
+    monkeypatch.setattr("graphut.nn.loop.gpu_frontier", frontier)
 
 
 SETTINGS = covering(
@@ -127,25 +64,30 @@ SETTINGS = covering(
     nodes=(1, 31, 32, 33, 70),
     bias=(-0.5, 5.0, -9.0),  # some halt, all at once, none
     dtype=tuple(TOLERANCE),
+    halted=("copied", "frozen", "stale", "running"),
 )
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=name_of)
-def test_fused_step_end_is_that_by_rule(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("fused")
+@pytest.mark.parametrize("row", SETTINGS, ids=name_of)
+def test_fused_step_end_equals_the_dense_reference(
+    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = dict(settings)
-    nodes, bias, dtype, encoded, lag = (
-        settings.pop(name) for name in ("nodes", "bias", "dtype", "encoded", "lag")
-    )
+    nodes, bias, dtype, lag = (row.pop(name) for name in ("nodes", "bias", "dtype", "lag"))
+    if not row.pop("encoded"):
+        row |= {"position_signal": None, "step_signal": None}
     monkeypatch.setattr(async_checks, "LAG", lag)
-    check(Trial(nodes, unit_for(bias), ACT(**settings), encoded=encoded), dtype)
+    case = build_case(lengths=[nodes], topology="window", max_steps=4, **row)
+    case.layer.halting.linear.bias.data.fill_(bias)
+    same_as_dense(case.to(dtype), TOLERANCE[dtype])
 
 
+@pytest.mark.usefixtures("fused")
 def test_fused_step_end_of_wide_rows() -> None:
-    trial = Trial(3, randomised(HaltingUnit(150), seed=9), ACT(), width=150)
-    trial.feat.data.mul_(0.1)
-    check(trial, torch.float64)
+    step = UniversalTransformerStep(MultiHeadAttention(150, 2), PositionwiseTransition(150, 9))
+    layer = randomised(AdaptiveRecurrence(step, HaltingUnit(150), max_steps=4))
+    layer.halting.linear.weight.data.mul_(0.1)
+    same_as_dense(Case(layer, Complete().layout([3]), normal(3, 150)))
 
 
 class Given(nn.Module):
@@ -153,42 +95,42 @@ class Given(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.weight = nn.Parameter(normal(5, seed=4).detach())
+        self.weight = nn.Parameter(normal(FEATS, seed=4).detach())
 
-    def forward(self, feat: Tensor, nodes: Tensor, step: int) -> Tensor:
+    def forward(self, feat: Tensor, nodes: Tensor | None, step: int) -> Tensor:
+        nodes = torch.arange(len(feat)) if nodes is None else nodes
         return torch.sigmoid(feat @ self.weight + 0.1 * nodes)
 
 
+@pytest.mark.usefixtures("fused")
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_fused_step_end_with_any_halting_module(dtype: torch.dtype) -> None:
-    check(Trial(40, Given(), ACT()), dtype)
-    hooked = unit_for(-0.5)
-    hooked.register_forward_hook(lambda module, args, p: p * 0.5)
-    check(Trial(5, hooked, ACT()), dtype)
+    same_as_dense(build_case(halting=Given(), lengths=[40]).to(dtype), TOLERANCE[dtype])
+    hooked = build_case()
+    hooked.layer.halting.register_forward_hook(lambda module, args, p: p * 0.5)
+    same_as_dense(hooked.to(dtype), TOLERANCE[dtype])
 
 
-def test_fused_step_end_of_bfloat16_is_near_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("fused")
+def test_fused_step_end_of_bfloat16_is_near_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     mend_bfloat16(monkeypatch)
-    exact = check(Trial(40, unit_for(-9.0), ACT()), torch.float32)
-    trial = Trial(40, unit_for(-9.0), ACT())
-    trial.to(torch.bfloat16)
-    found = trial.run(fused=True)[0]
-    assert found[0].dtype == torch.bfloat16 and found[1].dtype == torch.float32
-    assert_same([found[0].float()], [exact], 0.03)
+    halting = ScheduledHalting(torch.tensor([2, 1, 3, 1, 4, 2, 5, 5, 1, 3]))
+    case = build_case(halting=halting).to(torch.bfloat16)
+    out, steps, *rest = engine(case.layer, case.graph, case.feat, **case.arguments)
+    assert out.dtype == torch.bfloat16 and {x.dtype for x in rest} == {torch.float32}
+    wanted = dense_recurrence(case.layer, case.graph, case.feat, **case.arguments)
+    assert_same([out.float(), steps], [wanted[0].float(), wanted[1]], 0.03)
 
 
-def test_fused_step_end_notes_what_is_not_a_number() -> None:
-    unit = Given()
-    for wrong, words in ((torch.nan, "node 35 is NaN"), (-0.5, "node 35 is outside of")):
-        unit.register_forward_hook(
-            lambda module, args, p, wrong=wrong: p.masked_fill(args[1] == 35, wrong)
-        )
-        trial = Trial(40, unit, ACT()).to(torch.float32)
-        for fused in (True, False):
-            found, checks = trial.run(fused)
-            assert wrong < 0 or found[0].isnan().any(1).nonzero().tolist() == [[35]]
-            with pytest.raises(ValueError, match=f"halting probability of {words}.* at step 1"):
-                checks.close()
+@pytest.mark.usefixtures("fused")
+@pytest.mark.parametrize(("wrong", "words"), [(torch.nan, "is NaN"), (-0.5, "is outside of")])
+def test_fused_step_end_notes_what_is_not_a_probability(wrong: float, words: str) -> None:
+    case = build_case(lengths=[40])
+    case.layer.halting.register_forward_hook(
+        lambda module, args, p: p.masked_fill(torch.arange(len(p)) == 35, wrong)
+    )
+    with pytest.raises(ValueError, match=f"halting probability of node 35 {words}.* at step 1"):
+        case.layer(case.graph, case.feat)
 
 
 # In the recurrence, on a device.
