@@ -458,3 +458,22 @@ def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: Any) -
     for probability, own in zip(ponder.halting, rows, strict=True):
         assert torch.equal(probability[own.nodes], own.probability)
     assert case.layer(case.graph, case.feat)[1].halting is None
+
+
+@settings(max_examples=20)
+@given(multigraphs(live=True), st.data())
+def test_recurrence_new_numbers_for_nodes_and_edges_change_nothing_else(
+    graph: tuple[Pairs, int, int], data: st.DataObject
+) -> None:
+    pairs, nodes, _ = graph
+    number = data.draw(st.permutations(range(nodes)))
+    order = data.draw(st.permutations(range(len(pairs))))
+    moved = [(number[pairs[e][0]], number[pairs[e][1]]) for e in order]
+    halted = data.draw(st.sampled_from(HALTED))
+    case = build_case(graph=layout_of(pairs, nodes, nodes), positions=False, halted=halted)
+    feat, bias = case.feat, normal(len(pairs), HEADS, seed=9)
+    *before, _ = engine(case.layer, case.graph, feat, edge_bias=bias)
+    there = torch.tensor(number).argsort()
+    layout = layout_of(moved, nodes, nodes)
+    *after, _ = engine(case.layer, layout, feat[there], edge_bias=bias[torch.tensor(order)])
+    assert_same(after, [part[there] for part in before])
