@@ -52,8 +52,8 @@ def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
 
 def check_same_nodes(
     graph: DGLGraph | EdgeLayout,
-    advice: str = "a step needs a graph with one node type, or a block (pass other sources as "
-    "cross= of a decoder)",
+    advice: str = "a step needs a graph with one node type, or a block; MultiHeadAttention and "
+    "MessageAggregation, without a step, connect two types",
 ) -> None:
     """Raise an error, with `advice`, if the edges connect two different types of nodes."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
@@ -76,8 +76,8 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
         raise ValueError(
             f"got features of {len(sources)} sources and of {len(destinations)} other "
-            "destinations, but the destinations of a step must be the first sources (pass other "
-            "sources as cross= of a decoder)"
+            "destinations, but the destinations of a step must be the first sources: between two "
+            "node types, use MultiHeadAttention or MessageAggregation without a step"
         )
     return sources
 
