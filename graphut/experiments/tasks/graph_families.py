@@ -13,7 +13,7 @@ Edges = NDArray[np.int64]
 """`(E, 2)`, the two ends of each edge; each edge is listed once, in one direction."""
 
 Family = Callable[[int, np.random.Generator], Edges]
-"""A function from a number of nodes and a random generator to a connected graph."""
+"""A function from a number of nodes and a random generator to the edges of a graph."""
 
 
 def _tree(parents: Edges) -> Edges:
@@ -156,6 +156,9 @@ TREES: dict[str, Family] = {
     "star": lambda nodes, random: _tree(np.zeros(nodes - 1, np.int64)),
 }
 """The families of trees, by name."""
+# A node without edges computes the same as a graph of one node.
+UNCONNECTED: dict[str, Family] = {"isolated": lambda nodes, random: np.zeros((0, 2), np.int64)}
+"""Families whose nodes are not connected, by name."""
 
 # "erdos-renyi", "watts-strogatz" and "delaunay" graphs are drawn as by the code of SALSA-CLRS
 # (arXiv 2309.12253).
@@ -170,4 +173,4 @@ FAMILIES = TREES | {
     "road": _road,
     "gwac": _gwac,
 }
-"""All families, by name."""
+"""All families of connected graphs, by name."""

@@ -26,7 +26,7 @@ _COUNTING_GRAPHS: Preset = GRAPHS | {
 }
 _NARROW_COUNTING_LAYERS: Preset = {"layer": "attention", **model_size(8, 16, 9)}
 _WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
-    "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path",
+    "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path,isolated",
     "sizes": "4-20",
     "step_loss": "mean",
     "epochs": 3,

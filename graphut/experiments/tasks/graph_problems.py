@@ -21,7 +21,13 @@ from graphut.experiments.tasks.base import (
     LazySets,
     whole_numbers,
 )
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES, Edges, cut_apart
+from graphut.experiments.tasks.graph_families import (
+    FAMILIES,
+    TREES,
+    UNCONNECTED,
+    Edges,
+    cut_apart,
+)
 from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
 from graphut.experiments.tasks.presets import Preset
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -132,7 +138,7 @@ class GraphProblem(DrawnTask, GraphTask):
         ]
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
-        return FAMILIES[family](size, random)
+        return (FAMILIES | UNCONNECTED)[family](size, random)
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -157,6 +163,8 @@ class GraphProblem(DrawnTask, GraphTask):
 class GraphDistance(GraphProblem):
     """Predict for each node whether its distance to the marked node is odd.
 
+    In graphs of the family "isolated", which have no edges, only the marked node has a label.
+
     Examples
     --------
     >>> [graph] = GraphDistance(sizes="3-3", families="path", held_out=1).test
@@ -166,11 +174,13 @@ class GraphDistance(GraphProblem):
 
     name: ClassVar[str] = "graph-distance"
     presets = graph_presets.DISTANCE
+    known_families = (*FAMILIES, *UNCONNECTED)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         marked = union.draw(random)
         distance = union.distances(marked)
-        return _marks(union, marked), distance % 2, distance
+        labels = np.where(distance < 0, -1, distance % 2)
+        return _marks(union, marked), labels, distance.clip(0)
 
 
 class GraphReach(GraphProblem):

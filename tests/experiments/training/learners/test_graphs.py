@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphut import load
 from graphut._files import read_json
 from graphut.experiments.cli import main, show
 from graphut.experiments.messages import flag
@@ -17,6 +18,7 @@ from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import (
     score_graphs,
 )
+from graphut.nn.conv_adapters import from_edge_index
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,
     TASKS,
@@ -81,6 +83,19 @@ def test_graphs_are_trained_evaluated_and_shown(
     assert "-12, 2 graphs: " in capsys.readouterr().out
     name = "max_steps=9,evaluation_rule=threshold_threshold=0.2,halt_from=output"
     assert read_json(tmp_path / "run" / f"evaluation-test,{name}.json")["options"] == asked
+
+
+@pytest.mark.full
+def test_graph_distance_that_wakes_rests_at_marked_nodes_without_edges(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    assert main(["train", "graph-distance", "--preset", "waking", "--out", run]) == 0
+    model = load(run).eval()
+    for nodes, marked in ((1, [0]), (1, []), (6, [2]), (6, [1, 2, 5])):
+        layout = from_edge_index(torch.arange(nodes).expand(2, -1), nodes)
+        kinds = torch.zeros(nodes, dtype=torch.int64).index_fill(0, torch.tensor(marked).long(), 1)
+        output = model(layout, kinds)
+        assert output.ponder.quiescent and output.ponder.rounds < 10
+        assert not output.logits.argmax(1)[marked].any()
 
 
 @pytest.mark.parametrize("task", ["graph-distance", "graph-reach", "graph-path", "graph-bfs"])
