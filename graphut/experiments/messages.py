@@ -29,7 +29,13 @@ def meaning_of(kind: type) -> str:
 
 
 def flag(name: str) -> str:
-    """Return the command-line option of a dataclass field: `--batch-size` for `batch_size`."""
+    """Return the command-line option of a dataclass field.
+
+    Examples
+    --------
+    >>> flag("batch_size")
+    '--batch-size'
+    """
     return "--" + name.replace("_", "-")
 
 

@@ -24,17 +24,6 @@ from tests.helpers import assert_same, normal
 LENGTHS = torch.tensor([2, 3])
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_padded_mask_is_the_topologys_in_each_sentence(spec: str) -> None:
-    padded = present_positions(LENGTHS)
-    mask = padded_mask(padded, padded, parse(spec).layout(LENGTHS).in_edges()[:2])
-    mask = mask.expand(2, 1, 3, 3)[:, 0]
-    for sentence, length in enumerate(LENGTHS.tolist()):
-        assert mask[sentence, :length, :length].equal(parse(spec).mask(length))
-        assert not mask[sentence, :, length:].any()
-        assert mask[sentence, length:, :length].all()
-
-
 def test_padded_mask_has_one_row_where_all_rows_are_equal() -> None:
     padded = present_positions(LENGTHS)
     for topology, rows in ((Complete(), 1), (Causal(), 3)):

@@ -46,13 +46,6 @@ def test_bench_attention_prints_a_table_and_appends_rows(
     assert all(row["threads"] and row["vectors"] and row["cpu"] for row in rows)
 
 
-def test_bench_in_bfloat16_has_rows_of_both_dtypes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*ATTENTION, "--dtype", "bfloat16", *TORCH]) == 0
-    assert main(["bench", "model", "--shape", "2x3", "--bfloat16", *SIZES]) == 0
-    text = capsys.readouterr().out
-    assert "x float32" in text and "adaptive, bfloat16" in text
-
-
 def test_bench_model_measures_every_combination(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,15 +116,6 @@ def test_eval_and_train_append_to_tables_of_results(long_run: Path, tmp_path: Pa
     assert {row["by"] for row in parts} == {"source_length", "target_length"}
 
 
-def test_results_file_is_checked_before_the_work(tmp_path: Path, refusal: Command) -> None:
-    table = tmp_path / "runs.csv"
-    table.write_text("a,a\n")
-    argv = ["train", "sort", *TINY, "--out", tmp_path / "run", "--results"]
-    assert "runs.csv is not a table of results" in refusal(*argv, table)
-    assert "make its folder" in refusal(*argv, tmp_path / "nowhere" / "runs.csv")
-    assert not (tmp_path / "run").exists()
-
-
 def test_eval_of_other_pairs_needs_no_data_of_the_task(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
 ) -> None:
@@ -223,20 +214,6 @@ def test_eval_of_passages(passages: str, tmp_path: Path, output: Command) -> Non
     asked, _, answer = found.strip().splitlines()
     assert asked == "input   the umbrella"
     assert answer.split()[1] in ("the", "umbrella")
-
-
-def test_commands_refuse_mistakes_about_questions(
-    stories: str, tmp_path: Path, refusal: Command
-) -> None:
-    run = tmp_path / "run"
-    assert main(["train", "babi", "--data", stories, "--out", str(run), *MODEL]) == 0
-    for arguments, message in (
-        (["Where is Bill?"], "'bill'"),
-        (["?"], "'?' has no sentence"),
-        (["Where is Mary?", "--temperature", "1"], "--temperature is no option of the task babi"),
-        (["John John went to the the the hall."], "8 words, but the model takes at most 5"),
-    ):
-        assert message in refusal("generate", run, *arguments, "--device", "cpu")
 
 
 OPTIONS = shlex.split(

@@ -38,7 +38,7 @@ def test_info_does_not_break_values(tmp_path: Path, output: Callable[..., str]) 
     assert f"data {data}," in " ".join(output("info", tmp_path / "run").split())
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(30_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [100, pytest.param(30_000, marks=pytest.mark.full)])
 def test_info_generate_and_resume_say_what_is_damaged(
     finished_run: Path, tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

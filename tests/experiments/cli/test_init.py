@@ -24,14 +24,6 @@ from graphut.topology.registry import registry
 from tests.experiments.cli.tiny import TINY, describe_run
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_main_help_of_every_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([command, "--help"])
-    assert ended.value.code == 0
-    assert f"usage: graphut {command} " in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

@@ -11,8 +11,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.cli.task_options import read_options
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASK_PRESETS, TASKS
-from graphut.experiments.training import Run, TrainingConfig
-from tests.experiments.cli.tiny import TINY
+from graphut.experiments.training import TrainingConfig
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -46,14 +45,6 @@ def test_read_options_accepts_every_preset(task: str, monkeypatch: pytest.Monkey
     for preset in TASK_PRESETS[task]:
         options = read_options("train", [task, "--out", "x", "--preset", preset, *data])
         assert options.preset == preset
-
-
-def test_read_options_takes_the_task_last(tmp_path: Path) -> None:
-    argv = [*TINY, "--encoder-topology", "window:2", "--out", str(tmp_path / "run")]
-    assert main(["train", *argv, "copy"]) == 0
-    run = Run.open(tmp_path / "run")
-    assert run.task_options["mean_length"] == 3
-    assert run.model().config.to_dict()["encoder_topology"] == "window:2"
 
 
 @pytest.mark.parametrize(

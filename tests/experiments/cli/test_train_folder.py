@@ -17,6 +17,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
+from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY
 
 
@@ -79,28 +80,18 @@ def test_train_and_eval_say_that_a_folder_is_read_only(
     assert said.startswith(message) if file else not said
 
 
-def test_train_says_that_a_folder_cannot_be_made(
-    tmp_path: Path, refusal: Callable[..., str]
-) -> None:
-    (tmp_path / "file").touch()
-    folder = tmp_path / "file" / "run"
-    assert f"cannot write {folder}: Not a directory: name a folder" in refusal(
-        "train", "sort", "--out", str(folder), *TINY
-    )
-
-
 @pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])
 def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
     tmp_path: Path, pairs: int
 ) -> None:
     for number in range(pairs):
         folder = tmp_path / str(number)
-        argv = [sys.executable, "-m", "graphut", "train", "sort", *TINY, "--out", str(folder)]
-        started = [
-            subprocess.Popen([*argv, "--seed", str(seed), "--minutes", "1e-9"]) for seed in (0, 1)
-        ]
-        ends = [process.wait(timeout=120) for process in started]
-        assert sorted(ends) == [0, 2]
+        argv = ["train", "sort", *TINY, "--out", str(folder), "--minutes", "1e-9", "--seed"]
+        processes = [start([*argv, str(seed)], tmp_path / f"errors-{seed}") for seed in (0, 1)]
+        for process in processes:
+            process.join(120)
+        ends = [process.exitcode for process in processes]
+        assert {*ends} == {0, 2}
         run = Run.open(folder)
         assert run.training.seed == ends.index(0)
         model = run.model()
@@ -110,16 +101,6 @@ def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
         assert all(torch.equal(found[name], first[name]) for name in first)
         checkpoint = load_file(folder / "checkpoint.safetensors")
         assert all(torch.equal(checkpoint[f"model.{name}"], first[name]) for name in first)
-
-
-def test_train_leaves_a_folder_with_a_run_alone(
-    finished_run: Path, refusal: Callable[..., str]
-) -> None:
-    before = {path: path.read_bytes() for path in finished_run.iterdir()}
-    assert "--resume it, or use another --out" in refusal(
-        "train", "sort", "--out", str(finished_run)
-    )
-    assert {path: path.read_bytes() for path in finished_run.iterdir()} == before
 
 
 PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -4,11 +4,8 @@ import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import count, product
 from pathlib import Path
 from random import Random
@@ -20,10 +17,11 @@ import torch
 
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import main
-from graphut.experiments.training import Run, Trainer, is_run
+from graphut.experiments.training import Run, Trainer, is_run, trainer
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.optimization import learning_rate_factor
 from graphut.experiments.training.run_files import METRICS, read_metrics
+from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
 
@@ -62,27 +60,25 @@ def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
-def test_train_goes_on_after_kills_while_saving(tmp_path: Path, kills: int) -> None:
-    code = (
-        "import sys; from graphut.experiments.cli import main\n"
-        "from graphut.experiments.training import trainer; trainer.SAVE_EVERY = 0.0\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "40"]
+def test_train_goes_on_after_kills_while_saving(
+    tmp_path: Path, kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "20"]
     resume = ["train", "sort", "--device", "cpu", "--resume"]
     random, folder = Random(kills), tmp_path / "killed"
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other numbers sum in another order
+    machines = folder / "machines.json"
     assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
+    monkeypatch.setattr(trainer, "SAVE_EVERY", 0.0)
     for _ in range(kills):
         argv = [*(resume if is_run(folder) else begin), "--out", str(folder)]
-        with subprocess.Popen([sys.executable, "-c", code, *argv], env=one_thread) as process:
-            before = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
-            while process.poll() is None:
-                now = (folder / "machines.json").exists() and (folder / "run.json").stat().st_mtime
-                if now != before:  # it has begun to train
-                    break
-            time.sleep(random.uniform(0, 0.5))
-            process.kill()
+        before = machines.exists() and (folder / "run.json").stat().st_mtime
+        process = start(argv, tmp_path / "errors")
+        while process.is_alive():
+            if (machines.exists() and (folder / "run.json").stat().st_mtime) != before:
+                break  # it has begun to train
+        time.sleep(random.uniform(0, 0.3))
+        process.kill()
+        process.join()
     assert main([*(resume if is_run(folder) else begin), "--out", str(folder)]) == 0
     assert_same_run(folder, tmp_path / "straight")
 
@@ -99,21 +95,20 @@ def test_train_goes_on_after_a_signal_at_any_moment(
 ) -> None:
     begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "12", "--out"]
     resume = ["train", "sort", "--device", "cpu", "--resume", "--out"]
-    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # other numbers sum in another order
 
     def run(folder: Path, seconds: float, number: signal.Signals) -> float:
         """Stop a run so many seconds after its folder is there; return those that it took."""
-        command = [sys.executable, "-m", "graphut", *begin, str(folder)]
-        with subprocess.Popen(command, env=one_thread, stderr=subprocess.PIPE) as process:
-            while not folder.exists():
-                assert process.poll() is None
-            start = time.monotonic()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(seconds)
-            process.send_signal(number)
-            assert process.stderr and process.stderr.read() == b""
-            assert process.wait() in (0, -number, 128 + number)
-        return time.monotonic() - start
+        process = start([*begin, str(folder)], tmp_path / "errors")
+        while not folder.exists():
+            assert process.is_alive()
+        began = time.monotonic()
+        process.join(seconds)
+        if process.is_alive():
+            os.kill(process.pid or 0, number)
+        process.join()
+        assert process.exitcode in (0, -number, 128 + number)
+        assert (tmp_path / "errors").read_text() == ""
+        return time.monotonic() - began
 
     seconds = run(tmp_path / "straight", 600.0, signal.SIGKILL)
     for number, point in product(numbers, range(points)):

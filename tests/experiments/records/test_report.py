@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,18 +12,27 @@ import torch
 
 from graphut._files import read_checked_json, read_json, with_checksum, write_json
 from graphut.experiments.cli import main
+from graphut.experiments.records import report
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.report import run_report
 from graphut.experiments.tables import percent, with_prefix
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of
 from graphut.nn.attention import AttentionRecord
+from graphut.plotting.figure import new_figure
 from tests.experiments.records.html_page import Page
 from tests.experiments.training.learners.small_tasks import Repeated, Whereabouts
 
 CPU = torch.device("cpu")
 TINY = ["--d-model", "8", "--num-heads", "2", "--d-hidden", "8", "--epochs", "2", "--device", "cpu"]
 TINY += ["--max-steps", "3"]
+
+
+@pytest.fixture(autouse=True)
+def fast_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw attention in one test only: a report has dozens of these pictures."""
+    if "script" not in request.node.name:
+        monkeypatch.setattr(report, "draw_attention", lambda *args: new_figure(1, 1))
 
 
 @cache
@@ -188,11 +196,3 @@ def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_pat
     write_json(folder / "run.json", with_checksum(state))
     text = " ".join(report_of(folder)[1].text.split())
     assert "was stopped before its end, 9 epochs" in text and "--epochs 9 " in text
-
-
-def test_run_report_needs_matplotlib_before_the_model_answers(
-    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r'pip install "graphut\[plot\]"'):
-        run_report(Run.open(runs["small"]), CPU)

@@ -1,0 +1,32 @@
+"""Commands in processes of their own, which can be killed."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from graphut.experiments.cli import main
+
+
+def start(argv: list[str], errors: Path) -> BaseProcess:
+    """Start a command in a fork of this process, which does not have to import torch again.
+
+    The command uses one thread and writes its errors to a file.
+    """
+    process = get_context("fork").Process(target=_run, args=(argv, errors))
+    with warnings.catch_warnings():
+        # Python 3.12 warns about threads; idle threads, such as torch's, do no harm.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    return process
+
+
+def _run(argv: list[str], errors: Path) -> None:
+    torch.set_num_threads(1)  # the threads of the parent do not exist in a fork
+    sys.stderr = errors.open("w")
+    sys.exit(main(argv))
