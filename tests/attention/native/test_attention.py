@@ -144,14 +144,30 @@ def every_other(layout: EdgeLayout) -> Tensor:
     return torch.arange(0, layout.num_dst, 2)
 
 
+SIZES = [
+    *((2, feats) for feats in (1, 3, 8, 15, 16, 17, 32, 64, 128)),
+    *((heads, 4) for heads in (1, 3, 8, 12, 16, 17, 40)),
+    *((1, 17), (3, 16), (4, 32), (8, 16), (40, 5)),
+]
+LAYOUTS = {
+    "interval": [Causal().layout([5, 37]), Window(2).layout([50])],
+    "rows": [Causal().layout([5, 37]), hubs(90, 70, 900)],
+}
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("feats", [1, 3, 8, 15, 16, 17, 32, 64, 128])
-def test_native_attention_of_head_sizes(feats: int, kernel: str, dtype: torch.dtype) -> None:
-    layout = Causal().layout([5, 37])
+@pytest.mark.parametrize(("heads", "feats"), SIZES)
+def test_native_attention_of_heads_and_their_sizes(
+    heads: int, feats: int, kernel: str, dtype: torch.dtype
+) -> None:
     tolerance = 1e-10 if dtype == torch.float64 else 1e-5
-    check(layout, tables(layout, 2, feats, dtype=dtype), kernel, tolerance)
-    check(layout, tables(layout, 2, feats, feats + 5, dtype=dtype), kernel, tolerance)
+    for layout in LAYOUTS[kernel]:
+        nodes = torch.arange(layout.num_dst)
+        check(layout, tables(layout, heads, feats, dtype=dtype), kernel, tolerance, True)
+        for frontier in (nodes[::2], nodes[7:8], nodes[:0]):
+            inputs = tables(layout, heads, feats, feats + 5, len(frontier), dtype)
+            check(layout, inputs, kernel, tolerance, True, frontier=frontier)
 
 
 @NEEDS_PAIRS
@@ -185,15 +201,6 @@ def test_native_attention_in_bfloat16_takes_pairs() -> None:
     assert torch.equal(fastest, pairs) and not torch.equal(fastest, plain)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("heads", [1, 2, 3, 8, 12, 16, 17, 40])
-def test_native_attention_of_numbers_of_heads(heads: int, kernel: str) -> None:
-    layout = Complete().layout([3, 18])
-    check(layout, tables(layout, heads, 4), kernel)
-    frontier = every_other(layout)
-    check(layout, tables(layout, heads, 4, rows=len(frontier)), kernel, frontier=frontier)
-
-
 LONG = {
     "more sources than a stretch": Complete().layout([150]),
     "more rows than a tile": Window(3).layout([1600]),
@@ -218,16 +225,6 @@ def test_native_attention_of_pairs_in_long_sentences(graph: str, threads: int) -
     check_pairs(LONG[graph], 20)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("share", ["none", "one", "some", "all"])
-def test_native_attention_of_frontiers(share: str, kernel: str) -> None:
-    for layout in (Causal().layout([40, 1, 70]), Window(2).layout([50])):
-        nodes = torch.arange(layout.num_dst)
-        frontier = {"none": nodes[:0], "one": nodes[7:8], "some": nodes[3::3], "all": nodes}[share]
-        inputs = tables(layout, rows=len(frontier))
-        check(layout, inputs, kernel, frontier=frontier)
-
-
 def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> None:
     """More edges than the kernels hold at a time: of one row, of one source, and in all."""
     layout = hubs(700, 700, 40_000)
@@ -236,10 +233,9 @@ def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> Non
     check(layout, tables(layout, 1, 2, rows=len(frontier)), "rows", frontier=frontier)
 
 
-def test_native_attention_of_tables_that_no_cache_holds(threads: int) -> None:
+def test_native_attention_of_tables_that_no_cache_holds() -> None:
     """Keys and values of over four MiB, which are asked for early."""
     layout = hubs(3000, 3000, 6000)
-    check(layout, tables(layout, 1, 96), "rows")
     frontier = every_other(layout)
     check(layout, tables(layout, 2, 45, rows=len(frontier)), "rows", frontier=frontier)
 
@@ -256,15 +252,6 @@ def test_native_attention_in_several_threads_at_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         for found, own in zip(pool.map(grads, inputs), inputs, strict=True):
             assert_same(found, grads(own), 1e-12)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize(("heads", "feats"), [(1, 17), (2, 3), (3, 16), (4, 32), (8, 16), (40, 5)])
-def test_native_attention_by_rows_of_any_heads(heads: int, feats: int, dtype: torch.dtype) -> None:
-    layout, tolerance = hubs(90, 70, 900), 1e-10 if dtype == torch.float64 else 1e-5
-    check(layout, tables(layout, heads, feats, dtype=dtype), "rows", tolerance, True)
-    inputs = tables(layout, heads, feats, feats + 5, dtype=dtype)
-    check(layout, inputs, "rows", tolerance, True)
 
 
 @given(multigraphs(), st.booleans())

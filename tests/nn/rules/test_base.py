@@ -7,12 +7,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
 from graphut.nn import (
     ACT,
+    AdaptiveRecurrence,
     Convergence,
     Decision,
     EventDriven,
@@ -25,8 +26,10 @@ from graphut.nn import (
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import RuleState, StepRows, batch_index
+from graphut.nn.rules.base import BatchIndex, RuleState, StepRows, batch_index
 from graphut.topology import Complete
+from tests.helpers import gradients, normal
+from tests.nn.cases import FEATS, build_step
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
 states_read = st.sampled_from(["input", "output"])
@@ -155,3 +158,100 @@ def test_rule_state_takes_states_that_autocast_has_widened(weighting: str) -> No
     assert state.out.dtype == torch.float32
     expected = 0.75 if weighting == "ema" else 1.0
     assert torch.equal(state.out, torch.full((2, 3), expected))
+
+
+# Each rule.
+
+
+def test_act_a_row_halts_when_its_sum_is_the_threshold() -> None:
+    state, rows = RuleState(ACT(threshold=0.75), torch.zeros(2, 1)), torch.ones(2, 1)
+    halts = []
+    for step, p in enumerate(([0.25, 0.25], [0.5, 0.4375], [0.1, 0.0625]), 1):
+        halts.append(state.update(StepRows(rows, rows, torch.tensor(p), step, False)).tolist())
+        remainder = state.remainder
+    assert halts == [[False, False], [True, False], [True, True]]
+    assert remainder[1] == 0.3125
+
+
+def test_event_driven_does_not_decide_without_a_graph() -> None:
+    rows = torch.zeros(2, 3)
+    with pytest.raises(ValueError, match="only AdaptiveRecurrence can run it"):
+        EventDriven().decide((), torch.zeros(2), StepRows(rows, rows, None, 1, False))
+
+
+def test_convergence_the_change_is_relative_to_the_new_state() -> None:
+    rule, (was, now) = Convergence(), normal(2, 5, 4).detach()
+    state = RuleState(rule, was)
+    change = rule.measure(state.memory, rows_of(now))
+    torch.testing.assert_close(change, (now - was).norm(dim=1) / now.norm(dim=1))
+    assert not rule.measure(state.memory, rows_of(was)).any()
+    still = RuleState(rule, 0 * was)
+    assert not rule.measure(still.memory, rows_of(0 * was)).any()  # and not 0 / 0
+
+
+def test_convergence_parameters_of_a_readout_are_not_in_the_state_dict() -> None:
+    layer = AdaptiveRecurrence(build_step(), rule=Convergence(readout=nn.Linear(FEATS, 2).double()))
+    assert "readout" not in " ".join(layer.state_dict())
+
+
+def test_convergence_a_class_that_a_readout_rules_out_changes_nothing() -> None:
+    was, now = normal(2, 5, 4).detach()
+    ruled_out = torch.tensor([[0.0, 0.0, 0.0, -torch.inf]])
+    found = [
+        Convergence(readout=readout).measure((was,), rows_of(now))
+        for readout in (lambda x: x + ruled_out, lambda x: x[:, :3])
+    ]
+    torch.testing.assert_close(*found)
+
+
+def test_convergence_what_is_no_number_is_not_calm() -> None:
+    still, lost = torch.ones(2, 1), torch.tensor([[1.0], [torch.nan]])
+    state = RuleState(Convergence(), still)
+    assert state.update(rows_of(lost)).tolist() == [True, False]
+
+
+def rows_of(after: Tensor) -> StepRows:
+    return StepRows(after, after, None, 1, False)
+
+
+def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
+    p = torch.tensor([0.0, 1.0, 0.5, 1.0], requires_grad=True)
+    state = RuleState(PonderNet(beta=1.0), torch.zeros(4, 1))
+    cost = torch.zeros(4)
+    for t in range(1, 4):
+        rows = torch.ones(4, 1)
+        halts = state.update(StepRows(rows, rows, p * (t < 3), t, t == 3))
+        cost = torch.where(halts & (cost == 0), state.cost, cost)
+    [slope] = gradients([state.out, cost], [p])
+    assert bool(slope.isfinite().all()) and bool(cost.isfinite().all())
+
+
+def drawn(seed: int, graph: Tensor, place: Tensor, p: float) -> Tensor:
+    """Return the step at which each row halts under `Sampled`."""
+    rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
+    state = RuleState(Sampled(seed), rows, BatchIndex(graph, place, 0, graph))
+    for t in range(1, 100):
+        halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
+        steps = torch.where((steps == 0) & halts, float(t), steps)
+    assert bool(steps.all())
+    return steps
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**35])
+def test_sampled_depths_are_distributed_geometrically(seed: int) -> None:
+    node = torch.arange(20_000)
+    steps = drawn(seed, node // 100, node % 100, 0.3)
+    for t in range(1, 8):
+        expected = 0.3 * 0.7 ** (t - 1)
+        assert float((steps == t).double().mean()) == pytest.approx(expected, abs=0.012)
+    first, second = steps[::2], steps[1::2]  # neighbours in a sequence
+    correlation = torch.corrcoef(torch.stack([first, second]))[0, 1]
+    assert abs(float(correlation)) < 0.04
+    assert not torch.equal(steps, drawn(seed + 1, node // 100, node % 100, 0.3))
+
+
+def test_sampled_draws_are_of_the_node_and_not_of_its_row() -> None:
+    node = torch.arange(300)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    steps = drawn(5, node // 20, node % 20, 0.2)
+    assert torch.equal(drawn(5, node[order] // 20, node[order] % 20, 0.2), steps[order])
