@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
 from graphut.attention import CSRLayout, IntervalLayout
 from graphut.topology import (
     Causal,
-    Intersection,
     Topology,
-    Union,
     Virtual,
     Window,
     node_positions,
@@ -24,13 +20,6 @@ def test_union_of_ragged_edges_may_become_intervals() -> None:
     assert isinstance((Back(2) | Back(0)).layout([6]), CSRLayout)
     assert isinstance((Back(2) | Back(0) | Back(1)).layout([6]), IntervalLayout)
     assert isinstance((Comb(2) & Window(0)).layout([6]), IntervalLayout)
-
-
-@pytest.mark.parametrize("other", ["causal", None, 3])
-def test_union_and_intersection_refuse_other_types(other: Any) -> None:
-    for combine in (Union, Intersection):
-        with pytest.raises(TypeError, match="combine two topologies, got"):
-            combine(Causal(), other)
 
 
 @dataclass(frozen=True)

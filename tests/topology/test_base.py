@@ -11,7 +11,25 @@ from hypothesis import given
 from torch import Tensor
 
 from graphut.attention import CSRLayout, IntervalLayout, as_layout
-from graphut.topology import BinaryPartition, Causal, Complete, Topology, Window, parse
+from graphut.topology import (
+    BinaryPartition,
+    Causal,
+    Complete,
+    Edges,
+    Global,
+    Intersection,
+    Star,
+    Topology,
+    Union,
+    Window,
+    from_edges,
+    from_mask,
+    from_parents,
+    parse,
+    statistics,
+    with_extra_nodes,
+)
+from graphut.topology.cross import cross_layout, cross_topology
 from tests.topology import brute
 from tests.topology.brute import Back, Comb, brute_batch_mask
 
@@ -33,7 +51,7 @@ def test_layout_of_a_batch_is_the_disjoint_union_of_the_definitions(
 
 
 @given(brute.with_extra_nodes, brute.batches)
-def test_layout_of_a_batch_with_extra_nodes_is_the_disjoint_union_of_the_definitions(
+def test_layout_with_extra_nodes_is_the_disjoint_union_of_the_definitions(
     topology: Topology, lengths: list[int]
 ) -> None:
     row, source, _ = topology.layout(lengths).in_edges()
@@ -58,38 +76,6 @@ def test_graph_with_source_lengths_is_bipartite() -> None:
     assert as_layout(graph).src_lengths.tolist() == [3, 1]
 
 
-def test_stable_is_false_by_default() -> None:
-    assert (Window(3) & Causal() | Back(1)).stable
-    assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
-
-
-WRONG = [5, {2, 3}, [10**19], ["a"], [2.5], [True], [[1, 2]]]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "error", "words"),
-    [
-        ([], ValueError, "empty"),
-        (torch.zeros(0), ValueError, "empty"),
-        ([3, 0], ValueError, r"lengths\[1\] is 0"),
-        *((wrong, TypeError, "must have one integer per sentence, such as") for wrong in WRONG),
-    ],
-    ids=repr,
-)
-def test_layout_refuses_wrong_lengths(lengths: Any, error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
-        Causal().layout(lengths)
-    with pytest.raises(error, match="src_"):
-        Complete().layout([1], lengths)
-
-
-def test_layout_refuses_different_numbers_of_sentences_and_extra_nodes_in_a_cross_graph() -> None:
-    with pytest.raises(ValueError, match="2 lengths but 1 src_lengths"):
-        Complete().layout([1, 2], [3])
-    with pytest.raises(ValueError, match="'binary_partition:2' has extra nodes"):
-        BinaryPartition(2).layout([3], [4])
-
-
 def test_layout_takes_lengths_and_edges_of_32_bits_and_integers_of_numpy() -> None:
     @dataclass(frozen=True)
     class Narrow(Topology):
@@ -104,22 +90,6 @@ def test_layout_takes_lengths_and_edges_of_32_bits_and_integers_of_numpy() -> No
     assert Window(np.int64(2)) == Window(2) and type(Window(np.int64(2)).radius) is int
 
 
-def test_topology_without_edges_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Nothing must define interval\(\) or in_edges\(\)"):
-
-        class Nothing(Topology):
-            name = "test_nothing"
-
-    class Ragged(Topology):
-        name = "test_ragged"
-
-        def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> None:
-            return None
-
-    with pytest.raises(TypeError, match=r"test_ragged: interval\(\) returned None"):
-        Ragged().mask(3)
-
-
 def test_topology_derived_from_a_built_in_one_has_its_own_edges() -> None:
     @dataclass(frozen=True)
     class Others(Window):
@@ -130,18 +100,6 @@ def test_topology_derived_from_a_built_in_one_has_its_own_edges() -> None:
 
     assert torch.equal(Others(2).mask(6), Back(2).mask(6))
     assert Others(2).is_causal()
-
-
-def test_is_causal_tries_lengths_beyond_negative_integers() -> None:
-    assert Back(70).is_causal() and not Back(-70).is_causal()
-
-
-@pytest.mark.parametrize("value", [1.5, "2", True, (0, 1)])
-def test_topology_refuses_fields_that_are_not_integers(value: Any) -> None:
-    with pytest.raises(TypeError, match="window: radius must be an integer"):
-        Window(value)
-    with pytest.raises(TypeError, match="global: tokens must be an integer, got"):
-        parse("global:0").__class__(0, value)
 
 
 def test_topology_needs_parameters_as_fields() -> None:
@@ -171,13 +129,6 @@ def test_topology_needs_parameters_as_fields() -> None:
         Forgotten(3)
 
 
-@pytest.mark.parametrize("name", [None, 3, "", "Upper", "with-dash", "2d"])
-def test_topology_needs_its_own_name(name: Any) -> None:
-    body = {} if name is None else {"name": name}
-    with pytest.raises(TypeError, match="needs a name"):
-        type("Mine", (Causal,), body)
-
-
 def test_name_is_taken_once_but_may_be_defined_again() -> None:
     with pytest.raises(TypeError, match=r"'causal', which is .* graphut\.topology\.window\.Causal"):
         type("Mine", (Causal,), {"name": "causal"})
@@ -196,10 +147,34 @@ def test_name_is_taken_once_but_may_be_defined_again() -> None:
     assert parse("test_again") == second(2) != first(2)
 
 
-def test_topology_refuses_a_field_whose_sums_would_not_fit_in_64_bits() -> None:
-    with pytest.raises(ValueError, match=r"radius must be below 10\^18, got 9223372036854775807"):
-        Window(2**63 - 1)
+def test_topology_is_stable_or_causal_where_it_is_at_all_lengths() -> None:
+    assert (Window(3) & Causal() | Back(1)).stable
+    assert not Comb().stable and not (Causal() & Comb()).stable and not (Comb() | Causal()).stable
+    assert Back(70).is_causal() and not Back(-70).is_causal()
     assert Window(10**18 - 1).mask(3).all() and parse(Window(10**18 - 1).spec())
+
+
+# Refused topologies and arguments.
+
+
+class Wrong(Topology):
+    """A topology whose edges are changed by a test."""
+
+    name = "test_wrong"
+    change: ClassVar[Any] = None
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
+        pairs = torch.cartesian_prod(dst, dst)
+        return type(self).change(pairs[:, 0], pairs[:, 1])
+
+
+class Ragged(Topology):
+    """A topology that has neither intervals nor edges."""
+
+    name = "test_ragged"
+
+    def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> None:
+        return None
 
 
 @pytest.mark.parametrize(
@@ -207,21 +182,115 @@ def test_topology_refuses_a_field_whose_sums_would_not_fit_in_64_bits() -> None:
     [
         (lambda row, source: source, r"two int64 tensors, .*; got torch.int64 \(9,\)"),
         (lambda row, source: None, "got NoneType"),
-        (
-            lambda row, source: (row, source.float()),
-            r"got torch.int64 \(9,\), torch.float32 \(9,\)",
-        ),
+        (lambda row, source: (row, source.float()), r"int64 \(9,\), torch.float32 \(9,\)"),
         (lambda row, source: (row, source[:4]), r"got torch.int64 \(9,\), torch.int64 \(4,\)"),
         (lambda row, source: (row + 1, source), "in_edges returned row 3 of 3 rows of dst"),
     ],
 )
-def test_topology_refuses_malformed_edges(change: Callable[..., Any], message: str) -> None:
-    class Wrong(Topology):
-        name = "test_wrong"
-
-        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
-            pairs = torch.cartesian_prod(dst, dst)
-            return change(pairs[:, 0], pairs[:, 1])
-
+def test_topology_refuses_malformed_edges(
+    change: Callable[..., Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Wrong, "change", staticmethod(change))
     with pytest.raises(ValueError, match=f"test_wrong: .*{message}"):
         Wrong().layout([3])
+
+
+LENGTHS = "must have one integer per sentence, such as"
+MASK = torch.ones(3, 3)
+CROSS = {"decoder": Causal(), "encoder": Complete()}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Causal().layout([]), "empty"),
+        (lambda: Causal().layout(torch.zeros(0)), "empty"),
+        (lambda: Causal().layout([3, 0]), r"lengths\[1\] is 0"),
+        *(
+            (lambda wrong=wrong: Causal().layout(wrong), LENGTHS)
+            for wrong in (5, {2, 3}, [10**19], ["a"], [2.5], [True], [[1, 2]])
+        ),
+        (lambda: Complete().layout([1], [2.5]), f"src_.*{LENGTHS}"),
+        (lambda: Complete().layout([1, 2], [3]), "2 lengths but 1 src_lengths"),
+        (lambda: BinaryPartition(2).layout([3], [4]), "'binary_partition:2' has extra nodes"),
+        (
+            lambda: type("Nothing", (Topology,), {"name": "n"}),
+            r"define interval\(\) or in_edges\(\)",
+        ),
+        (lambda: Ragged().mask(3), r"test_ragged: interval\(\) returned None"),
+        *(
+            (lambda wrong=wrong: Window(wrong), "window: radius must be an integer")
+            for wrong in (1.5, "2", True, (0, 1))
+        ),
+        (lambda: Global(0, 1.5), "global: tokens must be an integer, got"),
+        *(
+            (lambda body=body: type("Mine", (Causal,), body), "needs a name")
+            for body in ({}, *({"name": x} for x in (3, "", "Upper", "with-dash", "2d")))
+        ),
+        (lambda: Window(2**63 - 1), r"radius must be below 10\^18, got 9223372036854775807"),
+        (lambda: Global(), "needs at least one position, all of them at least 0"),
+        (lambda: Global(0, -3), "needs at least one position, all of them at least 0"),
+        (lambda: statistics(Window(1), 0), "between 1 and 2048 tokens, got 0"),
+        (lambda: statistics(Window(1), 2049), "between 1 and 2048 tokens, got 2049"),
+        (
+            lambda: with_extra_nodes(Star(), torch.zeros(3, 1), [2, 2]),
+            "feat has 3 rows, .* 4 tokens",
+        ),
+        (lambda: cross_topology("star"), "'star' has extra nodes, but cross-attention"),
+        (
+            lambda: cross_layout("test_back:1", [2], [3], **CROSS),
+            "gives token 0 of a target no sou",
+        ),
+        *(
+            (lambda kind=kind: kind(Causal(), "causal"), "combine two topologies, got")
+            for kind in (Union, Intersection)
+        ),
+        (lambda: from_edges([0, 1], [0]), "2 sources but 1 destinations"),
+        (lambda: Edges(0, 1, 4), "the last source, 4, has no destination"),
+        (lambda: Edges(0, -1), "positions must be at least 0, got -1"),
+        (lambda: from_edges([0.5], [0]), r"edges: ends must be an integer, got 0\.5"),
+        *(
+            (
+                lambda mask=mask: from_mask(mask),
+                r"mask must be a bool tensor of shape \(n_dst, n_src",
+            )
+            for mask in (MASK.int(), MASK.bool()[0], [[True]])
+        ),
+        (lambda: from_parents([-1, 1.0]), r"parents\[1\] is 1.0: a parent must be an integer"),
+        (lambda: from_parents([-1, None]), r"parents\[1\] is None: a parent must be an integer"),
+        (lambda: from_parents([1, 5]), r"parents\[1\] is 5: .* of one of the 2 tokens, or -1"),
+        (lambda: from_parents([-2]), r"parents\[0\] is -2"),
+        (lambda: from_parents([1, 0]), r"parents\[0\] is 1: the ancestors form a cycle"),
+        (lambda: from_parents([0]), r"parents\[0\] is 0: the ancestors form a cycle"),
+    ],
+)
+def test_topologies_refuse_what_does_not_fit(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("window:-1", "radius must not be negative, got -1"),
+        ("dilated:-1,2", "radius must not be negative, got -1"),
+        ("dilated:1,0", "dilation must be at least 1, got 0"),
+        ("axial:0", "width must be at least 1, got 0"),
+        ("patch:0,1", "width must be at least 1, got 0"),
+        ("patch:3,-1", "radius must not be negative, got -1"),
+        ("tree:0", "arity must be at least 1, got 0"),
+        ("ancestors:0", "arity must be at least 1, got 0"),
+        ("strided:0", "stride must be at least 1, got 0"),
+        ("fixed:0,1", "block must be at least 1, got 0"),
+        ("fixed:3,0", "summary must be at least 1, got 0"),
+        ("fixed:3,4", "summary must be at most block = 3, got 4"),
+        ("binary_partition:0", "spans must be at least 1, got 0"),
+        ("virtual:0", "nodes must be at least 1, got 0"),
+        ("random:0", "links must be at least 1, got 0"),
+        ("expander:0", "degree must be at least 2, got 0"),
+        ("expander:3", "degree must be even, got 3"),
+    ],
+)
+def test_topologies_name_bad_values(spec: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"{spec.partition(':')[0]}: {words}"):
+        parse(spec)

@@ -37,11 +37,6 @@ def test_with_extra_nodes_starts_as_means_of_tokens(topology: Topology, lengths:
     assert_same(gradients([found], [feat]), gradients([torch.stack(expected)], [feat]))
 
 
-def test_with_extra_nodes_refuses_another_number_of_features() -> None:
-    with pytest.raises(ValueError, match="feat has 3 rows, but the sentences have 4 tokens"):
-        with_extra_nodes(Star(), torch.zeros(3, 1), [2, 2])
-
-
 @given(brute.with_extra_nodes, brute.batches)
 def test_node_positions_differ_among_extra_nodes_of_a_sentence(
     topology: Topology, lengths: list[int]

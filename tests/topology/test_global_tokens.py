@@ -1,14 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from graphut.topology import Global, Star, Virtual, parse, statistics
-
-
-@pytest.mark.parametrize("tokens", [(), (-1,), (0, -3)])
-def test_global_refuses_negative_positions_and_none(tokens: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="needs at least one position, all of them at least 0"):
-        Global(*tokens)
+from graphut.topology import Star, Virtual, parse, statistics
 
 
 def test_last_with_self_loops_connects_only_the_question() -> None:

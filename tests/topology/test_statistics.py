@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.topology import Topology, Window, statistics
+from graphut.topology import Topology, statistics
 from tests.topology import brute
 
 
@@ -33,9 +33,3 @@ def test_statistics_equal_the_mask_and_a_breadth_first_search(topology: Topology
     assert (found.tokens, found.nodes, found.edges) == (n, len(degrees), int(degrees.sum()))
     assert (found.min_in_degree, found.max_in_degree) == (int(degrees.min()), int(degrees.max()))
     assert found.mean_in_degree == pytest.approx(float(degrees.double().mean()))
-
-
-@pytest.mark.parametrize("n", [0, 2049])
-def test_statistics_refuses_too_long_a_sentence(n: int) -> None:
-    with pytest.raises(ValueError, match=f"between 1 and 2048 tokens, got {n}"):
-        statistics(Window(1), n)
