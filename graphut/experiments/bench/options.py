@@ -43,7 +43,7 @@ class AttentionOptions(CheckedConfig):
     backends: tuple[Literal["dgl", "torch", "native", "triton", "auto"], ...] | None = option(
         None, "backends of graphut to measure (default: all but auto)"
     )
-    peers: tuple[Literal["pyg", "padded", "sentences", "flex"], ...] | None = option(
+    peers: tuple[Literal["pyg", "padded", "flex"], ...] | None = option(
         None, "other implementations; --peers without a name measures none (default: all)"
     )
 

@@ -75,43 +75,6 @@ def prepare_padded(workload: AttentionWorkload) -> Prepared:
     return Prepared(gradient_run(attend, inputs, pad(upstream, rows)), unpad)
 
 
-def prepare_sentences(workload: AttentionWorkload) -> Prepared:
-    """Prepare one call of scaled-dot-product attention for each sentence, without padding."""
-    layout = workload.layout
-    sizes = layout.src_lengths.tolist()
-    active = rows_by_sentence(layout, workload.frontier)
-    counts = active.tolist()
-    check_memory(2 * len(sizes) * max(counts) * max(sizes), workload.device)
-    sources = present_positions(layout.src_lengths.to(layout.device))
-    masks = padded_mask(present_positions(active), sources, workload.in_edges)[:, 0]
-    mask_options = [
-        _mask_options(mask[:count, :size].expand(count, size))
-        for mask, count, size in zip(masks, counts, sizes, strict=True)
-    ]
-
-    def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        parts = []
-        split = (query.split(counts), key.split(sizes), value.split(sizes))
-        for q, k, v, (mask, causal) in zip(*split, mask_options, strict=True):
-            if not len(q):
-                continue
-            q, k, v = (x.transpose(0, 1)[None] for x in (q, k, v))
-            out = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
-            parts.append(out[0].transpose(0, 1))
-        return torch.cat(parts)
-
-    return Prepared(gradient_run(attend, workload.tensors[:3], workload.tensors[3]))
-
-
-def _mask_options(mask: Tensor) -> tuple[Tensor | None, bool]:
-    """Return PyTorch's arguments `attn_mask` (`None` if not needed) and `is_causal` for a mask."""
-    if bool(mask.all()):
-        return None, False
-    if mask.shape[0] == mask.shape[1] and torch.equal(mask, torch.ones_like(mask).tril()):
-        return None, True
-    return mask.contiguous(), False
-
-
 def prepare_flex(workload: AttentionWorkload) -> Prepared:
     """Prepare `flex_attention` for timing: all sentences in one sequence, masked by their edges."""
     if workload.device.type != "cuda":
@@ -158,7 +121,6 @@ def check_memory(needed: int, device: torch.device) -> None:
 PEERS: dict[str, Prepare] = {
     "pyg": prepare_pyg,
     "padded": prepare_padded,
-    "sentences": prepare_sentences,
     "flex": prepare_flex,
 }
 """Other implementations by name."""

@@ -242,7 +242,6 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Predict answers to examples; return the metrics, and the `details` for a JSON file."""
         predict = cast(Any, model).predict
         answered = answer_in_batches(
             lambda batch: predict([*map(self.inputs, batch)]),
@@ -269,12 +268,10 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     def generate(
         self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], *args: Any, **_: Any
     ) -> Iterator[Answer]:
-        """Yield the model's answer to each text."""
         for text in texts:
             yield self._answer(model, vocabularies, self.parse(text, vocabularies))
 
     def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
-        """Return the model's answer to an example, with the correct answer and the attention."""
         return self._answer(model, task.vocabularies, *self.reading(example, task))
 
 

@@ -11,7 +11,6 @@ from graphut.experiments.bench.peers import (
     PEERS,
     check_memory,
     flex_mask,
-    prepare_sentences,
 )
 from tests.experiments.bench.cases import SPECS, small_call
 
@@ -58,21 +57,3 @@ def test_check_memory_refuses_what_does_not_fit(monkeypatch: pytest.MonkeyPatch)
         check_memory(3 << 30, CPU)
     monkeypatch.setattr(peers, "free_bytes", lambda device: None)
     check_memory(1 << 60, CPU)
-
-
-@pytest.mark.parametrize(
-    ("spec", "masked", "causal"),
-    [("complete", False, False), ("causal", False, True), ("window:1", True, False)],
-)
-def test_prepare_sentences_has_a_mask_only_where_one_is_needed(
-    spec: str, masked: bool, causal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, seen = torch.nn.functional.scaled_dot_product_attention, []
-
-    def spy(*args: torch.Tensor, attn_mask: torch.Tensor | None, is_causal: bool) -> torch.Tensor:
-        seen.append((attn_mask is not None, is_causal))
-        return real(*args, attn_mask=attn_mask, is_causal=is_causal)
-
-    monkeypatch.setattr(peers, "scaled_dot_product_attention", spy)
-    prepare_sentences(small_call(spec=spec, shape="3x4")).run()
-    assert seen == [(masked, causal)] * 3

@@ -63,7 +63,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
     def sizes(self, task: GraphTask) -> dict[str, Any]:
-        """Return the configuration fields that depend on the data, such as `num_kinds`."""
         return {
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
@@ -111,7 +110,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def counts(
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph]
     ) -> dict[str, int]:
-        """Return the number of terms of each loss, and of nodes, without running the model."""
         union = GraphBatch.of(batch, model.config.answer_at)
         learned, nodes = self._learned(model, union)
         return {
@@ -157,7 +155,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
-        """Return the metrics that `metric_meanings` lists, such as accuracy."""
         return scores.metrics()
 
     def count_flops(
@@ -204,7 +201,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         return Answer(text, [part], correct, is_correct=all(correct_answers), note=note)
 
     def parse(self, *args: Any, **options: Any) -> NoReturn:
-        """Raise `ValueError`, because a graph is not a text."""
         raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
 
     generate = parse

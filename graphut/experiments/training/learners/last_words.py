@@ -40,7 +40,6 @@ class AgreementLearner(TextLearner):
         return vocabulary.encode([SINGULAR, PLURAL])
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Compute the metrics that `metric_meanings` lists, such as the accuracy on the verbs."""
         forms = self.candidates(vocabulary)
         correct: dict[int, list[bool]] = {}
         for score in scores:
@@ -57,7 +56,6 @@ class AgreementLearner(TextLearner):
         }
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the likelier form of the verb, the correct form, and whether they are equal."""
         forms, correct = [*self.candidates(vocabulary)], int(output.labels[-1])
         logits = output.logits[-1, forms]
         likelier = forms[int(logits.argmax())]
@@ -89,13 +87,11 @@ class LambadaLearner(TextLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return log-probabilities and perplexities of the last words and of all words."""
         last = TextLearner.derived({"nats": metrics["word_nats"]})
         names = ("log_probability", "perplexity")
         return {**TextLearner.derived(metrics), **{f"word_{name}": last[name] for name in names}}
 
     def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        """Compute the metrics that `metric_meanings` lists, for last words and for all words."""
         [unknown] = vocabulary.encode([UNKNOWN])
         in_vocabulary = [score for score in scores if score.text.tokens[-1] != unknown]
         tokens = token_metrics(scores)
@@ -111,7 +107,6 @@ class LambadaLearner(TextLearner):
         }
 
     def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        """Return the likeliest last word, the correct word, and whether they are equal."""
         last = [int(output.logits[-1].argmax()), int(output.labels[-1])]
         answer, correct = vocabulary.readable(last)
         return answer, correct, answer == correct != UNKNOWN

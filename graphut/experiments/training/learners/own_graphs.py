@@ -65,7 +65,6 @@ class OwnGraphLearner(GraphLearner):
 
     @staticmethod
     def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
-        """Return the metrics in `metric_meanings`; None if inapplicable, such as MAE of classes."""
         assert scores.predictions is not None and scores.targets is not None
         return scores.metrics() | answer_metrics(
             model.config.answer_kind, scores.predictions, scores.targets

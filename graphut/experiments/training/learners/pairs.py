@@ -57,7 +57,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     )
 
     def sizes(self, task: PairTask) -> dict[str, int]:
-        """Return the sizes of the source vocabulary and of the target vocabulary."""
         return {
             "source_vocab": len(task.source_vocabulary),
             "target_vocab": len(task.target_vocabulary),
@@ -75,7 +74,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return Outcome.of(logits, labels, label_smoothing, **ponders)
 
     def counts(self, model: UniversalTransformer, batch: list[Pair]) -> dict[str, int]:
-        """Count the target tokens, and the nodes of encoder and decoder."""
         ends = 2 * model.config.add_bos_eos
         sources = [len(source) + ends for source, _ in batch]
         targets = [len(target) + 1 for _, target in batch]  # 1 for <eos>
@@ -114,7 +112,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         return self.evaluation(**pair_metrics(answered)), details
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
-        """Encode a text as the token ids of a source sequence."""
         if not (tokens := vocabularies["source"].read(text)):
             raise ValueError(f"the text {text!r} is empty: give at least one symbol")
         return tokens
@@ -128,7 +125,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         *,
         get_attention: bool = False,
     ) -> Iterator[Answer]:
-        """Yield the output for each text."""
         sources = [self.parse(text, vocabularies) for text in texts]
         for source, result in generate(model, sources, options, get_attention=get_attention):
             note = "" if result.ended else f"cut off at the max_length of {options.max_length}"
@@ -137,7 +133,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def answers(
         self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
     ) -> list[Answer]:
-        """Generate an output for each source; return the outputs together with the targets."""
         sources, targets = zip(*examples, strict=True)
         longest = min(max(map(len, targets)) + _LONGER, model.config.max_length)
         results = model.generate(sources, max_length=longest, get_attention=True)
@@ -171,7 +166,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: PairTask
     ) -> list[Pair]:
-        """Read pairs of sequences from a file in the format of the task `Pairs`."""
         return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
 
 

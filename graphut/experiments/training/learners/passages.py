@@ -43,7 +43,6 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 
     @staticmethod
     def inputs(example: Passage, /) -> list[int]:
-        """Return the token ids of the text whose next word is to be predicted."""
         return example.context
 
     def outcome(
@@ -78,7 +77,6 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
 
     @staticmethod
     def metrics(answered: Sequence[tuple[Passage, PointerPrediction]], /) -> dict[str, float]:
-        """Compute the metrics that `metric_meanings` lists from pairs `(passage, prediction)`."""
         correct, logs = [], []  # of the answerable passages
         for (words, answer), prediction in answered:
             if answer in words:
@@ -103,13 +101,11 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
 
     def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:
-        """Return the words of a passage, and the word that follows it."""
         *words, answer = task.vocabulary.readable([*example.context, example.answer])
         return Reading(words, example.context), answer
 
     def likeliest(
         self, output: PointerOutput, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
-        """Return the likeliest word of the text, and its log-probability."""
         word, likely = (each.item() for each in likeliest(output))
         return reading.names[reading.tokens.index(word)], likely

@@ -63,7 +63,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def inputs(example: Question, /) -> list[list[int]]:
-        """Return the token ids of each fact, and then of the question."""
         return [*example.facts, example.question]
 
     def sizes(self, task: QuestionTask) -> dict[str, int]:
@@ -100,13 +99,11 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def counts(
         self, model: UniversalTransformerClassifier, batch: list[Question]
     ) -> dict[str, int]:
-        """Count the questions, and the nodes (sentences, including the questions)."""
         lengths = [len(self.inputs(question)) for question in batch]
         return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
 
     @staticmethod
     def metrics(answered: Sequence[Answered], /) -> dict[str, Any]:
-        """Compute the metrics that `metric_meanings` lists from pairs `(question, prediction)`."""
         groups = grouped(answered, (question.group for question, _ in answered)).values()
         correct = [
             fmean(prediction.label == q.answer for q, prediction in group) for group in groups
@@ -123,7 +120,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def details(answered: Sequence[Answered], /) -> dict[str, Any]:
-        """Return the error and steps by group, and by the number of supporting facts."""
         return {
             "by_group": rows_by(answered, "group", lambda q: q.group),
             "by_supporting": rows_by(answered, "supporting", lambda q: len(q.supporting)),
@@ -137,14 +133,12 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         return Reading(parts, [vocabularies["text"].encode(words(part)) for part in parts])
 
     def reading(self, example: Question, task: QuestionTask) -> tuple[Reading, str]:
-        """Return the sentences of a question, and the correct answer."""
         names = [task.vocabulary.write(sentence) for sentence in self.inputs(example)]
         return Reading(names, self.inputs(example)), task.answers.symbols[example.answer]
 
     def likeliest(
         self, output: ClassifierOutput, reading: Reading, vocabularies: Vocabularies
     ) -> tuple[str, float]:
-        """Return the likeliest class, and its log-probability."""
         best = int(output.logits.argmax())
         likely = output.logits[0].float().log_softmax(-1)
         return vocabularies["answer"].symbols[best], likely[best].item()
@@ -152,7 +146,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: QuestionTask
     ) -> list[Question]:
-        """Read the questions in a file in the format of bAbI."""
         questions = []
 
         def encode(sentence: str) -> list[int]:

@@ -67,12 +67,10 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def outcome(
         self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
     ) -> Outcome:
-        """Run the model on texts, and return the mean loss over all tokens."""
         output = model([text.tokens for text in batch], ends=False)
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
     def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
-        """Count the tokens, and the nodes (tokens, and extra nodes of the topology)."""
         lengths = [len(text.tokens) for text in batch]
         return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
 
@@ -109,7 +107,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         }
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
-        """Return the token ids of the beginning of a text, which `generate` continues."""
         return vocabularies["text"].read(text)
 
     def generate(
@@ -121,7 +118,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         *,
         get_attention: bool = False,
     ) -> Iterator[Answer]:
-        """Yield each text with its continuation."""
         vocabulary = vocabularies["text"]
         prompts = [self.parse(text, vocabularies) for text in texts]
         for prompt, result in generate(model, prompts, options, get_attention=get_attention):
@@ -150,7 +146,6 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
     ) -> list[Text]:
-        """Read the texts in a user's file with `TextTask.read`."""
         return task.read(path, vocabularies["text"])
 
 

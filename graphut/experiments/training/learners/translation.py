@@ -37,7 +37,6 @@ class TranslationLearner(PairLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return BLEU divided by 100, as `bleu_share`."""
         return {"bleu_share": metrics["bleu"] / 100}
 
     def sizes(self, task: PairTask) -> dict[str, int]:
