@@ -108,7 +108,15 @@ EXTRA: list[dict[str, Any]] = [
     {"encoder_topology": "star"},
     {"encoder_topology": "exphormer:2,2@1", "cross_topology": "window:1"},
     {"encoder_topology": "binary_partition:1", "decoder_topology": "binary_partition:1&causal"},
-    {"encoder_topology": "star", "decoder_topology": "(window:1|virtual:2)&causal"},
+    *(
+        {"encoder_topology": "star", "decoder_topology": spec, "halted": halted}
+        for spec, halted in (
+            ("(window:1|virtual:2)&causal", "copied"),
+            ("(window:1|virtual:2)&causal", "frozen"),
+            ("star&causal", "stale"),
+            ("star&causal", "running"),
+        )
+    ),
 ]
 STEP = {
     "halted": ("copied", "frozen", "stale", "running"),

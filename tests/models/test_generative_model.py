@@ -15,11 +15,12 @@ from graphut.models import (
     generative_model,
 )
 from graphut.models.decoding.decoder import PrefixDecoder
-from tests.helpers import assert_same
+from tests.helpers import assert_same, covering, name_of
 from tests.models.cases import (
     EOS,
     SEARCHES,
     SOURCES,
+    STEP,
     TARGETS,
     LatterHalf,
     assert_same_generations,
@@ -34,10 +35,14 @@ def model() -> UniversalTransformer:
     return build_model()
 
 
-@pytest.mark.parametrize("search", SEARCHES, ids=str)
+SHOWN = {name: STEP[name] for name in ("halted", "norm", "transition")}
+
+
+@pytest.mark.parametrize("row", covering(search=SEARCHES, **SHOWN), ids=name_of)
 def test_generate_with_the_cache_equals_the_prefix_decoder(
-    search: dict[str, Any], model: UniversalTransformer, monkeypatch: pytest.MonkeyPatch
+    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    search, model = row.pop("search"), build_model(**row)
     found = model.generate(SOURCES, max_length=6, **seeded(search))
     monkeypatch.setattr(generative_model, "CachedDecoder", PrefixDecoder)
     assert_same_generations(found, model.generate(SOURCES, max_length=6, **seeded(search)))

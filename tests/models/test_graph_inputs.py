@@ -16,7 +16,6 @@ from graphut.models.graph_inputs import (
     graph_list,
     in_groups,
     raw_arrays,
-    with_loops,
 )
 from graphut.nn import EventDriven
 
@@ -86,11 +85,6 @@ def test_raw_arrays_refuses_other_objects() -> None:
     wrong = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]), torch.zeros(3, 2))
     with pytest.raises(ValueError, match="edge_attr has 3 rows; expected 1, one per edge"):
         raw_arrays(wrong)
-
-
-def test_with_loops_adds_the_missing_ones() -> None:
-    edges = np.array([[0, 1, 1], [1, 1, 2]])
-    assert with_loops(edges, 3).tolist() == [[0, 1, 1, 0, 2], [1, 1, 2, 0, 2]]
 
 
 @pytest.mark.parametrize("num_feats", [0, 2])
@@ -214,13 +208,6 @@ def test_in_groups_keeps_order_and_size() -> None:
     graphs = [GraphInput(np.zeros((2, 0), np.int64), np.zeros(n, np.int64)) for n in (2, 3, 9, 1)]
     found = [[len(graph.nodes) for graph in group] for group in in_groups(graphs, 5)]
     assert found == [[2, 3], [9], [1]] and [*in_groups([])] == []
-
-
-def test_until_quiescent_leaves_other_rules() -> None:
-    model = UniversalGraphTransformer(config_of(num_kinds=1))
-    rule = model.evaluation_rule
-    with graph_inputs.until_quiescent(model, 9):
-        assert model.evaluation_rule == rule
 
 
 def test_until_quiescent_leaves_the_evaluation_rule_derived_from_the_rule() -> None:

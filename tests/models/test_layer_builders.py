@@ -128,6 +128,8 @@ SIGNALLED = covering(
     add_bos_eos=(False, True),
     max_offset=(0, 3),
     attention_bias=(False, True),
+    halted=("copied", "frozen", "stale", "running"),
+    norm=("post", "pre"),
 )
 
 

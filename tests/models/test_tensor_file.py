@@ -15,15 +15,6 @@ TENSORS = {
 }
 
 
-def test_read_checked_tensors_returns_what_write_tensors_wrote(tmp_path: Path) -> None:
-    write_tensors(tmp_path / "file", TENSORS, note="kept")
-    found, texts = read_checked_tensors(tmp_path / "file")
-    assert texts == {"note": "kept"}
-    assert found.keys() == TENSORS.keys()
-    for name, value in TENSORS.items():
-        assert found[name].dtype == value.dtype and torch.equal(found[name], value)
-
-
 def test_write_tensors_writes_equal_files(tmp_path: Path) -> None:
     texts = {name: f'"{name}" ü' for name in "abcdefgh"}
     for name in ("one", "two"):

@@ -5,26 +5,29 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
-from graphut.nn import ACT, HALTING_PRESETS
+from graphut.nn import HALTING_PRESETS, parse_rule
 from graphut.nn.signals import make_signal
 from graphut.topology import parse
-from tests.helpers import assert_same, name_of
+from tests.helpers import assert_same, covering, name_of
 from tests.models.cases import (
     CASES,
     EOS,
     EXTRA,
     SEARCHES,
     SOURCES,
+    STEP,
     TARGETS,
     VOCABULARY,
+    LatterHalf,
     assert_same_generations,
     build_model,
     plain_greedy,
     small,
 )
+from tests.nn.adapters import LowRank, halving, normed
 from tests.topology import catalogue
 
 PAIRWISE = CASES["pairs"].rows[: -len(EXTRA)]
@@ -35,16 +38,84 @@ def model() -> UniversalTransformer:
     return build_model()
 
 
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
+SHOWN = {name: STEP[name] for name in ("halted", "norm", "transition")}
+ACTS = [
+    f"act:halt_from={seen},weighting={weighting}"
+    for seen in ("input", "output")
+    for weighting in ("sum", "ema", "last")
+]
+RULES = ["ponder_net:threshold=0.8", "quantile:q=0.8", "convergence:tol=0.7", "fixed"]
+RULES += ["threshold:threshold=0.45,halt_from=output", "convergence:tol=0.8,patience=2"]
+CHANGES = ("", "max_steps=3", "max_steps=9", "rule=act:threshold=0.4")
+DECODED = [
+    *covering(
+        rule=ACTS,
+        decoder_topology=("causal", "window:2&causal"),
+        cross_topology=("complete", "window:1"),
+        scale_by_degree=(False, True),
+        changed=CHANGES,
+        **SHOWN,
+    ),
+    *covering(rule=RULES, **SHOWN),
+    *covering(copy_gate=(True,), halted=STEP["halted"], rule=ACTS[::3], changed=CHANGES),
+    *covering(share_weights=(False,), adaptive=(False,), norm=SHOWN["norm"]),
+]
+
+
+@pytest.mark.parametrize("row", [*PAIRWISE, *DECODED], ids=name_of)
 def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> None:
+    row = dict(row)
+    changed = row.pop("changed", "max_steps=3" if row in PAIRWISE else "")
     model = build_model(**row)
+    if changed:
+        name, value = changed.split("=", 1)
+        setattr(model, name, parse_rule(value) if name == "rule" else int(value))
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
-    model.max_steps = 3
-    if model.config.adaptive:
-        model.rule = ACT(threshold=0.6)
+
+
+@pytest.mark.filterwarnings("ignore:hooks or custom classes in the decoder")
+@pytest.mark.parametrize(
+    "row", covering(change=(LowRank, halving, normed), **SHOWN), ids=lambda row: str(row["change"])
+)
+def test_generate_with_changed_maps_is_the_forward_pass(row: dict[str, Any]) -> None:
+    change = row.pop("change")
+    model = build_model(**row)
+    plain = model.generate(SOURCES, max_length=6)
+    for owner in [*model.decoder.modules()]:
+        for name, part in [*owner.named_children()]:
+            if type(part) is nn.Linear:
+                setattr(owner, name, change(part).requires_grad_(False))
+    found = model.generate(SOURCES, max_length=6)
+    assert_same_generations(found, [plain_greedy(model, source, 6) for source in SOURCES])
+    assert [each.score for each in found] != [each.score for each in plain]
+
+
+@pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
+@pytest.mark.parametrize("halted", STEP["halted"])
+@pytest.mark.parametrize(
+    "topologies",
+    [
+        {"decoder_topology": LatterHalf.name},
+        {"cross_topology": f"{LatterHalf.name} | window:3"},
+        {"decoder_topology": f"{LatterHalf.name} & window:3", "cross_topology": "window:5"},
+    ],
+    ids="-".join,
+)
+def test_generate_with_an_unstable_topology_is_the_forward_pass(
+    topologies: dict[str, str], halted: str
+) -> None:
+    model = build_model(halted=halted, **topologies)
     expected = [plain_greedy(model, source, 6) for source in SOURCES]
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
+
+
+@pytest.mark.parametrize("spec", ["causal & edges:1,1,1,2", "edges:0,0,2,0,1,1,1,2"])
+def test_generate_names_a_token_that_sees_no_source(spec: str) -> None:
+    model = build_model(cross_topology=spec)
+    model.output.bias.data[EOS] = -100.0
+    with pytest.raises(ValueError, match=r"gives token \d of a target no source token"):
+        model.generate([SOURCES[0], SOURCES[2]], max_length=6)
 
 
 @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")

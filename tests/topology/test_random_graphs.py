@@ -3,7 +3,6 @@ from __future__ import annotations
 import torch
 
 from graphut.topology import Causal, Expander, Random, Window, statistics
-from graphut.topology.random_graphs import random_choice
 
 
 def test_random_past_is_stable_and_future_is_not() -> None:
@@ -26,13 +25,3 @@ def test_expander_is_regular_connected_and_of_small_diameter() -> None:
 def test_random_topologies_depend_on_the_seed() -> None:
     for kind in (Random, Expander):
         assert not torch.equal(kind(4, 7).mask(40), kind(4, 8).mask(40))
-
-
-def test_random_choice_takes_every_pair_as_often() -> None:
-    who = torch.arange(30000)
-    pairs = random_choice(torch.full_like(who, 4), 2, 11, who).sort(dim=1).values
-    counts = torch.bincount(pairs[:, 0] * 4 + pairs[:, 1])
-    counts = counts[counts > 0].double()
-    assert len(counts) == 6
-    # Chi-squared with 5 degrees of freedom is above 20.5 once in a thousand times.
-    assert float(((counts - 5000) ** 2 / 5000).sum()) < 20.5

@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import given
-from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.native import interval_parts
 from graphut.attention.native.attention import parts_of
 from graphut.attention.native.interval_parts import divide
-from graphut.attention.native.ops import Part
 from graphut.topology import Complete, parse
 from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal
 from tests.topology.catalogue import ALL
@@ -49,32 +47,6 @@ def check(layout: EdgeLayout, tolerance: float = 1e-10, heads: int = 2, **option
         )
         found.append([x.double() for x in (out, *gradients([out], given))])
     assert_same(*found, tolerance)
-
-
-def edges_of(layout: EdgeLayout, part: Part) -> Tensor:
-    """The edges of a part, `(E, 3)`: destination, source and edge id."""
-    start, stop, indices, first_edge, ids = part.edges[:5]
-    rows = torch.arange(layout.num_dst) if part.rows is None else part.rows
-    found = []
-    for row in rows.tolist():
-        for offset, place in enumerate(range(int(start[row]), int(stop[row]))):
-            source = place if not len(indices) else int(indices[place])
-            source = source if part.order is None else int(part.order[source])
-            found.append((row, source, int(ids[first_edge[row] + offset])))
-    return torch.tensor(found, dtype=torch.int64).view(-1, 3)
-
-
-@pytest.mark.usefixtures("divides_all")
-@pytest.mark.parametrize("spec", ALL)
-def test_divide_gives_each_edge_to_one_part(spec: str) -> None:
-    layout = parse(spec).layout([63, 2])
-    if parts := divide(layout):
-        found = torch.cat([edges_of(layout, part) for part in parts])
-        _, source, edge = layout.in_edges()
-        expected = torch.stack([layout.destinations(), source, edge], 1)
-        assert torch.equal(found.unique(dim=0), expected.unique(dim=0))
-        assert len(found) == layout.num_edges
-        assert all(part.rows is None for part in parts[:1]) or parts[0].kernel == "interval"
 
 
 @pytest.mark.parametrize("spec", DIVIDED)

@@ -36,18 +36,6 @@ def feat(*wrong: tuple[int, float]) -> torch.Tensor:
     return rows
 
 
-@pytest.mark.parametrize("here", [False, True])
-@pytest.mark.parametrize(("lag", "bounds"), [(1, [8, 7, 5]), (2, [8, 8, 7])])
-def test_finite_checks_the_bound_is_the_count_of_so_many_steps_ago(
-    lag: int, bounds: list[int], here: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(async_checks, "LAG", lag)
-    Later.here = here
-    late = AsyncFiniteChecks(nn.Identity(), 9, 8)
-    assert [late.bound(torch.tensor(n)) for n in (7, 5, 3)] == bounds
-    assert FiniteChecks().bound(torch.tensor(2)) == 2
-
-
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
 def test_finite_checks_features(value: float) -> None:
     with pytest.raises(ValueError, match=f"feature 1 of node 2 is {value}"):

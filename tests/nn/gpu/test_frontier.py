@@ -13,9 +13,7 @@ from graphut._dgl import dgl
 from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting, dense_recurrence
 from graphut.nn.gpu import async_checks, is_fusable
 from graphut.nn.gpu.async_checks import AsyncHostCopy
-from graphut.nn.gpu.frontier import DeviceContext
 from graphut.nn.noise import draw_noise
-from graphut.topology import Complete
 from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import (
     Pairs,
@@ -244,14 +242,6 @@ class Broken(nn.Module):
 
 
 # Its parts.
-
-
-def test_device_context_attends_to_the_nodes_of_the_graph_only() -> None:
-    layout, layer, feat = Complete().layout([3]), build_case().layer.step.attention, normal(3, 8)
-    own = DeviceContext(layout)
-    own.write(None, torch.cat([layer.project(feat), torch.full((1, 16), torch.nan)]))
-    assert_same([own.attend(layer, feat)], [layer(layout, feat)])
-    assert len(own.work.projections) == len(own.work.attended) == 1
 
 
 @pytest.mark.parametrize(
