@@ -69,12 +69,10 @@ class Graphs(GraphTask):
 
     @property
     def num_feats(self) -> int:
-        """The number of features of a node; 0 if nodes have kinds (categories)."""
         return self._files[0].num_feats
 
     @cached_property
     def node_kinds(self) -> Vocabulary:
-        """The vocabulary of the kinds (categories) of nodes; empty if nodes have features."""
         if self.num_feats:
             return Vocabulary([])
         if self._facts:
@@ -100,20 +98,17 @@ class Graphs(GraphTask):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The names of the metrics by which training can choose the best model."""
         if self.target == "values":
             return ("mae", "r2")
         return ("accuracy", "macro_f1", "auc", "log_probability")
 
     @property
     def edge_feats(self) -> int:
-        """The number of features of an edge, including a one-hot feature for each edge type."""
         given = (file.of_edges.num_feats for file in self._files)
         return next(filter(None, given), 0) + len(self.edge_types)
 
     @cached_property
     def edge_types(self) -> list[str]:
-        """The names of the edge types; their one-hot features follow the other edge features."""
         if self._facts:
             return list(self._facts["edge_types"])
         found = chain.from_iterable(graph.of_edges.types or () for graph in self._files)

@@ -56,7 +56,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the geometric mean of correct answers' probabilities, and a summary of steps."""
         correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
         rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
         work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
@@ -78,7 +77,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def outcome(
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
     ) -> Outcome:
-        """Run the model on graphs; return the loss of its predictions, and auxiliary losses."""
         union, config = GraphBatch.of(batch, model.config.answer_at), model.config
         reads_steps = config.step_loss != "none" or config.halting_loss > 0
         reads_steps = reads_steps or config.change_penalty > 0 or config.depth_modulus > 0

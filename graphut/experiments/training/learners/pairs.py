@@ -65,7 +65,6 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def outcome(
         self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
     ) -> Outcome:
-        """Run the model with teacher forcing; return the mean loss of the target tokens."""
         sources, targets = zip(*batch, strict=True)
         output = model(sources, targets)
         [labels] = upload([target_labels(targets)], output.logits.device)

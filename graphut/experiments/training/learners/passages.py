@@ -70,7 +70,6 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
         )
 
     def counts(self, model: UniversalTransformerPointer, batch: list[Passage]) -> dict[str, int]:
-        """Count the passages in which the next word already occurs, and the nodes (all words)."""
         lengths = [len(passage.context) for passage in batch]
         answerable = sum(passage.answer in passage.context for passage in batch)
         return {"loss": answerable, "encoder": count_nodes(model.topology, lengths)}

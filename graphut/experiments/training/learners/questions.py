@@ -53,7 +53,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return error, geometric mean of probabilities, and a text on groups that failed."""
         groups, failed = metrics["groups"], metrics["failed"]
         return {
             "error": 1 - metrics["accuracy"],
@@ -66,7 +65,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
         return [*example.facts, example.question]
 
     def sizes(self, task: QuestionTask) -> dict[str, int]:
-        """Return the sizes of the vocabularies, and the number of words of the longest sentence."""
         documents = map(self.inputs, chain(task.train(0, 0), task.validation, task.test))
         return {
             "vocab_size": len(task.vocabulary),

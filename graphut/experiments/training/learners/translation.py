@@ -51,7 +51,6 @@ class TranslationLearner(PairLearner):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Translate; return BLEU and other metrics, and a dictionary with metrics by length."""
         longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
         max_length = min(longest, model.config.max_length)
         answered = decode(model, examples, max_length=max_length, **options)
