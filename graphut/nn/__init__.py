@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphut.nn.quantized import Quantized
     from graphut.nn.recurrence import AdaptiveRecurrence
     from graphut.nn.reference import dense_event_driven, dense_recurrence
+    from graphut.nn.registers import BestEdges, RegisterMessages
     from graphut.nn.rules import (
         ACT,
         Convergence,
@@ -39,6 +40,7 @@ __all__ = [
     "HALTING_PRESETS",
     "AdaptiveRecurrence",
     "AttentionRecord",
+    "BestEdges",
     "ConvAsAttention",
     "Convergence",
     "CopyGate",
@@ -59,6 +61,7 @@ __all__ = [
     "PositionwiseTransition",
     "Quantile",
     "Quantized",
+    "RegisterMessages",
     "Sampled",
     "ScheduledHalting",
     "SeparableConvTransition",
@@ -84,6 +87,7 @@ _MODULES = {
     "quantized": ("Quantized",),
     "recurrence": ("AdaptiveRecurrence",),
     "reference": ("dense_event_driven", "dense_recurrence"),
+    "registers": ("BestEdges", "RegisterMessages"),
     "signals": ("LearnedSignal", "SinusoidalSignal", "coordinate_signal"),
     "step": ("UniversalTransformerStep",),
     "transition": ("CopyGate", "PositionwiseTransition", "SeparableConvTransition"),

@@ -1,0 +1,262 @@
+"""Registers: exact numbers that a node computes from its in-edges, by a learned operation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gumbel_softmax, one_hot
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.argument_checks import check_finite, check_frontier
+from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
+from graphut.nn.input_checks import check_feat
+
+_SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1
+_MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best
+
+
+class BestEdges(NamedTuple):
+    """The in-edge from which each node takes its register; see `RegisterMessages`."""
+
+    register: Tensor  #: `(A,)`, the key of the edge, or 0 if the node holds no register
+    is_held: Tensor  #: `(A,)` bool, whether the node holds a register
+    source: Tensor  #: `(A,)` int64, the source of the edge (the pointer), or -1
+    is_tied: Tensor  #: `(A,)` bool, whether edges from several sources have the best key
+
+
+class RegisterMessages(nn.Module):
+    r"""Give each node the best key of its in-edges, by an operation that is learned.
+
+    A node holds a number, its register :math:`r`, that no matrix touches, or it holds none. The key
+    of an edge :math:`j \to i` with weight :math:`w_{ij}` is one of
+
+    .. math::
+        w_{ij}, \quad r_j, \quad r_j + w_{ij}, \quad \max(r_j, w_{ij})
+
+    computed in the data type of the states. Three things are learned: which of the four it is,
+    whether the smallest or the largest key is the best one, and, from whether :math:`j` and
+    :math:`i` hold a register, which edges take part. The best key becomes the register of
+    :math:`i`; the source of its edge is the pointer of :math:`i`, and of several such sources the
+    one with the smallest id. With the smallest sum this is the Bellman-Ford algorithm. The split
+    into states that are learned and a number that is not follows "Discrete Neural Algorithmic
+    Reasoning" (arXiv 2402.11628).
+
+    A state has three columns: the register, 1 if it is held, and a positive number at a *start*.
+    The self-loop of a start has the key 0, and the self-loops of other nodes do not take part. Each
+    node needs a self-loop. The layer replaces attention in `UniversalTransformerStep` with
+    `norm=None`, in a recurrence with `inject_input=True` and no signals; :meth:`first_states`
+    returns its input. Nodes that wake continue after changes of the graph. If a change makes the
+    best key worse, as a removed edge does, nodes can support each other with keys from before the
+    change, and need up to as many rounds as the change is larger than the least weight.
+
+    In training, the operation is drawn with Gumbel-softmax (arXiv 1611.01144), whose gradient is
+    that of a softmax with noise; the register is the mean of the keys, weighted by a softmax over
+    the in-edges. In evaluation all choices are exact, and without a gradient.
+
+    Examples
+    --------
+    >>> from graphut.nn import AdaptiveRecurrence, EventDriven
+    >>> from graphut._dgl import dgl
+    >>> messages = RegisterMessages().eval()
+    >>> messages.set_operation("sum", smallest=True)
+    >>> graph = dgl.graph(([0, 1, 2, 0, 1], [0, 1, 2, 1, 2]))
+    >>> states = messages.first_states(torch.tensor([True, False, False]))
+    >>> weight = torch.tensor([[1.0], [1.0], [1.0], [0.5], [0.25]], dtype=torch.double)
+    >>> for _ in range(3):
+    ...     states = messages(graph, states, edge_feat=weight)
+    >>> states[:, 0]
+    tensor([0.0000, 0.5000, 0.7500], dtype=torch.float64)
+    """
+
+    OPERATIONS = ("weight", "register", "sum", "max")
+    in_feats, out_feats = (3, 3), 3
+    edge_flops, node_flops, key_value_flops = 8, 0, 0
+    attention = None  # as in `MessageAggregation`
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operation = nn.Parameter(torch.empty(4, dtype=torch.double))
+        self.sign = nn.Parameter(torch.empty((), dtype=torch.double))
+        # By source and destination: the node holds no register, or holds one.
+        self.table = nn.Parameter(torch.empty(2, 2, dtype=torch.double))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Make all operations and edges equally likely, and draw a small sign."""
+        nn.init.zeros_(self.operation)
+        nn.init.zeros_(self.table)
+        nn.init.normal_(self.sign, std=0.1)
+
+    def set_operation(self, name: str, *, smallest: bool) -> None:
+        """Choose an operation, such as "sum", for edges whose source holds a register."""
+        if name not in self.OPERATIONS:
+            raise ValueError(f"the operation must be one of {self.OPERATIONS}, got {name!r}")
+        with torch.no_grad():
+            chosen = torch.tensor(self.OPERATIONS.index(name))
+            self.operation.copy_(20.0 * one_hot(chosen, 4))
+            self.sign.fill_(-1.0 if smallest else 1.0)
+            self.table.copy_(torch.tensor([[-5.0], [5.0]]).expand(2, 2))
+
+    def first_states(self, is_start: Tensor) -> Tensor:
+        """Return states `(N, 3)` in which no node holds a register, given a mask of the starts."""
+        states = self.table.new_zeros(len(is_start), 3)
+        states[:, 2] = 2.0 * is_start.to(states.device) - 1.0
+        return states
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        edge_feat: Tensor | None = None,
+    ) -> Tensor:
+        """Return the new states, `(A, 3)`, of all destinations or of those in `frontier`.
+
+        Parameters
+        ----------
+        graph, frontier
+            As in `MultiHeadAttention.forward`.
+        feat : Tensor
+            `(N_src, 3)`, the states of the sources.
+        edge_feat : Tensor, optional
+            `(E, 1)`, the weights of the edges; all are 1 by default.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If states or weights do not have these shapes or are not finite, or if a node has no
+            self-loop.
+        """
+        layout = as_layout(graph)
+        check_feat(feat, "source", layout.num_src, 3, self)
+        if frontier is not None:
+            check_frontier(layout, frontier)
+        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
+        return self.attend(layout, rows, feat, frontier=frontier, edge_feat=edge_feat)[0]
+
+    plain_forward = forward  # for `is_hooked`
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Return a copy of the states, which neighbours read as they are."""
+        return feat_src.clone()
+
+    def attend(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        projected: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        edge_feat: Tensor | None = None,
+        value_shift: None = None,
+        **options: Any,
+    ) -> tuple[Tensor, None]:
+        """Return the new states of nodes with states `rows`, and None in place of weights."""
+        for name, value in options.items():
+            if value is not None and value is not False:
+                raise ValueError(f"registers have no {name}: leave it out")
+        edges = self._edges(layout, rows, projected, frontier, edge_feat)
+        if self.training:
+            share = self._log_shares(edges, len(rows)).exp() * edges.is_held
+            held = row_sums(share, edges.row, len(rows))
+            register = row_sums(share * edges.key, edges.row, len(rows))
+        else:
+            best = _best(edges, len(rows), layout.num_src)
+            register, held = best.register, best.is_held.to(rows.dtype)
+        # Injected in the next round, the first state decides the sign: it is 1 or -1.
+        return torch.stack([register, held, rows[:, 2].sign() / 4], 1), None
+
+    def edge_logits(self, layout: EdgeLayout, states: Tensor, edge_feat: Tensor | None) -> Tensor:
+        """Return the logarithm of the probability that an edge is its node's best, `(E,)`."""
+        edges = self._edges(layout, states[: layout.num_dst], states, None, edge_feat)
+        likely = self._log_shares(edges, layout.num_dst)
+        return torch.empty_like(likely).index_copy(0, edges.edge, likely)
+
+    def best_edges(
+        self, layout: EdgeLayout, states: Tensor, edge_feat: Tensor | None = None
+    ) -> BestEdges:
+        """Return the best in-edge of each destination, given the states of all sources."""
+        edges = self._edges(layout, states[: layout.num_dst], states, None, edge_feat)
+        return _best(edges, layout.num_dst, layout.num_src)
+
+    def _edges(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        states: Tensor,
+        frontier: Tensor | None,
+        edge_feat: Tensor | None,
+    ) -> _Candidates:
+        """Return the in-edges of the nodes with states `rows`, with their keys and scores."""
+        if not layout.cached(_has_self_loops):
+            raise ValueError("registers need a self-loop at each node: add it to the graph")
+        if edge_feat is not None and edge_feat.shape != (layout.num_edges, 1):
+            raise ValueError(
+                f"edge_feat must have shape {(layout.num_edges, 1)} for registers, one weight for "
+                f"each edge; got {tuple(edge_feat.shape)}"
+            )
+        row, source, edge = layout.in_edges(frontier)
+        is_loop = source == (row if frontier is None else frontier[row])
+        register, held, _ = states[source].unbind(1)
+        weight = torch.ones_like(register) if edge_feat is None else edge_feat[edge, 0].to(register)
+        check_finite(registers=register, edge_feat=weight)
+        keys = (weight, register, register + weight, torch.maximum(register, weight))
+        if self.training:
+            key = torch.stack(keys, 1) @ gumbel_softmax(self.operation, hard=True)
+        else:
+            key = torch.stack(keys).index_select(0, self.operation.argmax()[None])[0]
+        key = key.masked_fill(is_loop, 0.0)
+        held = torch.where(is_loop, (rows[row, 2] > 0).to(held), held)
+        own = rows[row, 1]
+        if self.training:
+            table = torch.stack([1 - own, own], 1) @ self.table.T  # (E, 2) by source: none, held
+            entry = (1 - held) * table[:, 0] + held * table[:, 1]
+            score = _SHARPNESS * self.sign * key + entry
+        else:
+            takes_part = self.table >= self.table.amax(0) - _MARGIN
+            score = self.sign.sign() * key  # exact, unlike a product with the sign's size
+            score = score.masked_fill(~takes_part[held.long(), own.long()], -torch.inf)
+        return _Candidates(row, source, edge, key, held, score)
+
+    def _log_shares(self, edges: _Candidates, num_rows: int) -> Tensor:
+        """Return the log-softmax of the scores over the in-edges of each row, `(E,)`."""
+        score = edges.score if self.training else _SHARPNESS * self.sign.abs() * edges.score
+        return score - row_log_sums(score, edges.row, num_rows)[edges.row]
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows."""
+        chosen = self.OPERATIONS[int(self.operation.argmax())]
+        return f"{'smallest' if self.sign < 0 else 'largest'} {chosen}"
+
+
+class _Candidates(NamedTuple):
+    """The in-edges of the rows that are computed."""
+
+    row: Tensor
+    source: Tensor
+    edge: Tensor
+    key: Tensor
+    is_held: Tensor  # of the source; for a self-loop, whether the node is a start
+    score: Tensor  # larger is better; -inf for an edge that does not take part
+
+
+def _best(edges: _Candidates, num_rows: int, num_src: int) -> BestEdges:
+    row, is_best = edges.row, edges.score == row_maxima(edges.score, edges.row, num_rows)[edges.row]
+    is_best &= edges.score > -torch.inf
+    none = torch.full((num_rows,), num_src, device=row.device)
+    source = none.scatter_reduce(0, row, torch.where(is_best, edges.source, num_src), "amin")
+    is_chosen = is_best & (edges.source == source[row])
+    held = row_maxima(edges.is_held * is_chosen, row, num_rows) > 0
+    chosen = torch.where(is_chosen, edges.key, -torch.inf)
+    register = torch.where(held, row_maxima(chosen, row, num_rows), 0.0)
+    is_tied = held & (row_sums((is_best & ~is_chosen).long(), row, num_rows) > 0)
+    return BestEdges(register, held, source.masked_fill(~held, -1), is_tied)
+
+
+def _has_self_loops(layout: EdgeLayout) -> bool:
+    row, source, _ = layout.in_edges()
+    return len(row[row == source].unique()) == layout.num_dst

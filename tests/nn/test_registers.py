@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import dijkstra
+from torch import Tensor
+from torch.nn.functional import gumbel_softmax
+
+from graphut.attention import EdgeLayout
+from graphut.attention.layout import layout_from_edges
+from graphut.nn import (
+    AdaptiveRecurrence,
+    EventDriven,
+    FixedDepth,
+    RegisterMessages,
+    UniversalTransformerStep,
+)
+from tests.helpers import assert_same, gradients, normal
+
+KEYS: dict[str, Callable[[Any, Any], Any]] = {
+    "weight": lambda r, w: w,
+    "register": lambda r, w: r,
+    "sum": lambda r, w: r + w,
+    "max": max,
+}
+
+
+def random_graph(seed: int, nodes: int = 9, parallel: bool = True) -> tuple[EdgeLayout, Tensor]:
+    """Return edges with self-loops, in random order, and weights of which some are equal."""
+    random = np.random.default_rng(seed)
+    source, target = random.integers(0, nodes, (2, 3 * nodes))
+    if not parallel:
+        source, target = np.unique(np.stack([source, target]), axis=1)
+    keep = source != target
+    ends = np.concatenate([[source[keep], target[keep]], np.tile(np.arange(nodes), (2, 1))], 1)
+    ends = torch.from_numpy(random.permutation(ends, axis=1))
+    weight = torch.from_numpy(random.integers(1, 9, (ends.shape[1], 1)) / 8.0)
+    return layout_from_edges(*ends, num_src=nodes, num_dst=nodes), weight
+
+
+def plain_step(
+    layout: EdgeLayout, states: Tensor, weight: Tensor, operation: str, smallest: bool
+) -> tuple[Tensor, list[int], list[bool]]:
+    """Return new states, pointers and ties, by a loop over the in-edges of each node."""
+    row, source, edge = (part.tolist() for part in layout.in_edges())
+    new, pointers, ties = [], [], []
+    for node, state in enumerate(states.tolist()):
+        keys = []
+        for j, e in [(j, e) for i, j, e in zip(row, source, edge, strict=True) if i == node]:
+            register, held, _ = states[j].tolist()
+            if j == node and state[2] > 0:
+                keys.append((0.0, j))
+            elif j != node and held:
+                keys.append((KEYS[operation](register, weight[e].item()), j))
+        best = min(
+            keys, key=lambda pair: (pair[0] if smallest else -pair[0], pair[1]), default=None
+        )
+        new.append([0.0 if best is None else best[0], float(best is not None), state[2]])
+        pointers.append(-1 if best is None else best[1])
+        ties.append(len({j for key, j in keys if best is not None and key == best[0]}) > 1)
+    return torch.tensor(new, dtype=torch.double), pointers, ties
+
+
+def recurrence(messages: RegisterMessages, **options: Any) -> AdaptiveRecurrence:
+    step = UniversalTransformerStep(messages, None, norm=None, residual=False)
+    signals = {"position_signal": None, "step_signal": None}
+    return AdaptiveRecurrence(step, inject_input=True, **signals, **options)
+
+
+@pytest.mark.parametrize("smallest", [True, False])
+@pytest.mark.parametrize("operation", KEYS)
+def test_registers_are_the_best_keys_of_a_plain_loop(operation: str, smallest: bool) -> None:
+    messages = RegisterMessages().eval()
+    messages.set_operation(operation, smallest=smallest)
+    seen_ties = False
+    for seed in range(10):
+        layout, weight = random_graph(seed)
+        states = messages.first_states(torch.arange(9) % 4 == 1)
+        for _ in range(4):
+            expected, pointers, ties = plain_step(layout, states, weight, operation, smallest)
+            best = messages.best_edges(layout, states, weight)
+            assert best.source.tolist() == pointers and best.is_tied.tolist() == ties
+            found = messages(layout, states, edge_feat=weight)
+            assert torch.equal(found[:, :2], expected[:, :2])
+            assert torch.equal(found[:, 2] > 0, expected[:, 2] > 0)
+            some = torch.tensor([1, 5, 8])
+            rows = messages(layout, states, frontier=some, edge_feat=weight)
+            assert torch.equal(rows, found[some])
+            seen_ties |= any(ties)
+            states = found
+    assert seen_ties
+
+
+def plain_training_step(
+    messages: RegisterMessages, layout: EdgeLayout, states: Tensor, weight: Tensor
+) -> Tensor:
+    """Return the new states in training, by dense sums over all nodes and parallel edges."""
+    choice = gumbel_softmax(messages.operation, hard=True)
+    row, source, edge = layout.in_edges()
+    rows = []
+    for node in range(layout.num_dst):
+        score, keys, held = [], [], []
+        for j, e in [(j, e) for i, j, e in zip(row, source, edge, strict=True) if i == node]:
+            r, h, w = states[j, 0], states[j, 1], weight[e, 0]
+            key = torch.stack([w, r, r + w, torch.maximum(r, w)]) @ choice
+            if j == node:
+                key, h = torch.zeros_like(key), (states[node, 2] > 0).double()
+            own, t = states[node, 1], messages.table
+            entry = (1 - h) * ((1 - own) * t[0, 0] + own * t[0, 1])
+            entry = entry + h * ((1 - own) * t[1, 0] + own * t[1, 1])
+            score.append(10 * messages.sign * key + entry)
+            keys.append(key)
+            held.append(h)
+        share = torch.stack(score).softmax(0) * torch.stack(held)
+        kept = states[node, 2].sign() / 4
+        rows.append(torch.stack([(share * torch.stack(keys)).sum(), share.sum(), kept]))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_registers_in_training_have_the_gradients_of_their_formula(seed: int) -> None:
+    messages = RegisterMessages().train()
+    for index, parameter in enumerate(messages.parameters()):
+        parameter.data = normal(*parameter.shape, seed=seed + index).detach()
+    layout, weight = random_graph(seed)
+    weight.requires_grad_()
+    states = torch.rand(9, 3, dtype=torch.double).mul_(2).sub_(torch.tensor([0.0, 0.0, 1.0]))
+    states[:, 1].div_(2)
+    states.requires_grad_()
+    inputs, results = [states, weight, *messages.parameters()], []
+    for step in (messages, None):
+        torch.manual_seed(seed)
+        if step is None:
+            out = plain_training_step(messages, layout, states, weight)
+        else:
+            out = step(layout, states, edge_feat=weight)
+        results.append([out, *gradients([out[:, :2]], inputs)])
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_registers_of_nodes_that_wake_are_distances(seed: int) -> None:
+    messages = RegisterMessages()
+    messages.set_operation("sum", smallest=True)
+    layer = recurrence(messages, rule=EventDriven(), max_steps=50).eval()
+    layout, weight = random_graph(seed, 30, parallel=False)
+    target, source, edge = layout.in_edges()
+    costs = csr_matrix((weight[edge, 0], (source, target)), shape=(30, 30))
+    expected = torch.from_numpy(dijkstra(costs, indices=3))
+    reached = expected.isfinite()
+
+    def check(out: Tensor, ponder: Any) -> None:
+        assert ponder.quiescent.tolist() == [True]
+        assert torch.equal(out[:, 1] > 0, reached) and torch.equal(
+            out[reached, 0], expected[reached]
+        )
+
+    feat = messages.first_states(torch.arange(30) == 3)
+    out, ponder = layer(layout, feat, edge_feat=weight)
+    check(out, ponder)
+    assert ponder.computed < 30 * len(ponder.frontier_sizes)
+    layer.evaluation_rule = FixedDepth()
+    assert_same([layer(layout, feat, edge_feat=weight)[0]], [out])
+    # Another start: only what changes computes again.
+    layer.evaluation_rule = EventDriven()
+    other = messages.first_states((torch.arange(30) == 3) | (torch.arange(30) == 7))
+    nearest = dijkstra(costs, indices=[3, 7], min_only=True)
+    expected = torch.from_numpy(nearest)
+    reached = expected.isfinite()
+    out, more = layer.resume(ponder, layout, other, edge_feat=weight, changed=torch.tensor([7]))
+    check(out, more)
+    # Heavier edges: nodes support each other for some rounds, then the result is that of a new run.
+    heavier = weight.clone()
+    changed = edge[(torch.arange(len(edge)) % 5 == 0) & (source != target)]
+    heavier[changed] += 0.5
+    again, ponder = layer(layout, other, edge_feat=heavier)
+    into = target[torch.isin(edge, changed)].unique()
+    out, more = layer.resume(more, layout, other, edge_feat=heavier, edges_into=into)
+    assert more.quiescent.tolist() == [True]
+    assert torch.equal(out[:, :2], again[:, :2])
+
+
+def test_registers_learn_the_operation_from_the_pointers_alone() -> None:
+    torch.manual_seed(0)
+    messages, random = RegisterMessages(), np.random.default_rng(0)
+    layer = recurrence(messages, rule=FixedDepth(), max_steps=6)
+    optimizer = torch.optim.Adam(messages.parameters(), 0.1)
+    true = RegisterMessages()
+    true.set_operation("sum", smallest=True)
+    teacher = recurrence(true, rule=FixedDepth(), max_steps=12).eval()
+    for _ in range(80):
+        layout, _ = random_graph(int(random.integers(1000)), 60)
+        weight = torch.from_numpy(random.random((layout.num_edges, 1)))
+        feat = messages.first_states(torch.arange(60) % 10 == 0)
+        final = teacher(layout, feat, edge_feat=weight)[0]
+        best = true.eval().best_edges(layout, final, weight)
+        target, source, edge = layout.in_edges()
+        is_best = torch.zeros(layout.num_edges, dtype=torch.double)
+        is_best[edge] = (source == best.source[target]).double()
+        out, _ = layer(layout, feat, edge_feat=weight)
+        loss = -(messages.edge_logits(layout, out, weight) * is_best).sum() / 60
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert repr(messages) == "RegisterMessages(smallest sum)"
+
+
+def test_registers_have_errors_that_say_what_to_do() -> None:
+    messages = RegisterMessages()
+    loose = layout_from_edges(torch.tensor([0, 1]), torch.tensor([1, 1]), num_src=2, num_dst=2)
+    states = messages.first_states(torch.tensor([True, False]))
+    with pytest.raises(ValueError, match="need a self-loop at each node: add it"):
+        messages(loose, states)
+    layout, weight = random_graph(0)
+    states = messages.first_states(torch.arange(9) == 0)
+    with pytest.raises(ValueError, match=r"edge_feat must have shape \(\d+, 1\) .*got \(3, 1\)"):
+        messages(layout, states, edge_feat=weight[:3])
+    with pytest.raises(ValueError, match=r"edge_feat\[\d+\] is inf"):
+        messages(layout, states, edge_feat=weight * torch.inf)
+    with pytest.raises(TypeError, match=r"float32, but the layer is torch\.float64"):
+        messages(layout, states.float())
+    with pytest.raises(ValueError, match=r"must be one of .*'sum'.*got 'mean'"):
+        messages.set_operation("mean", smallest=True)
