@@ -220,16 +220,13 @@ class AdaptiveModel(nn.Module):
                 "choose another rule, such as ACT()"
             )
 
-    def _check_tokens(
-        self, token: Tensor, embedding: nn.Embedding, kind: str, reason: str | None = None
-    ) -> None:
-        """Raise `ValueError` for a token outside the vocabulary; the message calls it `kind`."""
+    def _check_tokens(self, token: Tensor, size: int, kind: str, reason: str | None = None) -> None:
+        """Raise `ValueError` for a token that is not below `size`; the message calls it `kind`."""
         least = largest = 0
         if token.numel() and not torch.compiler.is_compiling():
             least, largest = torch.stack(token.aminmax()).tolist()
-        if largest >= embedding.num_embeddings or least < 0:
-            outside = largest if largest >= embedding.num_embeddings else least
-            size = embedding.num_embeddings
+        if largest >= size or least < 0:
+            outside = largest if largest >= size else least
             reason = reason or f"is outside the vocabulary of {size} tokens,"
             raise ValueError(f"{kind} {outside} {reason} 0 to {size - 1}")
 

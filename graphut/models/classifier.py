@@ -127,7 +127,7 @@ class UniversalTransformerClassifier(EncoderModel):
 
     def _first_states(self, words: Tensor, sizes: Tensor) -> Tensor:
         """Return initial states, `(sentences, d)`: sums of word embeddings times position masks."""
-        self._check_tokens(words, self.embedding, "word")
+        self._check_tokens(words, self.embedding.num_embeddings, "word")
         words, sentence, position = upload([words, *ragged_arange(sizes)], self.device)
         embedded = self._look_up(self.embedding, words)
         total = row_sums(embedded * self.mask[position], sentence, len(sizes))

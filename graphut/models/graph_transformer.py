@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -32,12 +32,16 @@ from graphut.models.graph_inputs import (
 from graphut.models.layer_builders import make_attention, make_recurrence
 from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.nn import (
+    AdaptiveRecurrence,
     ConvAsAttention,
     InputNoise,
     MessageAggregation,
     MultiHeadAttention,
     Ponder,
     Quantized,
+    RegisterMessages,
+    UniversalTransformerStep,
+    parse_rule,
 )
 from graphut.nn.conv_adapters import from_edge_index
 from graphut.nn.input_checks import check_feat, check_same_nodes
@@ -72,6 +76,10 @@ class UniversalGraphTransformer(AdaptiveModel):
     def __init__(self, config: UniversalGraphTransformerConfig) -> None:
         super().__init__(config)
         self.topology = parse(config.topology) if config.topology else None
+        self.auxiliary: nn.Module | None = None
+        if config.layer == "registers":
+            self.encoder = _register_recurrence(config)
+            return
         if config.num_feats:
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
@@ -81,9 +89,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         plain = config.layer == "attention" and config.messages == "none" and not config.edge_feats
         other = None if plain else partial(_neighbour_layer, config)
         self.encoder = make_recurrence(config, attention_layer=other, **_state_options(config))
-        self.auxiliary = (
-            nn.Linear(config.d_model, config.depth_modulus) if config.depth_modulus else None
-        )
+        if config.depth_modulus:
+            self.auxiliary = nn.Linear(config.d_model, config.depth_modulus)
         if config.answer_at == "edge":
             self.query = nn.Linear(config.d_model, config.d_model)
             self.key = nn.Linear(config.d_model, config.d_model)
@@ -204,7 +211,10 @@ class UniversalGraphTransformer(AdaptiveModel):
             options["edge_feat"] = edge_feats.to(self.device)
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
-        return GraphOutput(self.read_out(layout, states, edge_feats), ponder, steps)
+        registers = None
+        if self.config.layer == "registers":
+            registers = torch.where(states[:, 1] > 0, states[:, 0], torch.nan)
+        return GraphOutput(self.read_out(layout, states, edge_feats), ponder, steps, registers)
 
     def _log_weights(self, weights: Tensor) -> Tensor:
         """Return the logarithms of the weights of edges, which attention adds to its scores."""
@@ -289,6 +299,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             return self.output(states) * self.value_scale + self.value_mean
         if self.config.answer_at != "edge":
             return self.output(states)
+        if self.config.layer == "registers":
+            return self._registers.edge_logits(layout, states, edge_feats)
         others = states if layout.halo is None else layout.halo.fetch(states)
         if layout.num_src != len(others):
             raise ValueError(
@@ -306,15 +318,22 @@ class UniversalGraphTransformer(AdaptiveModel):
         in_order = scores - row_log_sums(scores, target, layout.num_dst)[target]
         return torch.empty_like(in_order).index_copy(0, edge, in_order)
 
+    @property
+    def _registers(self) -> RegisterMessages:
+        step = cast(Any, self.encoder.step)
+        return cast(RegisterMessages, step.attention)
+
     def _first_states(self, nodes: Tensor) -> Tensor:
         if not isinstance(nodes, Tensor):
             raise TypeError(f"nodes must be a tensor, got {type(nodes).__name__}")
-        if isinstance(self.embedding, nn.Embedding):
+        if not self.config.num_feats:
             if nodes.dtype not in (torch.int64, torch.int32):
                 raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes must be int64")
             reason = "does not exist; the model has kinds"
-            self._check_tokens(nodes, self.embedding, "node kind", reason)
-            return self._embed(self.embedding, nodes.to(self.device))
+            self._check_tokens(nodes, self.config.num_kinds, "node kind", reason)
+            if self.config.layer == "registers":
+                return self._registers.first_states(nodes > 0)
+            return self._embed(cast(nn.Embedding, self.embedding), nodes.to(self.device))
         nodes = nodes.to(self.device)
         if nodes.dim() != 2 or nodes.shape[1] != self.config.num_feats:
             raise ValueError(
@@ -358,6 +377,25 @@ def _neighbour_layer(
     if config.messages == "none":
         return attention
     return MessageAggregation(feats, aggregators, attention=attention)
+
+
+def _register_recurrence(config: UniversalGraphTransformerConfig) -> AdaptiveRecurrence:
+    """Return a recurrence whose nodes hold registers; those of a kind above 0 are the starts."""
+    if config.answer_at != "edge" or config.num_kinds < 2 or config.edge_feats > 1:
+        raise ValueError(
+            "layer='registers' needs answer_at='edge', num_kinds of at least 2 (nodes of the first "
+            "kind are no starts) and edge_feats of at most 1 (the weight); got "
+            f"{config.answer_at!r}, {config.num_kinds} and {config.edge_feats}"
+        )
+    messages: Any = RegisterMessages()
+    return AdaptiveRecurrence(
+        UniversalTransformerStep(messages, None, norm=None, residual=False),
+        evaluation_rule=parse_rule(config.evaluation_rule) if config.evaluation_rule else None,
+        max_steps=config.max_steps,
+        position_signal=None,
+        step_signal=None,
+        inject_input=True,
+    )
 
 
 def _state_options(config: UniversalGraphTransformerConfig) -> dict[str, Any]:

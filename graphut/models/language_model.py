@@ -96,7 +96,7 @@ class UniversalTransformerLM(GenerativeModel):
 
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         tokens, lengths = flatten(sequences, "prompts")
-        self._check_tokens(tokens, self.embedding, "token")
+        self._check_tokens(tokens, self.embedding.num_embeddings, "token")
         what = f"a prompt and an output of max_length={options.max_length}"
         self._check_length(int(lengths.max()) + options.max_length, what)
         prompts = tokens.split(lengths.tolist())
@@ -121,7 +121,7 @@ class UniversalTransformerLM(GenerativeModel):
     def _read(self, texts: Sentences, ends: bool) -> tuple[SentenceNodes, Tensor]:
         """Return the input nodes, and the token to predict at each input token."""
         tokens, lengths = flatten(texts, "texts", allow_empty=ends)
-        self._check_tokens(tokens, self.embedding, "token")
+        self._check_tokens(tokens, self.embedding.num_embeddings, "token")
         if ends:
             lengths = lengths + 1
             tokens = insert_token(tokens, lengths.cumsum(0) - 1, EOS)

@@ -60,7 +60,7 @@ class UniversalTransformerPointer(EncoderModel):
         """
         tokens, lengths = flatten(passages, "passages", allow_empty=False)
         self._check_length(int(lengths.max()), "a passage")
-        self._check_tokens(tokens, self.embedding, "word")
+        self._check_tokens(tokens, self.embedding.num_embeddings, "word")
         tokens, passage = upload([tokens, torch.repeat_interleave(lengths)], self.device)
         feat = self._embed(self.embedding, tokens)
         states, last, steps, ponder, _ = self._encode(feat, lengths, get_attention)

@@ -229,8 +229,8 @@ class UniversalTransformer(GenerativeModel):
         target = SentenceNodes.from_graph(graph, "target", self.decoder_topology)
         for nodes, side in ((source, "source"), (target, "target")):
             self._check_length(int(nodes.lengths.max()), f"a {side} sentence")
-        self._check_tokens(source.token, self.source_embedding, "source token")
-        self._check_tokens(target.token, self.target_embedding, "target token")
+        self._check_tokens(source.token, self.source_embedding.num_embeddings, "source token")
+        self._check_tokens(target.token, self.target_embedding.num_embeddings, "target token")
         if self.config.add_bos_eos:
             first = starts(source.lengths)
             ends = source.token[first] == BOS, source.token[first + source.lengths - 1] == EOS
@@ -258,7 +258,7 @@ class UniversalTransformer(GenerativeModel):
     def _flatten_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
         """Return all source tokens, with `<bos>` and `<eos>` if configured, and their lengths."""
         token, lengths = flatten(sources, "sources", allow_empty=False)
-        self._check_tokens(token, self.source_embedding, "source token")
+        self._check_tokens(token, self.source_embedding.num_embeddings, "source token")
         if self.config.add_bos_eos:
             token, lengths = insert_token(token, starts(lengths + 1), BOS), lengths + 2
             token = insert_token(token, lengths.cumsum(0) - 1, EOS)
@@ -268,6 +268,6 @@ class UniversalTransformer(GenerativeModel):
     def _flatten_targets(self, targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
         """Return all target tokens and the lengths, without `<bos>` and `<eos>`."""
         token, lengths = flatten_targets(targets, sources)
-        self._check_tokens(token, self.target_embedding, "target token")
+        self._check_tokens(token, self.target_embedding.num_embeddings, "target token")
         self._check_length(int(lengths.max()) + 1, "a target sentence")
         return token, lengths

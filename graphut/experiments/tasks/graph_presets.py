@@ -7,6 +7,7 @@ from graphut.experiments.tasks.presets import (
     GWAC,
     NARROW_GRAPH_LAYERS,
     QUANTIZED,
+    REGISTERS,
     SALSA_CLRS,
     WAKING,
     WAKING_GRAPHS,
@@ -93,21 +94,22 @@ _WAKING_SALSA_BFS: Preset = (
     _WAKING_BFS | _SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
 )
 _WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | _SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
-# A maximum of messages that read edge features can represent the minimum of distance plus weight.
-# Distances are real numbers: noise, and a penalty on change, would make them imprecise.
-_WAKING_SALSA_DIJKSTRA: Preset = (
-    WAKING_GRAPHS
-    | _SALSA
-    | {
-        "max_steps": 12,
-        "layer": "none",
-        "messages": "max",
-        "noise": 0.0,
-        "change_penalty": 0.0,
-        "evaluation_rule": "event_driven:tol=0.001",
-        "epochs": 40,
-    }
-)
+# Nine weights: which operation gives the distances is learned from the edges alone.
+_REGISTERS: Preset = _SALSA | {
+    "layer": "registers",
+    "adaptive": False,
+    "evaluation_rule": "event_driven",
+    "step_signal": "none",
+    "inject_input": True,
+    "max_steps": 8,
+    "step_loss": "second_half",
+    "learning_rate": 0.03,
+    "warmup": 10,
+    "batch_size": 16,
+    "epochs": 1,
+    "ponder_weight": 0.0,
+    "choose_by": "last",
+}
 # The protocol of Deep Thinking (arXiv 2106.04537): trained with 32 bits, tested with 512.
 _WAKING_PREFIX: Preset = (
     WAKING_GRAPHS
@@ -131,9 +133,7 @@ PATH = with_baselines(_COUNTING_GRAPHS, _NARROW_COUNTING_LAYERS) | {WAKING: _WAK
 BFS = with_baselines(
     GRAPHS | {"evaluation_rule": "threshold:threshold=0.97,halt_from=output"},
     NARROW_GRAPH_LAYERS | {"max_steps": 18},
-) | {WAKING: _WAKING_BFS, SALSA_CLRS: _WAKING_SALSA_BFS}
-_WEIGHTED = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17})
-DIJKSTRA = _WEIGHTED | {SALSA_CLRS: _WAKING_SALSA_DIJKSTRA}
-PRIM = _WEIGHTED | {SALSA_CLRS: _WAKING_SALSA_DIJKSTRA | {"epochs": 10}}
+) | {WAKING: _WAKING_BFS, SALSA_CLRS: _WAKING_SALSA_BFS, REGISTERS: _REGISTERS}
+DIJKSTRA = with_baselines(GRAPHS, NARROW_GRAPH_LAYERS | {"max_steps": 17}) | {REGISTERS: _REGISTERS}
 MIS = DEFAULT | {SALSA_CLRS: _WAKING_SALSA_MIS}
 PREFIX = with_baselines(GRAPHS | {"max_steps": 24}, NARROW_GRAPH_LAYERS) | {WAKING: _WAKING_PREFIX}

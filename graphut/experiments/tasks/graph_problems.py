@@ -301,31 +301,13 @@ class GraphDijkstra(GraphBFS):
         marked = union.draw(random)
         loops = union.sizes.sum()
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
-        weights = np.sqrt(drawn.prod(0) + 1e-3)
-        weights = np.concatenate([weights, weights, np.ones(loops)])
-        depth, parent, _ = self._tree(union, marked, weights).heights(marked)
+        drawn = np.sqrt(drawn.prod(0) + 1e-3).astype(np.float32)  # as models read them
+        weights = np.concatenate([drawn, drawn, np.ones(loops, np.float32)])
+        depth, parent, _ = union.shortest_paths(marked, weights).heights(marked)
         source, target = union.edges
         parent[marked] = marked
         labels = (source == parent[target]).astype(np.int64)
-        return _marks(union, marked), labels, depth, weights[None].astype(np.float32)
-
-    def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
-        """Return, for each graph, the tree of shortest paths from its marked node to all others."""
-        return union.shortest_paths(marked, weights)
-
-
-class GraphPrim(GraphDijkstra):
-    """Predict for each node the edge that leads to the marked node in the minimum spanning tree.
-
-    The graphs and the edge weights are those of `GraphDijkstra`. SALSA-CLRS (arXiv 2309.12253)
-    computes the tree by Prim's algorithm, from the marked node.
-    """
-
-    name: ClassVar[str] = "graph-prim"
-    presets = graph_presets.PRIM
-
-    def _tree(self, union: GraphUnion, marked: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
-        return union.spanning_tree(weights)
+        return _marks(union, marked), labels, depth, weights[None]
 
 
 class GraphMIS(GraphProblem):

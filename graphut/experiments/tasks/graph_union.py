@@ -100,21 +100,18 @@ class GraphUnion:
         is_tree = num_edges < np.bincount(component)
         return np.where(is_tree[component], np.maximum(distances[1], distances[2]), -1)
 
-    def shortest_paths(self, starts: Numbers, weights: NDArray[np.float64]) -> GraphUnion:
+    def shortest_paths(self, starts: Numbers, weights: NDArray[Any]) -> GraphUnion:
         """Return each graph's tree of shortest paths from its node of `starts`, without loops."""
         from scipy.sparse.csgraph import dijkstra
 
         _, parent, _ = dijkstra(
-            self._matrix(weights), indices=starts, min_only=True, return_predecessors=True
+            self._matrix(weights.astype(np.float64)),
+            indices=starts,
+            min_only=True,
+            return_predecessors=True,
         )
         [child] = np.nonzero(parent >= 0)
         return self._with_edges(np.stack([parent[child], child]))
-
-    def spanning_tree(self, weights: NDArray[np.float64]) -> GraphUnion:
-        """Return the union of the graphs' minimum spanning trees, without self-loops."""
-        from scipy.sparse.csgraph import minimum_spanning_tree
-
-        return self._with_edges(np.stack(minimum_spanning_tree(self._matrix(weights)).nonzero()))
 
     def _with_edges(self, edges: NDArray[Any]) -> GraphUnion:
         """Return a union with the same nodes, and with `edges` in both directions as its edges."""

@@ -8,6 +8,7 @@ Preset = dict[str, Any]
 
 SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
 UNTIED, WAKING, GWAC, SALSA_CLRS = "untied", "waking", "gwac", "salsa-clrs"
+REGISTERS = "registers"
 
 BASELINES = (FIXED, TRANSFORMER)
 """The baselines of the preset `small`."""
@@ -20,6 +21,7 @@ MEANINGS = {
     WAKING: "a node computes only when something that it reads has changed",
     GWAC: "as waking, with the graphs of GwAC",
     SALSA_CLRS: "as waking, with the graphs of SALSA-CLRS",
+    REGISTERS: "as salsa-clrs, with exact numbers in place of learned states",
     PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is the default."""

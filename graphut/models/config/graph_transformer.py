@@ -37,8 +37,10 @@ class UniversalGraphTransformerConfig(ModelConfig):
         False, "put a LayerNorm after the linear map of the features, if nodes have features"
     )
     input_dropout: float = option(0.0, "dropout probability of the features of nodes")
-    layer: Literal["attention", "gat", "gin", "none"] = option(
-        "attention", "attention, GATConv or GINConv of DGL, or none: only messages"
+    layer: Literal["attention", "gat", "gin", "registers", "none"] = option(
+        "attention",
+        "attention; GATConv or GINConv of DGL; registers: exact numbers in place of states; or "
+        "none: only messages",
     )
     topology: str = option(
         "", "edges to add to those of the graph, such as 'complete' or 'expander:4@7'; '' for none"
@@ -100,8 +102,15 @@ class UniversalGraphTransformerConfig(ModelConfig):
         if self.answer_at != "edge":
             self._check("classes", self.classes >= fewest, f"at least {fewest}")
         self._check_defaults(self.answer_at != "edge", "where edges answer", "answer_kind")
-        reads_edges = not self.edge_feats or self.layer in ("attention", "none")
-        self._check("layer", reads_edges, "'attention' or 'none' where edges have features")
+        reads_edges = not self.edge_feats or self.layer in ("attention", "none", "registers")
+        self._check(
+            "layer", reads_edges, "'attention', 'none' or 'registers' where edges have features"
+        )
+        if self.layer == "registers":
+            where = "where layer is 'registers'"
+            self._check("adaptive", not self.adaptive, f"False {where}")
+            without = ("depth_modulus", "quantize", "initial_noise", "noise", "topology")
+            self._check_defaults(False, where, *without)
         types = len(self.edge_types.split())
         enough = f"at least {types}, one for each of edge_types"
         self._check("edge_feats", self.edge_feats >= types, enough)

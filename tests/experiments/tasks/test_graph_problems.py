@@ -15,7 +15,6 @@ from graphut.experiments.tasks.graph_problems import (
     GraphDistance,
     GraphMIS,
     GraphPath,
-    GraphPrim,
     GraphReach,
     PrefixParity,
 )
@@ -27,7 +26,6 @@ PROBLEMS: list[Any] = [
     GraphPath,
     GraphBFS,
     GraphDijkstra,
-    GraphPrim,
     GraphMIS,
     PrefixParity,
 ]
@@ -181,9 +179,8 @@ def test_graph_mis_equals_the_greedy_algorithm() -> None:
         assert graph.depth.tolist() == [phase[node] for node in range(len(graph.nodes))]
 
 
-@pytest.mark.parametrize("kind", [GraphDijkstra, GraphPrim])
-def test_parents_in_weighted_trees_equal_networkx(kind: Any) -> None:
-    for graph in graphs_of(kind, FAMILIES):
+def test_parents_in_trees_of_shortest_paths_equal_networkx() -> None:
+    for graph in graphs_of(GraphDijkstra, FAMILIES):
         [start] = marked(graph)
         assert graph.edge_feats is not None and graph.depth is not None
         weights, plain = graph.edge_feats[:, 0], networkx.Graph()
@@ -192,8 +189,6 @@ def test_parents_in_weighted_trees_equal_networkx(kind: Any) -> None:
             if source != target:
                 assert plain.get_edge_data(source, target, {"weight": weight})["weight"] == weight
                 plain.add_edge(source, target, weight=weight)
-        if kind is GraphPrim:
-            plain = networkx.minimum_spanning_tree(plain)
         paths = networkx.single_source_dijkstra_path(plain, start)
         wanted = {(path[-2], node) for node, path in paths.items() if len(path) > 1}
         wanted.add((start, start))

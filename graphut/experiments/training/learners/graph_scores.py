@@ -49,6 +49,9 @@ class GraphScores:
     # With the rule `EventDriven`: (G,) rounds of each graph, and whether it became quiescent.
     rounds: NDArray[np.int64] | None = None
     quiescent: NDArray[np.bool_] | None = None
+    # With registers on edges without weights: (G,) whether the largest register of a graph is the
+    # largest depth of its nodes, the eccentricity of the marked node.
+    eccentricity: NDArray[np.bool_] | None = None
     # Unless edges answer: the logits or values of the nodes or graphs with a label, and the labels.
     predictions: NDArray[Any] | None = None
     targets: NDArray[Any] | None = None
@@ -116,6 +119,7 @@ class GraphScores:
     def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
         """Return a dictionary: the largest number of rounds, and the share of quiescent graphs.
 
+        With registers, also the share of graphs whose largest register is the eccentricity.
         A graph is quiescent if its nodes stop changing before the last round (step of all its
         nodes). `graphs` is a mask of the graphs to include. The dictionary is empty unless the
         halting rule is `EventDriven`.
@@ -123,7 +127,10 @@ class GraphScores:
         if self.rounds is None or self.quiescent is None:
             return {}
         quiescent = float(self.quiescent[graphs].mean())
-        return {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
+        rows: dict[str, Any] = {"rounds": int(self.rounds[graphs].max()), "quiescent": quiescent}
+        if self.eccentricity is not None:
+            rows["eccentricity"] = float(self.eccentricity[graphs].mean())
+        return rows
 
     def _means(self, nodes: NDArray[np.bool_]) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
@@ -181,9 +188,22 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         needed_flops=nan if (depth < 0).any() else needed_flops(ponder, torch.from_numpy(depth)),
         rounds=None if ponder.rounds is None else ponder.rounds.cpu().numpy(),
         quiescent=None if ponder.quiescent is None else ponder.quiescent.cpu().numpy(),
+        eccentricity=_eccentricity(batch, output.registers),
         predictions=predictions,
         targets=targets,
     )
+
+
+def _eccentricity(batch: GraphBatch, registers: Tensor | None) -> NDArray[np.bool_] | None:
+    """Return for each graph whether its largest register is its largest depth, or None."""
+    if registers is None or batch.options.get("edge_feats") is not None:
+        return None
+    lengths = batch.layout.dst_lengths
+    largest, deepest = (
+        torch.segment_reduce(x, "max", lengths=lengths)
+        for x in (registers.cpu().nan_to_num(-1.0), batch.depth.double())
+    )
+    return (largest == deepest).numpy()
 
 
 def needed_flops(ponder: Ponder, depth: Tensor) -> int:

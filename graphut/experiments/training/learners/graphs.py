@@ -148,6 +148,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             activity += f", {details['quiescent']:.2%} of graphs at rest"
             if cut_off := int((~scores.quiescent).sum()):
                 activity += f" ({pluralize(cut_off, 'graph')} cut off)"
+            if "eccentricity" in details:
+                activity += f", the eccentricity of {details['eccentricity']:.2%} of graphs"
             evaluation = replace(evaluation, summary=f"{evaluation.summary}, {activity}")
         return evaluation, details
 
