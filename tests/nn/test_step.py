@@ -317,7 +317,7 @@ def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any)
         ),
         (
             lambda: make(ATTENTION, nn.Linear(8, 8)),
-            "transition must .*wiseTransition .*; got Linear",
+            "transition must .*wiseTransition, .*; got Linear",
         ),
         (lambda: make(copy_gate=True), "copy_gate must be .*CopyGate or None; got bool"),
         (lambda: make(cross_attention=True), "must be .*MultiHeadAttention or None; got bool"),
