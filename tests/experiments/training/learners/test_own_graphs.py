@@ -141,7 +141,7 @@ def test_edge_weights_need_attention(tmp_path: Path, capsys: pytest.CaptureFixtu
     data, run = write(tmp_path / "data", "class", "graph"), str(tmp_path / "run")
     words = ["train", "graphs", "--data", str(data), "--out", run, *MODEL, "--layer", "gin"]
     assert main(words) == 2
-    assert "layer must be 'attention' or 'none' where edges have" in capsys.readouterr().err
+    assert "layer must be 'attention', 'none' or 'registers' where" in capsys.readouterr().err
     for file in data.glob("*.json"):
         graph = json.loads(file.read_text())
         for edge in graph["edges"]:
