@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,16 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
 from graphut.models.checked_config import cut
+from graphut.models.graph_columns import (
+    EDGE_NAMES,
+    MASKS,
+    NODE_NAMES,
+    EdgeAttributes,
+    check_edges,
+    number_rows,
+    plain_array,
+    with_loops,
+)
 from graphut.nn import EventDriven
 
 if TYPE_CHECKING:
@@ -25,23 +34,6 @@ if TYPE_CHECKING:
 
     from graphut.models.adaptive_model import AdaptiveModel
     from graphut.models.config import UniversalGraphTransformerConfig
-
-# The names of an array in a graph of DGL or PyG, by the name of its `.npy` file. The edges of PyG
-# are read from `edge_index`, and those of DGL from `edges()`.
-_NAMES = {
-    "features": ("feat", "x", "attr"),
-    "labels": ("label", "labels", "y"),
-    "train_mask": ("train_mask",),
-    "val_mask": ("val_mask",),
-    "test_mask": ("test_mask",),
-}
-EDGE_NAMES = {
-    "edge_weights": ("weight", "edge_weight", "w"),
-    "edge_features": ("feat", "edge_attr"),
-    "edge_types": ("type", "edge_type", "etype"),
-}
-
-_LARGEST = 1e15  # scores and variances, which are products of two features, are finite in float32
 
 
 class GraphInput(NamedTuple):
@@ -53,79 +45,6 @@ class GraphInput(NamedTuple):
     edge_weights: NDArray[np.float32] | None = None  # (E,) positive
     edge_feats: NDArray[np.float32] | None = None  # (E, F)
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
-
-
-class EdgeAttributes(NamedTuple):
-    """The weights, features and types of the edges of a graph; missing attributes are None."""
-
-    weights: NDArray[np.float32] | None = None  # (E,)
-    feats: NDArray[np.float32] | None = None  # (E, F)
-    types: list[str | None] | None = None  # (E,)
-
-    @classmethod
-    def of(
-        cls,
-        weights: NDArray[Any] | None,
-        feats: NDArray[Any] | None,
-        types: Sequence[str | None],
-        loops: int,
-    ) -> Self:
-        """Check the attributes of edges, and append the attributes of `loops` self-loops.
-
-        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None,
-        and so do features of no edges, which may have any shape.
-        """
-        if weights is not None:
-            if weights.size != len(weights):
-                raise ValueError(
-                    f"an edge has the weight {weights[0].tolist()}, but a weight is one number: "
-                    "give several numbers as `feat` of the edges"
-                )
-            weights = np.append(weights.reshape(-1), np.ones(loops)).astype(np.float32)
-            fits = np.isfinite(weights) & (weights > 0)
-            if not fits.all():
-                raise ValueError(
-                    f"an edge has the weight {weights[~fits][0]}, but weights are positive: leave "
-                    "out edges of weight 0, and give other numbers as `feat` of the edges"
-                )
-            weights = None if (weights == 1).all() else weights
-        feats = None if feats is None or not len(feats) else feats
-        if feats is not None:
-            feats = np.pad(feature_rows(feats), ((0, loops), (0, 0)))
-        known = any(name is not None for name in types)
-        return cls(weights, feats, [*types, *[None] * loops] if known else None)
-
-    @property
-    def num_feats(self) -> int:
-        """The number of features of an edge, not counting its type."""
-        return 0 if self.feats is None else self.feats.shape[1]
-
-    def encoded(
-        self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
-    ) -> NDArray[np.float32] | None:
-        """Return the features and the one-hot types of the `(2, E)` edges, `(E, edge_feats)`.
-
-        `types` are the types that a model knows; `edge_feats` is its number of features of an edge,
-        including one per type. Return None if `edge_feats` is 0. A graph that has only self-loops
-        may lack features; they are zeros. Raise `ValueError` if other features or types do not fit
-        the model.
-        """
-        own = edge_feats - len(types)
-        may_lack = self.feats is None and bool((edges[0] == edges[1]).all())
-        if self.num_feats != own and not may_lack:
-            raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {own}")
-        if unknown := {*(self.types or ())} - {None, *types}:
-            known = "the model knows no types of edges"
-            if types:
-                known = f"known types are {', '.join(types)}"
-            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known}")
-        if not edge_feats:
-            return None
-        found = np.zeros((edges.shape[1], edge_feats), np.float32)
-        found[:, :own] = 0 if self.feats is None else self.feats
-        if self.types is not None:
-            found[:, own:] = np.array(self.types, object)[:, None] == np.array(types, object)
-        return found
 
 
 @dataclass(frozen=True)
@@ -208,21 +127,23 @@ def _unbatched(item: Any) -> list[Any]:
 
 
 def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
-    """Return a dictionary of arrays, given a graph of DGL or PyG, or a pair of it and its label.
+    """Return the arrays of a graph of DGL or PyG, or of a pair of it and its label.
 
     The keys are the names of the `.npy` files that `graphut train graphs` reads: "edges", "graphs"
     (zeros, the graph of each node) and, if the graph has them, "features", "labels", masks and
-    attributes of edges. Raise `TypeError` for other objects and for heterogeneous graphs.
+    attributes of edges; the label of a pair is "graph_labels". Raise `TypeError` for other objects
+    and for heterogeneous graphs, and `ValueError` if the numbers of rows do not fit.
     """
     graph, *label = graph if type(graph) is tuple else (graph,)
     if getattr(graph, "edge_index", None) is not None:
         of_node: Mapping[str, Any] = graph.to_dict()
         of_edge = {name: x for name, x in of_node.items() if name.startswith("edge_")}
-        edges = graph.edge_index
-        count = graph.num_nodes
+        edges, count = graph.edge_index, _count_nodes(graph)
     elif hasattr(graph, "ndata") and graph.is_homogeneous:
         of_node, of_edge = graph.ndata, graph.edata
-        edges, count = torch.stack(graph.edges(order="eid")), graph.num_nodes()
+        # A graph may be restricted to formats that do not know the order of edges.
+        edges = torch.stack(graph.formats(["coo", "csr", "csc"]).edges(order="eid"))
+        count = graph.num_nodes()
     else:
         from_networkx = type(graph).__module__.startswith("networkx")
         raise TypeError(
@@ -230,49 +151,42 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
             + cut(" ".join(repr(graph).split()), 80)
             + ": call dgl.from_networkx, or networkx.write_graphml" * from_networkx
         )
-    found = {"edges": edges}
-    for names, source in ((_NAMES, of_node), (EDGE_NAMES, of_edge)):
-        for name, known in names.items():
-            given = [source[own] for own in known if source.get(own) is not None]
-            if given:
-                found[name] = given[0]
+    arrays = {"edges": _as_array(edges, "edges"), "graphs": np.zeros(count, np.int64)}
+    check_edges(arrays["edges"], count, "the graph")
+    for names, attributes in ((NODE_NAMES, of_node), (EDGE_NAMES, of_edge)):
+        rows = count if names is NODE_NAMES else arrays["edges"].shape[1]
+        for column, known in names.items():
+            name = next((name for name in known if attributes.get(name) is not None), None)
+            if name is None:
+                continue
+            array = arrays[column] = _as_array(attributes[name], name)
+            if len(array) != rows and column not in ("labels", *MASKS):  # those of graphs have one
+                raise ValueError(f"{name} has {len(array)} rows; expected {rows}")
     if label:
-        found["labels"] = label[0]
-    arrays = {
-        name: np.atleast_1d(value.detach().cpu() if isinstance(value, Tensor) else value)
-        for name, value in found.items()
-    }
-    if label:
-        arrays["labels"] = arrays["labels"].reshape(1, -1)
-    for name, (_, own, *_) in EDGE_NAMES.items():  # of PyG, as DGL checks its graphs
-        if name in arrays and (rows := len(arrays[name])) != edges.shape[1]:
-            raise ValueError(f"{own} has {rows} rows; expected {edges.shape[1]}, one per edge")
-    return {"graphs": np.zeros(count, np.int64), **arrays}
+        arrays.pop("labels", None)
+        arrays["graph_labels"] = _as_array(label[0], "labels").reshape(1, -1)
+    return arrays
 
 
-def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the `(2, E)` edges followed by a self-loop of each of `count` nodes that has none."""
-    looped = edges[0, edges[0] == edges[1]]
-    missing = np.setdiff1d(np.arange(count), looped)
-    return np.concatenate([edges, np.stack([missing, missing])], 1)
+def _as_array(value: Any, name: str) -> NDArray[Any]:
+    """Return a tensor, also a sparse one or one in bfloat16, or other values as an array."""
+    if isinstance(value, Tensor):
+        value = value.detach().cpu()
+        value = value if value.layout is torch.strided else value.to_dense()
+        value = value.float() if value.dtype is torch.bfloat16 else value
+    return plain_array(value, name)
 
 
-def feature_rows(
-    features: NDArray[Any], ids: Sequence[Hashable] | None = None
-) -> NDArray[np.float32]:
-    """Return the features of nodes (or of edges, if `ids` is None) as a float32 matrix.
-
-    Raise `ValueError`, which quotes the value and the node's id, if a value is NaN or too large.
-    """
-    features = features.reshape(len(features), prod(features.shape[1:]))
-    if (wrong := ~(np.abs(features) <= _LARGEST)).any():  # also True for NaN
-        row, column = np.argwhere(wrong)[0]
-        owner = "an edge" if ids is None else f"node {ids[row]!r}"
-        raise ValueError(
-            f"{owner} has [{features[row, column]}] in `feat`; expected finite numbers from "
-            f"-{_LARGEST:g} to {_LARGEST:g}"
-        )
-    return features.astype(np.float32)
+def _count_nodes(data: Any) -> int:
+    """Return the number of nodes of a `Data` of PyG, which guesses if it has neither `x` nor it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        try:
+            return int(data.num_nodes)
+        except UserWarning:
+            raise ValueError(
+                f"{data} does not say how many nodes it has: set its num_nodes, or x"
+            ) from None
 
 
 def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
@@ -287,7 +201,9 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     count = len(arrays["graphs"])
     nodes = arrays.get("features")
     if num_feats:
-        nodes = feature_rows(np.zeros((count, 0)) if nodes is None else nodes, range(count))
+        if nodes is not None and count:
+            nodes = number_rows(nodes, "feat", "node {}".format)
+        nodes = np.zeros((count, 0 if count else num_feats), np.float32) if nodes is None else nodes
         if nodes.shape[1] != num_feats:
             raise ValueError(
                 f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
@@ -302,9 +218,7 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
         )
     edges = with_loops(arrays["edges"], count)
     loops = edges.shape[1] - arrays["edges"].shape[1]
-    types = arrays["edge_types"].astype(str).tolist() if "edge_types" in arrays else []
-    weights, feats = arrays.get("edge_weights"), arrays.get("edge_features")
-    of_edges = EdgeAttributes.of(weights, feats, types, loops)
+    of_edges = EdgeAttributes.of(arrays, edges, range(count), loops)
     encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges)
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
 

@@ -10,7 +10,6 @@ import torch
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
 from graphut.models.graph_inputs import (
-    EdgeAttributes,
     GraphInput,
     as_input,
     graph_list,
@@ -19,7 +18,6 @@ from graphut.models.graph_inputs import (
 )
 from graphut.nn import EventDriven
 
-EDGES = np.array([[0, 1], [1, 1]])
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}
 
 
@@ -82,9 +80,16 @@ def test_raw_arrays_refuses_other_objects() -> None:
         with pytest.raises(TypeError, match=rf"a homogeneous DGL graph or .*, got {found}"):
             [*map(raw_arrays, graph_list(graph))]
     data = pytest.importorskip("torch_geometric.data")
-    wrong = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]), torch.zeros(3, 2))
-    with pytest.raises(ValueError, match="edge_attr has 3 rows; expected 1, one per edge"):
-        raw_arrays(wrong)
+    for name, value, message in (
+        ("edge_attr", torch.zeros(3, 2), "edge_attr has 3 rows; expected 1"),
+        ("x", torch.zeros(1, 2, dtype=torch.complex64), "x are neither numbers nor text"),
+        ("edge_index", torch.tensor([[0], [1]]), "an edge has node 1, but there are 1 nodes"),
+        ("x", None, r"Data\(.*does not say how many nodes it has: set its num_nodes, or x"),
+    ):
+        graph = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]))
+        graph[name] = value
+        with pytest.raises(ValueError, match=message):
+            raw_arrays(graph)
 
 
 @pytest.mark.parametrize("num_feats", [0, 2])
@@ -129,6 +134,28 @@ def test_as_input_refuses_features_that_do_not_fit() -> None:
         as_input(graph, config_of(num_feats=2))
     graph.ndata["feat"] = torch.tensor([0, 3, 1])
     assert as_input(graph, config_of(num_kinds=4)).nodes.tolist() == [0, 3, 1]
+
+
+def test_as_input_reads_what_files_may_hold() -> None:
+    config = config_of(num_feats=2, edge_feats=2, edge_types="1 2")
+    graph = triangle()
+    wanted = graph.ndata["feat"].numpy()
+    graph.edata["type"] = torch.tensor([1.0, -1.0, float("nan"), 2.0])
+    found = as_input(graph, config)
+    assert found.edge_feats is not None
+    assert found.edge_feats.tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [0, 0], [0, 0]]
+    data = pytest.importorskip("torch_geometric.data")
+    edges, plain = torch.stack(graph.edges()), config_of(num_feats=2)
+    for convert in (torch.Tensor.bfloat16, torch.Tensor.to_sparse):
+        other = data.Data(convert(graph.ndata["feat"]), edges)
+        np.testing.assert_array_equal(as_input(other, plain).nodes, wanted)
+    for formats in ("csc", "csr", "coo"):
+        restricted = as_input(graph.formats(formats), config)
+        np.testing.assert_array_equal(restricted.edges, found.edges)
+        np.testing.assert_array_equal(restricted.edge_feats, found.edge_feats)
+    graph.ndata["feat"] = torch.full((3, 2), float("inf"), dtype=torch.float16)
+    with pytest.raises(ValueError, match=r"node 0 has \[inf\] in `feat`; expected finite numbers"):
+        as_input(graph, config)
 
 
 @pytest.mark.parametrize("messages", ["none", "max"])
@@ -192,16 +219,6 @@ def test_predict_labels_and_values() -> None:
     [found] = model.predict(graph)
     assert found.labels == [] and found.probabilities is None
     torch.testing.assert_close(found.values, 2 * before + 5)
-
-
-def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
-    typed = EdgeAttributes.of(None, None, ["a"], 1)
-    with pytest.raises(ValueError, match="an edge has the type 'a'; the model knows no types of"):
-        typed.encoded([], 0, EDGES)
-    with pytest.raises(ValueError, match="an edge has the type 'a'; known types are b, c"):
-        typed.encoded(["b", "c"], 2, EDGES)
-    with pytest.raises(ValueError, match="an edge has 0 numbers in `feat`; expected 2"):
-        typed.encoded(["a"], 3, EDGES)
 
 
 def test_in_groups_keeps_order_and_size() -> None:

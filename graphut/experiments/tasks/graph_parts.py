@@ -10,8 +10,7 @@ import numpy as np
 
 from graphut.distributed import assign_parts, load_part, write_parts
 from graphut.distributed.parts import read_facts
-from graphut.experiments.tasks.graph_arrays import make_graph
-from graphut.experiments.tasks.raw_graph import MASKS, RawGraph
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph
 
 
 def write_graph_parts(
@@ -39,9 +38,9 @@ def write_graph_parts(
         of_edges["edge_types"] = np.array(["" if name is None else name for name in edges.types])
     of_nodes = {
         "ids": np.array(file.ids),
-        "features": np.array(file.kinds or file.features),
+        "features": np.array(file.kinds) if file.features is None else file.features,
         "labels": labels,
-        **{MASKS[name]: mask for name, mask in masks.items()},
+        **{MASK_OF[name]: mask for name, mask in masks.items()},
     }
     part_of = assign_parts(file.edges, file.num_nodes, parts, method)
     given = {name: rows for name, rows in of_edges.items() if rows is not None}
@@ -51,14 +50,13 @@ def write_graph_parts(
 def read_part(folder: str | Path, target: str | None) -> RawGraph:
     """Read this process's part of a divided graph from a folder written by `write_graph_parts`."""
     part = load_part(folder)
-    nodes = np.arange(len(part.nodes))
-    arrays = {**part.arrays, "nodes": nodes, "edges": part.edges.numpy().T}
-    ids = arrays.pop("ids").tolist()
-    file = make_graph(str(folder), Path(folder).name, arrays, target, True, frozenset())
-    if file.labels is None and target is not None:  # other parts have all the labels
-        width = len(read_facts(folder)["answers"])
-        labels: Any = [None] * len(nodes)
-        file = replace(
-            file, labels=labels if target == "class" else np.full((len(nodes), width), np.nan)
-        )
-    return replace(file, ids=ids, part=part)
+    columns = {**part.arrays}
+    ids = columns.pop("ids").tolist()
+    named = str(folder), Path(folder).name
+    graph = RawGraph.of(*named, ids, part.edges.numpy(), columns, target, part=part)
+    if graph.labels is not None or target is None:
+        return graph
+    # Only the other parts have labels.
+    width = len(read_facts(folder)["answers"])
+    labels: Any = [None] * len(ids) if target == "class" else np.full((len(ids), width), np.nan)
+    return replace(graph, labels=labels)

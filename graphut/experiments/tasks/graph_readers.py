@@ -1,46 +1,53 @@
-"""Labelled graphs from files: GraphML, node-link JSON, CSV of DGL's CSVDataset, and `.npy`."""
+"""Labelled graphs from files: GraphML, node-link JSON, CSV of DGL's CSVDataset, and `.npy`.
+
+The formats of text become rows, one for each node and edge of a file. `_tabulate` makes columns of
+them, as `.npy` files have. `RawGraph.of` converts the columns of all formats.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
-import networkx
 import numpy as np
-from numpy.typing import NDArray
 
-from graphut._files import read_json, reraise_for_file
+from graphut._files import read_file, reraise_for_file
 from graphut.distributed.parts import is_divided
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays
 from graphut.experiments.tasks.graph_parts import read_part
-from graphut.experiments.tasks.graph_targets import name_of, read_labels, row_of_numbers
-from graphut.experiments.tasks.raw_graph import (
-    KIND,
+from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
+from graphut.models.graph_columns import (
+    EDGE_NAMES,
     MASKS,
-    NETWORKX_SUFFIXES,
-    RawGraph,
-    check_masks,
-    graph_files,
-    has_some,
+    NODE_NAMES,
+    is_empty,
+    read_mask,
+    row_of_numbers,
 )
-from graphut.models.graph_inputs import EDGE_NAMES, EdgeAttributes
 
 Attributes = Mapping[str, Any]
-Edge = tuple[Hashable, Hashable, Attributes]
+Node = tuple[Any, Attributes]
+"""The id and the attributes of a node."""
+Edge = tuple[Any, Any, Attributes]
 """The source, the target and the attributes of an edge."""
-_NODE_FIELDS = {"feat", "label", *MASKS.values(), "node_id", "graph_id"}
-_EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "src_id", "dst_id", "graph_id"}
+_NAMES = {column: names[:1] for column, names in NODE_NAMES.items()}
+_NODE_FIELDS = {*chain(*_NAMES.values()), "id", "node_id", "graph_id"}
+_EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "source", "target", "key"}
+_EDGE_FIELDS |= {"src_id", "dst_id", "graph_id"}
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
 """The columns that identify each type of CSV file."""
+_DIRECTED = {"directed": True, "undirected": False, "true": True, "false": False}
 
 
 def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph]:
@@ -48,12 +55,12 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
 
     A node has the attributes `feat` (numbers, or the name of its category) and `label`: a class, or
     numbers if `target` is "labels" or "values". If no node has a label, the graph has the attribute
-    `label` instead. An empty label and the class -1 mean that there is no label. White space in
-    names becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes
+    `label` instead. An empty label, NaN and the class -1 mean that there is no label. White space
+    in names becomes "_". Nodes (or graphs, if graphs are labelled) may have the attributes
     `train_mask`, `val_mask` and `test_mask`, which define the split. Edges may have `weight`,
-    `feat` and `type`. An undirected edge becomes two edges. Nodes without a self-loop get one. If
-    `target` is None, labels are not read. From a folder that `graphut partition` has written, read
-    only the part of this process.
+    `feat` and `type`. An undirected edge becomes two edges, and edges that occur several times are
+    kept. Nodes without a self-loop get one. If `target` is None, labels are not read. From a folder
+    that `graphut partition` has written, read only the part of this process.
 
     Raises
     ------
@@ -63,23 +70,28 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     if is_divided(path):
         return [read_part(path, target)]
     files = graph_files(path)
-    if files[0].suffix in NETWORKX_SUFFIXES:
-        graphs = [_read_networkx(file, target) for file in files]
-    else:
+    if files[0].suffix in (".csv", ".npy"):
         graphs = (_read_csv if files[0].suffix == ".csv" else read_arrays)(files, target)
+    else:
+        read = {".graphml": _read_graphml, ".json": _read_json}
+        graphs = [read[file.suffix](file, target) for file in files]
     if not graphs:
         raise ValueError(f"{path} holds no graph")
     has_masks = any(graph.masks for graph in graphs)
-    at = [at for at in ("labels", "label") if has_some(getattr(graph, at) for graph in graphs)]
-    if at:
-        graphs = [_with_labels(graph, at[0], graphs) for graph in graphs]
-    elif target is not None:
+    at = next((at for at in ("labels", "label") for g in graphs if getattr(g, at) is not None), "")
+    if not at and target is not None:
         raise ValueError(f"{graphs[0].place} has no `label`, neither at nodes nor of the graph")
+    graphs = [_with_labels(graph, at, graphs) for graph in graphs] if at else graphs
     for graph in graphs:
-        if has_masks and not graph.masks and graph.has_labels:
+        if has_masks and not graph.masks and graph.has_label.any():
             raise ValueError(
                 f"{graph.place} has labels and no mask, but other graphs have masks: give it "
-                f"{', '.join(MASKS.values())}, or remove the masks of all graphs"
+                f"{', '.join(MASKS)}, or remove the masks of all graphs"
+            )
+        if at and any(len(mask) != len(graph.has_label) for mask in graph.masks.values()):
+            raise ValueError(
+                f"{graph.place} has labels of {'nodes' if at == 'labels' else 'graphs'}, but masks "
+                "of the other kind: give masks to what has labels"
             )
     return graphs
 
@@ -96,46 +108,106 @@ def _with_labels(graph: RawGraph, at: str, others: Iterable[RawGraph]) -> RawGra
     return replace(graph, **{at: missing})
 
 
-def _read_networkx(path: Path, target: str | None) -> RawGraph:
-    if path.suffix == ".graphml":
-        with reraise_for_file(path, "is not a GraphML file"):
-            text = read_text(path)
-            root = ElementTree.fromstring(text)
-            if (count := len(root.findall("{*}graph"))) > 1:
-                raise ValueError(f"it has {count} graphs: put each into a separate file")
-            _check_ids(root.iterfind(".//{*}node"), root.iterfind(".//{*}edge"))
-            graph = networkx.parse_graphml(text)
-    else:
-        data = read_json(path)
-        with reraise_for_file(path, "is not a graph by networkx.node_link_data"):
-            links = "edges" if "edges" in data else "links"  # networkx before 3.4 wrote "links"
-            if not isinstance(data, dict) or not {"nodes", links} <= data.keys():
-                found = [*data] if isinstance(data, dict) else data
-                raise ValueError(f"it has {found!r:.80}; expected nodes, and links or edges")
-            data["graph"] = dict(data.get("graph", {}))  # old versions wrote pairs
-            _check_ids(data["nodes"], data[links])
-            graph = networkx.node_link_graph(data, edges=links)
-    edges = [*graph.edges(data=True)]
-    if not graph.is_directed():
-        edges += [(target, source, data) for source, target, data in edges if source != target]
-    return _make(str(path), path.name, dict(graph.nodes(data=True)), edges, graph.graph, target)
+def _read_graphml(path: Path, target: str | None) -> RawGraph:
+    """Read a GraphML file, with the nodes and edges of nested graphs."""
+    with reraise_for_file(path, "is not a GraphML file"):
+        data = read_file(path)
+        encoding = re.match(rb"""\s*<\?xml[^>]*encoding=["']([\w.-]+)""", data)
+        root = ElementTree.fromstring(data.decode(encoding[1].decode()) if encoding else data)
+        graphs = root.findall("{*}graph")
+        if len(graphs) != 1:
+            raise ValueError(f"it has {len(graphs)} graphs: put each into a separate file")
+        if root.find(".//{*}hyperedge") is not None:
+            raise ValueError("it has a hyperedge: replace it by edges, or by a node")
+        keys = _unique([(key.get("id"), key) for key in root.iterfind("{*}key")])
+        nodes = [
+            (node.get("id"), _attributes(node, keys, "node"))
+            for node in root.iterfind(".//{*}node")
+        ]
+        edges: list[Edge] = []
+        for graph in root.iterfind(".//{*}graph"):
+            default = graph.get("edgedefault", "undirected")
+            for edge in graph.iterfind("{*}edge"):
+                is_directed = _pick(_DIRECTED, edge.get("directed", default), "directed")
+                values = _attributes(edge, keys, "edge")
+                edges += _both_ways(edge.get("source"), edge.get("target"), values, is_directed)
+        of_graph = _attributes(graphs[0], keys, "graph")
+    return _tabulate(str(path), path.name, nodes, edges, of_graph, target)
 
 
-def _check_ids(nodes: Iterable[Any], edges: Iterable[Any]) -> None:
-    """Raise `ValueError` if two nodes have the same id, or an edge refers to an unknown id.
+def _attributes(element: Element, keys: Mapping[str, Element], kind: str) -> dict[str, Any]:
+    """Return the attributes of a node, an edge or a graph in GraphML, with the default values."""
+    data = element.findall("{*}data")
+    given = [(_pick(keys, each.get("key"), "the key of data"), each.text) for each in data]
+    names = {_key_name(key) for key, _ in given}
+    for key in keys.values():
+        default = key.find("{*}default")
+        if default is not None and key.get("for", "all") in (kind, "all"):
+            given += [(key, default.text)] if _key_name(key) not in names else []
+    values = _unique([(_key_name(key), _typed(key, text)) for key, text in given])
+    label = element.find("{*}data/*/{*}NodeLabel")  # of yEd
+    if label is not None:
+        values.setdefault("label", label.text)
+    return {name: value for name, value in values.items() if not is_empty(value)}
 
-    Otherwise networkx would merge the nodes, or add a node for the unknown id.
-    """
-    count = Counter(json.dumps(node.get("id")) for node in nodes)
-    if "null" in count:
-        raise ValueError("a node has no id")
-    for node, times in count.items():
-        if times > 1:
-            raise ValueError(f"the node {node} occurs {times} times")
-    for edge in edges:
-        for end in (json.dumps(edge.get(name)) for name in ("source", "target")):
-            if end not in count:
-                raise ValueError(f"an edge refers to {end}, which is not among the nodes")
+
+def _key_name(key: Element) -> str | None:
+    return key.get("attr.name", key.get("id"))
+
+
+def _typed(key: Element, text: str | None) -> Any:
+    """Return the text of an attribute as the type in `attr.type`; integers stay texts."""
+    kind = key.get("attr.type")
+    if text is None or is_empty(text) or kind not in ("boolean", "float", "double"):
+        return text
+    return bool(read_mask([text], str(_key_name(key)))[0]) if kind == "boolean" else float(text)
+
+
+def _read_json(path: Path, target: str | None) -> RawGraph:
+    with reraise_for_file(path, "is not a graph by networkx.node_link_data"):
+        data = json.loads(read_file(path), object_pairs_hook=_unique)
+        links = [name for name in ("edges", "links") if name in data]  # of new and old versions
+        if not isinstance(data, dict) or not links or "nodes" not in data:
+            names = [*data] if isinstance(data, dict) else data
+            raise ValueError(f"it has {names!r:.80}; expected nodes, and links or edges")
+        if all(data[name] for name in links[-2:]) and len(links) > 1:
+            raise ValueError("it has edges and links: remove one of them")
+        is_directed = _pick(
+            {"true": True, "false": False}, json.dumps(data.get("directed", False)), "directed"
+        )
+        nodes = [(node.get("id"), node) for node in data["nodes"]]
+        edges = [
+            each
+            for link in chain.from_iterable(data[name] for name in links)
+            for each in _both_ways(link.get("source"), link.get("target"), link, is_directed)
+        ]
+        of_graph = data.get("graph") or {}
+        of_graph = of_graph if isinstance(of_graph, dict) else _unique(of_graph)  # pairs are old
+    return _tabulate(str(path), path.name, nodes, edges, of_graph, target)
+
+
+def _unique(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return a dictionary; raise `ValueError` if a key occurs twice, which JSON would ignore."""
+    pairs = [*pairs]
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        name, count = Counter(name for name, _ in pairs).most_common(1)[0]
+        values = [value for key, value in pairs if key == name]
+        raise ValueError(f"{name!r} occurs {count} times, with the values {values!r:.80}")
+    return found
+
+
+def _pick(options: Mapping[str, Any], word: Any, what: str) -> Any:
+    if word not in options:
+        raise ValueError(f"{what} is {word!r}; expected {' or '.join(options)}")
+    return options[word]
+
+
+def _both_ways(source: Any, end: Any, values: Attributes, is_directed: bool) -> list[Edge]:
+    """Return an edge of a file, and also the opposite one if it is undirected and no loop."""
+    if is_directed or source == end:
+        return [(source, end, values)]
+    return [(source, end, values), (end, source, values)]
 
 
 def _read_csv(files: Sequence[Path], target: str | None) -> list[RawGraph]:
@@ -166,17 +238,14 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[RawGraph]:
     graphs = []
     for key, rows in nodes.items():
         own = place if len(nodes) == 1 else f"{place}, graph {key!r}"
-        ends = [(edge["src_id"], edge["dst_id"], edge) for edge in edges.get(key, [])]
         of_graph = tables["graphs"][1].get(key, []) if "graphs" in tables else []
-        with reraise_for_file(own, ""):
-            if len(of_graph) > 1:
-                raise ValueError(f"{tables['graphs'][0].name} lists the graph {key!r} twice")
-            _check_ids(
-                [{"id": row["node_id"]} for row in rows],
-                [{"source": source, "target": target} for source, target, _ in ends],
-            )
-        of_nodes: dict[Hashable, Attributes] = {row["node_id"]: row for row in rows}
-        graphs.append(_make(own, key, of_nodes, ends, of_graph[0] if of_graph else {}, target))
+        if len(of_graph) > 1:
+            raise ValueError(f"{own}: {tables['graphs'][0].name} lists the graph {key!r} twice")
+        of_nodes = [(row["node_id"], row) for row in rows]
+        of_edges = [(row["src_id"], row["dst_id"], row) for row in edges.get(key, [])]
+        graphs.append(
+            _tabulate(own, key, of_nodes, of_edges, of_graph[0] if of_graph else {}, target)
+        )
     return graphs
 
 
@@ -202,122 +271,54 @@ def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
     return kind, [{name: value.strip() for name, value in row.items()} for row in rows]
 
 
-def _make(
+def _tabulate(
     place: str,
     name: str,
-    nodes: Mapping[Hashable, Attributes],
+    nodes: Sequence[Node],
     edges: Sequence[Edge],
     of_graph: Attributes,
     target: str | None,
 ) -> RawGraph:
-    """Return a graph, given the attributes of nodes, edges and graph.
+    """Return a graph, given a row for each node and each edge, and the attributes of the graph.
 
-    Error messages begin with `place`, the file or folder of the graph. The argument `target` is the
-    kind of labels, as in `read_graphs`.
+    Two ids are equal if they are written in the same way: 1, 1.0, "1" and true are four nodes.
     """
-    if not nodes:
-        raise ValueError(f"{place} holds a graph without nodes")
     with reraise_for_file(place, ""):
-        number = {node: index for index, node in enumerate(nodes)}
-        ends = [(number[source], number[target]) for source, target, _ in edges]
-        looped = {source for source, target in ends if source == target}
-        loops = [(node, node) for node in range(len(nodes)) if node not in looped]
-
-        def column(key: str) -> list[Any]:
-            return [data.get(key) for data in nodes.values()]
-
-        feats = [None if value in ("", []) else value for value in column("feat")]
-        features = _features(feats, [*nodes])
-        has_kinds = isinstance(features[0], str)
-        labels = read_labels(column("label"), target)
-        masks = _masks([of_graph]) if labels is None else _masks(nodes.values(), [*nodes])
-        unused = {*chain.from_iterable(nodes.values())} - _NODE_FIELDS
-        return RawGraph(
-            place=place,
-            edges=np.array(ends + loops, np.int64).T,
-            kinds=features if has_kinds else None,
-            features=[] if has_kinds else features,
-            labels=labels,
-            label=read_labels([of_graph.get("label")], target),
-            masks=masks,
-            of_edges=read_edge_attributes(edges, len(loops)),
-            unused=frozenset(
-                unused
-                | {f"{name} of edges" for *_, d in edges for name in d if name not in _EDGE_FIELDS}
-            ),
-            ids=[*nodes],
-            name=name,
-            unused_numbers=frozenset(
-                name
-                for name in unused
-                if not has_some(feats) and None not in map(row_of_numbers, column(name))
-            ),
-        )
+        number: dict[str, int] = {}
+        for index, (node, _) in enumerate(nodes):
+            if node is None:
+                raise ValueError("a node has no id")
+            if number.setdefault(_written(node), index) != index:
+                raise ValueError(f"the node {_written(node)} occurs twice")
+        ends = [_written(end) for *both, _ in edges for end in both]
+        for end in ends:
+            if end not in number:
+                raise ValueError(f"an edge refers to {end}, which is not among the nodes")
+        of_nodes, of_edges = [row for _, row in nodes], [row for *_, row in edges]
+        columns = _columns(of_nodes, _NAMES) | _columns(of_edges, EDGE_NAMES)
+        columns |= {f"graph_{key}": x for key, x in _columns([of_graph], _NAMES).items()}
+        unused = {*chain.from_iterable(of_nodes)} - _NODE_FIELDS
+        numbers = [
+            key
+            for key in unused
+            if all(map(is_empty, columns.get("features", ())))
+            and all(row_of_numbers(row.get(key)) is not None for row in of_nodes)
+        ]
+        unused |= {f"{key} of edges" for key in {*chain.from_iterable(of_edges)} - _EDGE_FIELDS}
+    pairs = np.array([number[end] for end in ends], np.int64).reshape(-1, 2).T
+    ids, others = [node for node, _ in nodes], {"unused": unused, "unused_numbers": numbers}
+    return RawGraph.of(place, name, ids, pairs, columns, target, **others)
 
 
-def read_edge_attributes(edges: Sequence[Edge], loops: int) -> EdgeAttributes:
-    """Return the attributes of edges; append `loops` self-loops with weight 1 and zero features."""
-    weights, feats, types = (_column(edges, names) for names in EDGE_NAMES.values())
-    weight, feat = (_numbers(edges, *column) for column in (weights, feats))
-    return EdgeAttributes.of(weight, feat, [*map(name_of, types[1])], loops)
+def _written(id: Any) -> str:
+    return json.dumps(id, ensure_ascii=False)
 
 
-def _column(edges: Sequence[Edge], names: Sequence[str]) -> tuple[str, list[Any]]:
-    """Return the first of `names` that an edge has as an attribute, and its values."""
-    name = next((own for own in names if any(own in data for *_, data in edges)), names[0])
-    return name, [data.get(name) for *_, data in edges]
-
-
-def _numbers(edges: Sequence[Edge], name: str, values: Sequence[Any]) -> NDArray[Any] | None:
-    """Return `K` numbers for each edge, `(E, K)`; None if all are missing, an error if some are."""
-    if all(value in (None, "") for value in values):
-        return None
-    rows = [None if value in (None, "") else row_of_numbers(value) for value in values]
-    for (source, end, _), value, row in zip(edges, values, rows, strict=True):
-        if row is None or len(row) != len(rows[0] or row):
-            found = "no" if value in (None, "") else f"{value!r:.80} in"
-            raise ValueError(
-                f"the edge from {source!r} to {end!r} has {found} `{name}`: give all edges as many "
-                "numbers as the others, or give none"
-            )
-    return np.array(rows)
-
-
-def _masks(
-    rows: Collection[Attributes], ids: Sequence[Hashable] | None = None
-) -> dict[str, NDArray[np.bool_]]:
-    """Return a dictionary from parts, such as "train", to masks; check that no masks overlap."""
-    masks = {
-        part: np.array([_truth(key, row.get(key)) for row in rows])
-        for part, key in MASKS.items()
-        if has_some([row.get(key) for row in rows])
-    }
-    check_masks(masks, ids)
-    return masks
-
-
-def _features(values: Sequence[Any], ids: Sequence[Hashable]) -> list[Any]:
-    """Return a list of numbers for each node, or the name of each node's kind (category)."""
-    if not has_some(values):
-        return [KIND] * len(values)
-    if None in values:
-        lacking = ids[values.index(None)]
-        raise ValueError(f"node {lacking!r} has no `feat`, but other nodes have")
-    rows = [row_of_numbers(value) for value in values]
-    if None not in rows:
-        return rows
-    node = rows.index(None)
-    if has_some(rows) or not isinstance(values[node], str):
-        raise ValueError(
-            f"node {ids[node]!r} has {values[node]!r} in `feat`, which is not a list of numbers: "
-            "give all nodes numbers, or give all nodes the name of a kind"
-        )
-    return ["_".join(value.split()) for value in values]
-
-
-def _truth(name: str, value: Any) -> bool:
-    """Convert an element of the mask `name`, such as 1, "TRUE", "0.0" or None, to a bool."""
-    word = (name_of(value, name) or "0").lower()
-    if word not in ("0", "1", "false", "true"):
-        raise ValueError(f"{name} is {value!r}: a mask is true or false, 1 or 0")
-    return word in ("1", "true")
+def _columns(rows: Sequence[Attributes], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the columns of attributes that a row has, by the first of the `names` in use."""
+    columns = {}
+    for column, known in names.items():
+        name = next((name for name in known if any(name in row for row in rows)), None)
+        if name is not None:
+            columns[column] = [row.get(name) for row in rows]
+    return columns

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from math import isfinite, isnan
+from math import isfinite
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from graphut.models.graph_columns import Column, as_list, is_missing, name_of, row_of_numbers
+
 Target = Literal["class", "labels", "values"]
 Labels = list[str | None] | NDArray[np.float32]
 """The names of classes, or `(N, K)` numbers; None or a row of NaN where there is no label."""
 
+_LARGEST = 1e30  # finite in float32
 
-def read_labels(values: Sequence[Any], target: str | None) -> Labels | None:
+
+def read_labels(column: Column, target: str | None) -> Labels | None:
     """Return the labels of nodes or graphs, or None if there are none or `target` is None.
 
     With the target "class" the labels are names; with "labels" (zeros and ones) or "values" they
@@ -23,10 +26,17 @@ def read_labels(values: Sequence[Any], target: str | None) -> Labels | None:
     """
     if target is None:
         return None
+    if isinstance(column, np.ndarray) and column.shape[1:] == (1,):
+        column = column[:, 0]
+    values = as_list(column)
     if target == "class":
         names = [_class(value) for value in values]
         return names if any(name is not None for name in names) else None
-    given = {index: _numbers(value, target) for index, value in enumerate(values) if _has(value)}
+    given = {
+        index: _numbers(value, target)
+        for index, value in enumerate(values)
+        if not is_missing(value)
+    }
     if not given:
         return None
     widths = {len(row): index for index, row in given.items()}
@@ -40,16 +50,17 @@ def read_labels(values: Sequence[Any], target: str | None) -> Labels | None:
     return rows
 
 
-def _has(value: Any) -> bool:
-    if isinstance(value, list):
-        return any(map(_has, value))
-    return not (value in (None, "") or (isinstance(value, float) and isnan(value)))
+def known_labels(labels: Labels | None) -> NDArray[np.bool_]:
+    """Return a mask of labels: False for None and for rows with NaN."""
+    if isinstance(labels, np.ndarray):
+        return np.asarray(~np.isnan(labels).any(1))
+    return np.array([label is not None for label in labels or ()], bool)
 
 
 def _numbers(value: Any, target: str) -> list[float]:
     row = row_of_numbers(value)
     known = (0.0, 1.0) if target == "labels" else row or ()
-    if row is None or not all(isfinite(x) and x in known for x in row):
+    if row is None or not all(abs(x) < _LARGEST and x in known for x in row):
         wanted = "0 or 1 for each label" if target == "labels" else "finite numbers"
         raise ValueError(f"a label is {value!r}; with target {target!r} it is {wanted}")
     return row
@@ -65,33 +76,6 @@ def _class(value: Any) -> str | None:
             "to predict numbers, or give each node or graph the name or number of a class"
         )
     return name
-
-
-def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
-    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN.
-
-    The error message for a list names `what` it is, and a `remedy`.
-    """
-    if isinstance(value, list | dict):
-        raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")
-    missing = value is None or (isinstance(value, float) and isnan(value))
-    text = "" if missing else "_".join(str(value).split())
-    # pandas writes integers as real numbers if some are missing.
-    text = re.sub(r"^(-?\d+)\.0$", r"\1", text)
-    return None if text in ("", "-1") else text
-
-
-def row_of_numbers(value: Any) -> list[float] | None:
-    """Return the numbers in a list or a text such as "[0.5, 1]"; None if an item is no number."""
-    if isinstance(value, str):
-        value = re.split(r"[,;\s]+", value.strip(" \t\n,;[]()"))
-    row = value if isinstance(value, list) else [value]
-    if any(isinstance(x, str) and "_" in x for x in row):
-        return None  # Python would read "1_0" as 10
-    try:
-        return [float(x) for x in row]
-    except (TypeError, ValueError):
-        return None
 
 
 def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDArray[np.float32]:

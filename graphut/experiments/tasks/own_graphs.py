@@ -16,7 +16,7 @@ from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
-from graphut.experiments.tasks.raw_graph import MASKS, RawGraph, graph_files, keep_labels
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, graph_files, keep_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
@@ -146,6 +146,7 @@ class Graphs(GraphTask):
         """One line about the graphs, their labels, and the attributes that are not used."""
         files, parts = self._files, [self.load(part) for part in PARTS]
         labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
+        unlabelled = sum(int((~file.has_label).sum()) for file in files)
         feats = pluralize(self.num_feats, "feature")
         said = [
             "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
@@ -158,6 +159,7 @@ class Graphs(GraphTask):
             *["edge weights"] * self.edge_weights,
             self._answers_in_words(),
             f"{'/'.join(map(str, labelled))} {self.answer_at}s for training/validation/test",
+            *[pluralize(unlabelled, self.answer_at) + " without a label"] * (unlabelled > 0),
         ]
         unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
         numbers = ", ".join(sorted(set().union(*(file.unused_numbers for file in files))))
@@ -243,11 +245,11 @@ class Graphs(GraphTask):
             chosen = _tenths(np.flatnonzero(usable), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
         parts = {part: [*map(keep_labels, graphs, asked[part])] for part in PARTS}
-        empty = [MASKS[part] for part in PARTS if not any(g.has_label.any() for g in parts[part])]
+        empty = [MASK_OF[part] for part in PARTS if not any(g.has_label.any() for g in parts[part])]
         if empty and not self._facts:
             raise ValueError(
                 f"{self.data} has no labelled node or graph in {' and '.join(empty)}: give all of "
-                f"{', '.join(MASKS.values())}, or leave out the masks for a random split"
+                f"{', '.join(MASK_OF.values())}, or leave out the masks for a random split"
             )
         return parts
 

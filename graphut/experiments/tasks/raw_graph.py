@@ -1,12 +1,12 @@
-"""A graph as read from a user's file."""
+"""A graph as read from a user's file, with the names of its kinds, classes and edge types."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,25 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
-from graphut.experiments.tasks.graph_targets import Labels
+from graphut.experiments.tasks.graph_targets import Labels, known_labels, read_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from graphut.models.graph_inputs import EdgeAttributes
+from graphut.models.graph_columns import (
+    MASKS,
+    Column,
+    Columns,
+    EdgeAttributes,
+    as_list,
+    is_broken_row,
+    is_empty,
+    number_rows,
+    read_mask,
+    row_of_numbers,
+    with_loops,
+)
 
 KIND = "node"
 """The kind of all nodes of a graph without features."""
-MASKS = dict(zip(PARTS, ("train_mask", "val_mask", "test_mask"), strict=True))
+MASK_OF = dict(zip(PARTS, MASKS, strict=True))
 NETWORKX_SUFFIXES = (".graphml", ".json")
 _FORMATS = (
     "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
@@ -49,18 +59,65 @@ class RawGraph:
     """A graph as read from a file; node kinds (categories) and classes are names, not indices."""
 
     place: str  # the file, for messages
+    name: str  # the name of the file, or the id of the graph in it
+    ids: Sequence[Any]  # of each node, as in the file
     edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
     kinds: list[str] | None  # of each node, unless nodes have features
-    features: list[list[float]] | NDArray[Any]  # of each node
+    features: NDArray[np.float32] | None  # (N, F), unless nodes have kinds
     labels: Labels | None  # of each node
     label: Labels | None  # of the graph: one label
     masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part, or whether it is in it
     of_edges: EdgeAttributes
-    unused: frozenset[str]  # the names of attributes that are not read
-    ids: list[Hashable]  # of each node, as in the file
-    name: str  # the name of the file, or the id of the graph in it
+    unused: Collection[str] = ()  # the names of attributes that are not read
+    unused_numbers: Collection[str] = ()  # unused and numeric, if no node has `feat`
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
-    unused_numbers: frozenset[str] = frozenset()  # unused and numeric, if no node has `feat`
+
+    @classmethod
+    def of(
+        cls,
+        place: str,
+        name: str,
+        ids: Sequence[Any],
+        edges: NDArray[np.int64],
+        columns: Columns,
+        target: str | None,
+        **others: Any,
+    ) -> RawGraph:
+        """Convert the columns of a graph, whose names are those of the `.npy` files.
+
+        `target` is the form of the labels, as in `read_graphs`; `others` are further fields. Error
+        messages begin with `place`.
+        """
+        if not len(ids):
+            raise ValueError(f"{place} holds a graph without nodes")
+        with reraise_for_file(place, ""):
+            looped = with_loops(edges, len(ids))
+            kinds = _kinds(columns.get("features", [None] * len(ids)), ids)
+            at = "" if any(name in columns for name in MASKS) else "graph_"
+            masks = {
+                part: read_mask(columns[at + name], name)
+                for part, name in MASK_OF.items()
+                if at + name in columns
+            }
+            for (one, first), (other, second) in combinations(masks.items(), 2):
+                if (both := first & second).any():
+                    owner = "the graph" if at else f"node {ids[int(both.argmax())]!r}"
+                    raise ValueError(f"{owner} is in {MASK_OF[one]} and in {MASK_OF[other]}")
+            return cls(
+                place=place,
+                name=name,
+                ids=ids,
+                edges=looped,
+                kinds=kinds,
+                features=None
+                if kinds
+                else number_rows(columns["features"], "feat", lambda i: f"node {ids[i]!r}"),
+                labels=read_labels(columns.get("labels", ()), target),
+                label=read_labels(columns.get("graph_labels", ()), target),
+                masks=masks,
+                of_edges=EdgeAttributes.of(columns, looped, ids, looped.shape[1] - edges.shape[1]),
+                **others,
+            )
 
     @property
     def num_nodes(self) -> int:
@@ -68,17 +125,14 @@ class RawGraph:
         return len(self.ids)
 
     @property
-    def has_labels(self) -> bool:
-        """True if at least one node, or the graph, has a label."""
-        labels = self.label if self.labels is None else self.labels
-        if isinstance(labels, np.ndarray):
-            return not bool(np.isnan(labels).all())
-        return has_some(labels or ())
+    def has_label(self) -> NDArray[np.bool_]:
+        """A mask with an element for each node, or one for a labelled graph: True if labelled."""
+        return known_labels(self.label if self.labels is None else self.labels)
 
     @property
     def num_feats(self) -> int:
-        """The number of features of the first node; 0 if nodes have kinds (categories)."""
-        return 0 if self.kinds else len(self.features[0])
+        """The number of features of a node; 0 if nodes have kinds (categories)."""
+        return 0 if self.features is None else self.features.shape[1]
 
     def labelled(
         self,
@@ -104,11 +158,15 @@ class RawGraph:
                     f"its nodes have {has}, but those of the other graphs or of the model have "
                     f"{known}"
                 )
+            if self.num_feats != num_feats:
+                raise ValueError(
+                    f"node {self.ids[0]!r} has {pluralize(self.num_feats, 'number')} in `feat`; "
+                    f"expected {num_feats}"
+                )
+            nodes = self.features
             return LabelledGraph(
                 edges=self.edges,
-                nodes=_indices(self.kinds, kinds, "kind of node")
-                if self.kinds
-                else self._feature_rows(num_feats),
+                nodes=_indices(self.kinds or (), kinds, "kind of node") if nodes is None else nodes,
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
                 edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges),
@@ -137,17 +195,6 @@ class RawGraph:
         count = 1 if self.labels is None else self.num_nodes
         return self.masks.get(part, np.full(count, not self.masks))
 
-    def _feature_rows(self, num_feats: int) -> NDArray[np.float32]:
-        from graphut.models.graph_inputs import feature_rows
-
-        for node, row in zip(self.ids, self.features, strict=True):
-            if len(row) != num_feats:
-                raise ValueError(
-                    f"node {node!r} has {pluralize(len(row), 'number')} in `feat`; expected "
-                    f"{num_feats}"
-                )
-        return feature_rows(np.asarray(self.features), self.ids)
-
 
 def keep_labels(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
     """Return the graph with only the labels where `asked` is True; mark the others as missing."""
@@ -156,20 +203,22 @@ def keep_labels(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph
     return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
 
 
-def check_masks(masks: Mapping[str, NDArray[np.bool_]], ids: Sequence[Hashable] | None) -> None:
-    """Raise `ValueError` if two of the masks (training, validation, test) share a node or graph.
-
-    `ids` are the ids of the nodes for the message; None if the masks are for a whole graph.
-    """
-    for (one, first), (other, second) in combinations(masks.items(), 2):
-        if (both := first & second).any():
-            what = "the graph" if ids is None else f"node {ids[int(both.argmax())]!r}"
-            raise ValueError(f"{what} is in {MASKS[one]} and in {MASKS[other]}")
-
-
-def has_some(values: Iterable[Any]) -> bool:
-    """Return whether at least one of the values is not None."""
-    return any(value is not None for value in values)
+def _kinds(column: Column, ids: Sequence[Any]) -> list[str] | None:
+    """Return the name of the kind (category) of each node; None if nodes have numbers."""
+    if isinstance(column, np.ndarray) and column.dtype.kind != "U":
+        return None
+    values = as_list(column)
+    if all(map(is_empty, values)):
+        return [KIND] * len(values)
+    if any(row_of_numbers(value) is not None for value in values):
+        return None
+    for index, value in enumerate(values):
+        if not isinstance(value, str) or is_empty(value) or is_broken_row(value):
+            raise ValueError(
+                f"node {ids[index]!r} has {value!r:.80} in `feat`, which is neither numbers, such "
+                'as "0.5, 1", nor the name of a kind: give all nodes numbers, or all nodes a name'
+            )
+    return ["_".join(value.split()) for value in values]
 
 
 def _indices(names: Sequence[str | None], known: Vocabulary, what: str) -> NDArray[np.int64]:

@@ -68,7 +68,7 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
     one, other = read_graphs(save(tmp_path / "data", **changed, **masks), "values")
     assert one.labels is None and one.kinds == ["C", "O", "C"]
     assert isinstance(one.label, np.ndarray) and one.label.tolist() == [[1.5, 2]]
-    assert other.has_labels and other.kinds == ["N", "C"]
+    assert other.has_label.all() and other.kinds == ["N", "C"]
 
 
 @pytest.mark.parametrize(
@@ -76,25 +76,35 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
     [
         ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
         ({"edges": [[0.5], [1.0]]}, r"it needs edges\.npy, \(2, E\) integers"),
-        ({"edges": [[0], [9]]}, "edges.npy has node 9, but there are 5 nodes in graphs.npy"),
+        ({"edges": [[0], [9]]}, "an edge has node 9, but there are 5 nodes in graphs.npy"),
         ({"edges": [[0], [9]], "graphs": None}, "there are 5 nodes in features.npy"),
-        ({"edges": [[0], [-1]]}, "edges.npy has node -1, but there are 5 nodes"),
+        ({"edges": [[0], [-1]]}, "an edge has node -1, but there are 5 nodes"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
         ({"features": [[1] * 20 + [np.nan]] * 5}, r"0 has \[nan\] in `feat`; expected finite"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
-        ({"labels": [1, 2, 3]}, "labels.npy has 3 rows, but there are 5 nodes"),
+        ({"labels": [1, 2, 3]}, "labels.npy has 3 rows; expected 5, as there are 5 nodes"),
         ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
         ({"features": [1.0]}, r"features\.npy has 1 rows; expected 5"),
         ({"features": [[np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
         ({"features": [[1.0, -1e30]] * 5}, r"node 0 has \[-1e\+30\] .* from -1e\+15 to 1e\+15"),
-        ({"edge_features": [1, 2, 3, 1e300]}, r"an edge has \[1e\+300\] in `feat`; expected"),
-        ({"train_mask": [[1, 0]] * 5}, r"shape \(5, 2\), .* column: .* graph\.train_mask\[:, 0\]"),
+        (
+            {"edge_features": [1, 2, 3, 1e300]},
+            r"from 4 to 3 has \[1e\+300\] in `feat`; expected",
+        ),
+        ({"train_mask": [[1, 0]] * 5}, r"shape \(3, 2\), .* column: .* graph\.train_mask\[:, 0\]"),
         ({"edge_weights": [[1.0, 2.0]] * 4}, r"the weight \[1\.0, 2\.0\], .* as `feat`"),
         ({"graphs": [[0]] * 5}, r"graphs\.npy must be \(N,\) integers"),
         ({"graphs": [0.0] * 5}, r"graphs\.npy must be \(N,\) integers"),
-        ({"features": [["a", "b"]] * 5}, r"of names must be \(N,\), got \(5, 2\)"),
+        (
+            {"features": [["a", "b"]] * 5},
+            r"node 0 has \['a', 'b'\] in `feat`, which is neither",
+        ),
         ({"edge_types": [[1, 2]] * 4}, r"type of an edge must be one name or number; got \[1, 2\]"),
         ({"test_mask": [1, 0, 0, 0, 0]}, "node 0 is in train_mask and in test_mask"),
+        ({"train_mask": [1, np.nan, 0, 0, 0]}, "train_mask is nan; expected true or false, 1 or 0"),
+        ({"train_mask": [1, -1, 0, 0, 0]}, "train_mask is -1; expected"),
+        ({"labels": [1j] * 5}, r"labels\.npy is not a \.npy file of numbers or text: its values"),
+        ({"graph_test_mask": [1]}, r"graph_test_mask\.npy has 1 rows; expected 2"),
     ],
 )
 def test_read_arrays_refuses(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -164,6 +174,21 @@ def test_write_arrays_of_small_graphs_with_labels_of_graphs(label: Any, tmp_path
         assert each.label.tolist() == torch.as_tensor(label).view(1, -1).tolist()
 
 
+def test_write_arrays_says_what_has_labels(tmp_path: Path) -> None:
+    pairs = [(dgl.rand_graph(1, 1), torch.tensor(k)) for k in range(3)]
+    found = read_graphs(write_arrays(pairs, tmp_path / "graphs"))
+    assert [(each.labels, each.label) for each in found] == [(None, [str(k)]) for k in range(3)]
+    for graph, label in pairs:
+        graph.ndata.update(label=label[None], train_mask=torch.tensor([True]))
+    found = read_graphs(write_arrays([graph for graph, _ in pairs], tmp_path / "nodes"))
+    assert [(each.labels, each.label) for each in found] == [([str(k)], None) for k in range(3)]
+    found = read_graphs(write_arrays(pairs, tmp_path / "masks"))
+    assert [each.masks["train"].tolist() for each in found] == [[True]] * 3
+    old = {"labels": ["a", "b"], "train_mask": [1, 0], "val_mask": [0, 1], "test_mask": [0, 0]}
+    one, other = read_graphs(save(tmp_path / "old", **old))  # as version 0.2.0 wrote them
+    assert (one.label, other.label) == (["a"], ["b"]) and other.masks["validation"].all()
+
+
 def test_write_arrays_of_graphs_without_edges(tmp_path: Path) -> None:
     data = pytest.importorskip("torch_geometric.data")
     none, some = torch.zeros(2, 0, dtype=torch.int64), torch.tensor([[0], [1]])
@@ -179,7 +204,8 @@ def test_write_arrays_of_graphs_without_edges(tmp_path: Path) -> None:
 
 def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
     data = pytest.importorskip("torch_geometric.data")
-    edges = torch.tensor([[0], [1]])
+    edges = torch.tensor([[0], [2]])
+    one = data.Data(torch.rand(3, 3), edges)
     wide, none = (data.Data(torch.rand(3, 3), edges, y=y) for y in (torch.rand(1, 2), [None]))
     for graphs, message in (
         ([], r"expected at least one graph, got \[\]"),
@@ -188,7 +214,15 @@ def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
             [wide, data.Data(torch.rand(3, 3), edges, y=1)],
             r"the shapes \(1, 2\) and \(1, 1\): give",
         ),
-        ([none], r"labels are neither numbers nor text: \[\[None\]\]"),
+        ([none], r"y are neither numbers nor text: \[None\]"),
+        (
+            [one, data.Data(torch.rand(0, 3), edges[:, :0]), one],
+            "graph number 1 has no nodes",
+        ),
+        ([one, data.Data(torch.rand(2, 3), edges)], "an edge has node 2, but there are 2 nodes"),
+        ([data.Data(one.x, edges, train_mask=torch.ones(2))], "graph number 0 has 2 rows in train"),
+        ([data.Data(one.x, edges, test_mask=torch.tensor([1, 2, 0]))], "test_mask is 2; expected"),
+        ([data.Data(one.x.half() + torch.inf, edges)], r"node 0 has \[inf\] in `feat`"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             write_arrays(graphs, tmp_path / "data")

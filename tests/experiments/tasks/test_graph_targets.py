@@ -11,7 +11,7 @@ from graphut.experiments.tasks.graph_targets import class_weights, read_labels
 @pytest.mark.parametrize(
     ("values", "target", "wanted"),
     [
-        (["a b", "", 3.0, -1], "class", ["a_b", None, "3", None]),
+        (["a b", "", 3.0, -1, "NaN"], "class", ["a_b", None, "3", None, None]),
         ([[1, 0], None, "0,1"], "labels", [[1, 0], [np.nan] * 2, [0, 1]]),
         ([-1, "", float("nan"), "2.5"], "values", [[-1], [np.nan], [np.nan], [2.5]]),
         ([None, "", []], "values", None),
@@ -29,6 +29,8 @@ def test_read_labels(values: list[Any], target: str, wanted: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "target", "message"),
     [
+        (["1,,0"], "labels", "a label is '1,,0'; with target 'labels' it is 0 or 1 for each"),
+        ([1e39], "values", r"a label is 1e\+39; with target 'values' it is finite numbers"),
         ([1, 2], "labels", "a label is 2; with target 'labels' it is 0 or 1 for each label"),
         (["x"], "values", "a label is 'x'; with target 'values' it is finite numbers"),
         ([float("inf")], "values", "a label is inf"),

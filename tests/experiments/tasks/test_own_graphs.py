@@ -60,6 +60,7 @@ def test_graphs_splits_nodes_of_one_graph(tmp_path: Path) -> None:
     assert (task.answer_at, task.num_feats) == ("node", 2)
     assert task.node_kinds.symbols == () and task.answers.symbols == ("Mr._Hi", "Officer")
     assert task.test[0].nodes[0].tolist() == [16, 1]
+    assert "27/3/3 nodes for training/validation/test, 1 node without a label" in task.description
 
 
 def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:

@@ -62,7 +62,8 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     }[target]
     assert f"3 edge features, edge weights, {wanted}, " in said
     split = "16/2/2 graphs" if at == "graph" else "5/1/1 nodes"
-    assert f"{split} for training/validation/test; not used: colour " in said
+    rest = "" if at == "graph" else ", 2 nodes without a label"
+    assert f"{split} for training/validation/test{rest}; not used: colour " in said
     assert ("MAE " in said) == (target == "values") and ("macro F1" in said) == (target != "values")
     if target == "values":  # of node 0 or more, or of the graph
         row = r"(\d+: )?-?[\d.]+ -?[\d.]+"

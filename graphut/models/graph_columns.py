@@ -1,0 +1,242 @@
+"""Attributes of nodes and edges as users write them: checks, and conversion to arrays.
+
+A column holds the values of an attribute. It is an array, or a list whose values may be texts.
+Columns have the names of the `.npy` files that `graphut train graphs` reads.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Column = Sequence[Any] | NDArray[Any]
+Columns = Mapping[str, Column]
+MASKS = ("train_mask", "val_mask", "test_mask")
+# The names of an attribute in a graph of DGL or PyG, by the name of its column. Files have the
+# first name of an attribute of nodes, and any name of an attribute of edges.
+NODE_NAMES = {
+    "features": ("feat", "x", "attr"),
+    "labels": ("label", "labels", "y"),
+    **{name: (name,) for name in MASKS},
+}
+EDGE_NAMES = {
+    "edge_weights": ("weight", "edge_weight", "w"),
+    "edge_features": ("feat", "edge_attr"),
+    "edge_types": ("type", "edge_type", "etype"),
+}
+_LARGEST = np.float64(1e15)  # products of two features are finite in float32
+_SEPARATORS = r"[,;\s()\[\]{}]+"
+_TRUTH = {"": False, "0": False, "0.0": False, "false": False}
+_TRUTH |= {"1": True, "1.0": True, "true": True}
+
+
+def as_list(column: Column) -> list[Any]:
+    """Return the values of a column as Python objects."""
+    return column.tolist() if isinstance(column, np.ndarray) else [*column]
+
+
+def plain_array(values: Any, name: str) -> NDArray[Any]:
+    """Return an array of numbers or texts; raise `ValueError` for other values, such as objects."""
+    array = np.atleast_1d(values)
+    if array.dtype.kind not in "biufSU":
+        raise ValueError(f"{name} are neither numbers nor text: {reprlib.repr(array.tolist())}")
+    return array.astype(str) if array.dtype.kind == "S" else array
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a value is None, an empty list, or a text without a visible character."""
+    return value is None or value == [] or (isinstance(value, str) and not value.strip())
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is empty or NaN, or a list of such values."""
+    if isinstance(value, list):
+        return all(map(is_missing, value))
+    is_nan = value.strip().lower() == "nan" if isinstance(value, str) else value != value
+    return is_nan or is_empty(value)
+
+
+def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
+    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN.
+
+    The error message for a list names `what` it is, and a `remedy`.
+    """
+    if isinstance(value, list | dict):
+        raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")
+    text = "" if is_missing(value) else "_".join(str(value).split())
+    # pandas writes integers as real numbers if some are missing.
+    text = re.sub(r"^(-?\d+)\.0$", r"\1", text)
+    return None if text in ("", "-1") else text
+
+
+def row_of_numbers(value: Any) -> list[float] | None:
+    """Return the numbers in a list or a text such as "[0.5, 1]"; None for anything else."""
+    if isinstance(value, str):
+        text = value.strip()
+        text = text[1:-1] if text[:1] + text[-1:] in ("[]", "()") else text
+        value = text.split(next((mark for mark in ",;" if mark in text), None))
+    row = value if isinstance(value, list) else [value]
+    if not row or any(isinstance(x, str) and "_" in x for x in row):
+        return None  # Python would read "1_0" as 10
+    try:
+        return [float(x) for x in row]
+    except (OverflowError, TypeError, ValueError):
+        return None
+
+
+def is_broken_row(text: str) -> bool:
+    """Return whether a text has parts of a row of numbers, such as "1,,3" or "tensor([1.])"."""
+    parts = [part for part in re.split(_SEPARATORS, text) if part]
+    literals = sum(
+        row_of_numbers(part) is not None or part.lower() in ("true", "false", "none", "null", "na")
+        for part in parts
+    )
+    return not parts or literals > 1 or (literals == 1 and parts != text.split())
+
+
+def number_rows(
+    column: Column, name: str, owner: Callable[[int], str]
+) -> NDArray[np.float32] | None:
+    """Return the `(N, K)` numbers in the attribute `name`; None if all are missing.
+
+    Raise `ValueError` if a row has no numbers, more or fewer than the first row, or a number that
+    is not finite or too large. `owner` maps the index of a row to words for the message.
+    """
+    if not isinstance(column, np.ndarray) or column.dtype.kind == "U":
+        values = as_list(column)
+        if all(map(is_empty, values)):
+            return None
+        rows = [row_of_numbers(value) for value in values]
+        first = next((row for row in rows if row is not None), [])
+        for index, row in enumerate(rows):
+            if row is None or len(row) != len(first):
+                value = "no" if is_empty(values[index]) else f"{values[index]!r:.80} in"
+                raise ValueError(
+                    f"{owner(index)} has {value} `{name}`: give all of them as many numbers, such "
+                    'as "0.5, 1", or leave out the attribute'
+                )
+        column = np.array(rows)
+    if not len(column):
+        return None
+    numbers = column.reshape(len(column), prod(column.shape[1:]))
+    if (wrong := ~((numbers >= -_LARGEST) & (numbers <= _LARGEST))).any():  # also NaN
+        index, place = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"{owner(index)} has [{numbers[index, place]}] in `{name}`; expected finite numbers "
+            f"from -{_LARGEST:g} to {_LARGEST:g}"
+        )
+    return numbers.astype(np.float32)
+
+
+def read_mask(column: Column, name: str) -> NDArray[np.bool_]:
+    """Return a mask of true and false, or 1 and 0, as `(N,)` booleans; missing texts are False."""
+    if isinstance(column, np.ndarray) and column.ndim > 1:
+        raise ValueError(
+            f"{name} has shape {column.shape}, but a mask has one column: choose a split, such as "
+            f"graph.{name}[:, 0]"
+        )
+    if isinstance(column, np.ndarray) and column.dtype == bool:
+        return column
+    values = as_list(column)
+    words = ["" if value is None else str(value).strip().lower() for value in values]
+    for value, word in zip(values, words, strict=True):
+        if word not in _TRUTH:
+            raise ValueError(f"{name} is {value!r}; expected true or false, 1 or 0")
+    return np.array([_TRUTH[word] for word in words], bool)
+
+
+def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:
+    """Raise `ValueError` if `(2, E)` edges refer to a node that is not among `count` nodes."""
+    if (unknown := edges[(edges < 0) | (edges >= count)]).size:
+        raise ValueError(f"an edge has node {unknown[0]}, but there are {count} nodes in {place}")
+
+
+def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the `(2, E)` edges followed by a self-loop of each of `count` nodes that has none."""
+    looped = edges[0, edges[0] == edges[1]]
+    missing = np.setdiff1d(np.arange(count), looped)
+    return np.concatenate([edges, np.stack([missing, missing])], 1)
+
+
+class EdgeAttributes(NamedTuple):
+    """The weights, features and types of the edges of a graph; missing attributes are None."""
+
+    weights: NDArray[np.float32] | None = None  # (E,)
+    feats: NDArray[np.float32] | None = None  # (E, F)
+    types: list[str | None] | None = None  # (E,)
+
+    @classmethod
+    def of(
+        cls, columns: Columns, edges: NDArray[np.int64], ids: Sequence[Any], loops: int = 0
+    ) -> Self:
+        """Convert the attributes of the `(2, E)` edges, the last of which are new self-loops.
+
+        The columns lack the self-loops, which get weight 1, zeros as features, and no type. Weights
+        that are all 1 become None. `ids` are the ids of the nodes, for messages.
+        """
+
+        def owner(index: int) -> str:
+            return f"the edge from {ids[edges[0, index]]!r} to {ids[edges[1, index]]!r}"
+
+        weights, feats = (
+            number_rows(columns.get(name, ()), EDGE_NAMES[name][0], owner)
+            for name in ("edge_weights", "edge_features")
+        )
+        if weights is not None:
+            if weights.shape[1] != 1:
+                raise ValueError(
+                    f"an edge has the weight {weights[0].tolist()}, but a weight is one number: "
+                    "give several numbers as `feat` of the edges"
+                )
+            weights = np.append(weights, np.ones(loops, np.float32))
+            if not (weights > 0).all():
+                raise ValueError(
+                    f"an edge has the weight {weights.min()}, but weights are positive: leave out "
+                    "edges of weight 0, and give other numbers as `feat` of the edges"
+                )
+            weights = None if (weights == 1).all() else weights
+        if feats is not None:
+            feats = np.pad(feats, ((0, loops), (0, 0)))
+        types = [*map(name_of, as_list(columns.get("edge_types", ()))), *[None] * loops]
+        return cls(weights, feats, types if any(types) else None)
+
+    @property
+    def num_feats(self) -> int:
+        """The number of features of an edge, not counting its type."""
+        return 0 if self.feats is None else self.feats.shape[1]
+
+    def encoded(
+        self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
+    ) -> NDArray[np.float32] | None:
+        """Return the features and the one-hot types of the `(2, E)` edges, `(E, edge_feats)`.
+
+        `types` are the types that a model knows; `edge_feats` is its number of features of an edge,
+        including one per type. Return None if `edge_feats` is 0. A graph that has only self-loops
+        may lack features; they are zeros. Raise `ValueError` if other features or types do not fit
+        the model.
+        """
+        count = edge_feats - len(types)
+        may_lack = self.feats is None and bool((edges[0] == edges[1]).all())
+        if self.num_feats != count and not may_lack:
+            raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {count}")
+        if unknown := {*(self.types or ())} - {None, *types}:
+            known = "the model knows no types of edges"
+            if types:
+                known = f"known types are {', '.join(types)}"
+            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known}")
+        if not edge_feats:
+            return None
+        rows = np.zeros((edges.shape[1], edge_feats), np.float32)
+        rows[:, :count] = 0 if self.feats is None else self.feats
+        if self.types is not None:
+            rows[:, count:] = np.array(self.types, object)[:, None] == np.array(types, object)
+        return rows
