@@ -14,7 +14,7 @@ from graphut.attention.sorting import sort_edges
 from graphut.attention.triton.inputs import KernelInputs, padded
 from graphut.attention.triton.kernels.csr import rows_forward, rows_query, rows_source
 from graphut.attention.triton.kernels.merge import merge_outputs, merge_sums
-from graphut.attention.triton.sizes import edges_at_once, row_warps
+from graphut.attention.triton.sizes import FUSED, edges_at_once, row_warps
 
 
 def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
@@ -83,6 +83,7 @@ def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any
         width=width,
         block_width=padded(width),
         block_p=edges_at_once(padded(width)),
+        **FUSED,
     )
 
 

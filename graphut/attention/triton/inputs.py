@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphut.attention.dropout import drop_below
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.triton.sizes import FUSED
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,7 @@ class KernelInputs:
             "value_width": self.value.shape[2],
             "block_width": block_width,
             "block_value": block_value,
+            **FUSED,
         }
 
     def _dropout_arguments(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from graphut.attention.triton.kernels.interval import (
     interval_query,
     interval_source,
 )
-from graphut.attention.triton.sizes import tile_sizes
+from graphut.attention.triton.sizes import FUSED, tile_sizes
 
 _SPAN = 1024  # rows of a sentence that one program looks at
 
@@ -106,7 +106,7 @@ def _longest(layout: EdgeLayout) -> int:
 
 def _launch_cut(lengths: Tensor, longest: int, block: int, **arguments: Tensor | None) -> None:
     grid = lengths.numel(), -(-longest // _SPAN)
-    cut_rows[grid](**arguments, block_m=block, lanes=128, span=_SPAN, num_warps=1)
+    cut_rows[grid](**arguments, block_m=block, lanes=128, span=_SPAN, num_warps=1, **FUSED)
 
 
 @dataclass(frozen=True, eq=False)

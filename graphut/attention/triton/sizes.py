@@ -13,6 +13,8 @@ import torch
 
 # Shared memory holds no tile of wider heads.
 WIDEST = 512
+# An option of each launch: fuse multiplications and additions. Triton 3.9 warns if it is not given.
+FUSED = {"enable_fp_fusion": True}
 
 
 @dataclass(frozen=True)

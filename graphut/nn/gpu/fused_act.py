@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention.second_derivatives import refuse_second_derivatives
+from graphut.attention.triton.sizes import FUSED
 from graphut.nn.attention import is_hooked, is_plain_linear
 from graphut.nn.finite_checks import check_probability_shape
 from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
@@ -242,8 +243,8 @@ def _compact(
 
 
 def _sizes(states: Tensor) -> tuple[dict[str, int], int]:
-    """Return a dictionary of the kernels' size arguments, and the number of blocks of rows."""
+    """Return a dictionary of arguments that kernels share, and the number of blocks of rows."""
     rows, width = states.shape
     block_w = max(16, min(64, 1 << (width - 1).bit_length()))
     sizes = {"rows": rows, "width": width, "block_m": BLOCK_M, "block_w": block_w}
-    return sizes, -(-rows // BLOCK_M)
+    return sizes | FUSED, -(-rows // BLOCK_M)
