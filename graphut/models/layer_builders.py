@@ -9,7 +9,6 @@ from typing import Any
 from graphut.models.config import ModelConfig
 from graphut.nn import (
     AdaptiveRecurrence,
-    CopyGate,
     HaltingUnit,
     InputNoise,
     LearnedSignal,
@@ -65,9 +64,6 @@ def make_recurrence(
             dropout=config.dropout,
             output_norm=is_last,
             norm_eps=config.norm_eps,
-            copy_gate=CopyGate(config.d_model, dropout=config.activation_dropout)
-            if config.copy_gate
-            else None,
         )
 
     halting = HaltingUnit(

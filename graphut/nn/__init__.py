@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from graphut.nn.signals import LearnedSignal, SinusoidalSignal, coordinate_signal
     from graphut.nn.step import UniversalTransformerStep
-    from graphut.nn.transition import CopyGate, PositionwiseTransition, SeparableConvTransition
+    from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
 
 __all__ = [
     "ACT",
@@ -43,7 +43,6 @@ __all__ = [
     "BestEdges",
     "ConvAsAttention",
     "Convergence",
-    "CopyGate",
     "Decision",
     "DotGATConv",
     "EventDriven",
@@ -90,7 +89,7 @@ _MODULES = {
     "registers": ("BestEdges", "RegisterMessages"),
     "signals": ("LearnedSignal", "SinusoidalSignal", "coordinate_signal"),
     "step": ("UniversalTransformerStep",),
-    "transition": ("CopyGate", "PositionwiseTransition", "SeparableConvTransition"),
+    "transition": ("PositionwiseTransition", "SeparableConvTransition"),
 }
 _OWNERS = {name: module for module, names in _MODULES.items() for name in names}
 __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "rules") | _OWNERS)

@@ -17,7 +17,6 @@ _PARTS = {
 _OPTIONAL_PARTS = {
     "transition": "PositionwiseTransition, SeparableConvTransition or None",
     "cross_attention": "MultiHeadAttention or None",
-    "copy_gate": "CopyGate or None",
 }
 
 
@@ -45,8 +44,6 @@ def check_widths(step: Any) -> None:
     }
     if step.transition is not None:
         widths["transition"] = step.transition.in_feats
-    if step.copy_gate is not None:
-        widths["copy_gate"] = step.copy_gate.in_feats
     if step.cross_attention is not None:
         widths["destinations of cross_attention"] = step.cross_attention.in_feats[1]
         widths["output of cross_attention"] = step.cross_attention.out_feats

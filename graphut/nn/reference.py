@@ -234,9 +234,6 @@ def _step(
     norm = step.transition_norm
     combined = torch.where(runs[:, None], ready(rows, norm), combined)
     change = step.transition(layout, combined)
-    if step.copy_gate is not None:
-        share = step.copy_gate(rows)
-        return share * norm(change) + (1 - share) * now, combined
     return add(rows, change, norm), combined
 
 

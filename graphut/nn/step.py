@@ -16,7 +16,7 @@ from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.context import EncoderOutput, GraphContext
 from graphut.nn.input_checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.module_checks import check_widths
-from graphut.nn.transition import CopyGate, Transition
+from graphut.nn.transition import Transition
 
 NORMS = ("post", "pre", None)
 
@@ -33,16 +33,6 @@ class UniversalTransformerStep(nn.Module):
 
     With `norm="pre"`, each LayerNorm is applied to the input of attention and of the transition.
     The recurrence applies one more LayerNorm, the output norm, to its result.
-
-    A `copy_gate` decides for each feature whether it is updated or copied (arXiv 2110.07732, Eqs. 3
-    to 6; with `norm="post"`):
-
-    .. math::
-        u = \mathrm{LayerNorm}(\mathrm{Transition}(C)), \quad g = \sigma(\mathrm{FFN}(C)), \quad
-        x = g \odot u + (1 - g) \odot y
-
-    Use the gate without position and step signals, which are part of :math:`y` and would add up
-    in features that are copied.
 
     With `norm=None` there is no LayerNorm. With `residual=False`, nothing is added to the output of
     attention and of the transition either: :math:`x = \mathrm{Transition}(\mathrm{MultiHead}(y))`.
@@ -67,16 +57,14 @@ class UniversalTransformerStep(nn.Module):
         the last step has one.
     norm_eps : float
         Added to the variance in each LayerNorm.
-    copy_gate : CopyGate, optional
-        The gate between the new and the old value of each feature; with `norm="post"` only.
 
     Raises
     ------
     TypeError
         If a part has another type, such as a layer of DGL or PyG as `attention`.
     ValueError
-        If `norm` is unknown or does not fit `residual`, if a gate has no transition or another norm
-        than "post", or if the parts have different numbers of features.
+        If `norm` is unknown or does not fit `residual`, or if the parts have different numbers of
+        features.
 
     Examples
     --------
@@ -102,22 +90,16 @@ class UniversalTransformerStep(nn.Module):
         dropout: float = 0.0,
         output_norm: bool = True,
         norm_eps: float = 1e-5,
-        copy_gate: CopyGate | None = None,
     ) -> None:
         super().__init__()
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
-        if copy_gate is not None and (norm != "post" or transition is None):
-            raise ValueError(
-                f"a copy_gate needs norm='post' and a transition, got {norm=} and {transition=}"
-            )
         if not residual and norm is not None:
             raise ValueError(f"residual=False needs norm=None, got {norm=}")
         self.norm, self.residual = norm, residual
         self.attention = attention
         self.cross_attention = cross_attention
         self.transition = transition
-        self.copy_gate = copy_gate
         check_widths(self)
         self.dropout = nn.Dropout(dropout)
         layer_norm: Callable[[], nn.Module] = nn.Identity
@@ -138,9 +120,8 @@ class UniversalTransformerStep(nn.Module):
     def node_flops(self) -> int:
         """Floating-point operations for one active node, without its in-edges."""
         cross = 0 if self.cross_attention is None else self.cross_attention.node_flops
-        gate = 0 if self.copy_gate is None else self.copy_gate.node_flops
         moved = 0 if self.transition is None else self.transition.node_flops
-        return self.attention.node_flops + cross + moved + gate
+        return self.attention.node_flops + cross + moved
 
     def forward(
         self,
@@ -243,7 +224,7 @@ class UniversalTransformerStep(nn.Module):
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
         """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
-        pre, given = self.norm == "pre", rows
+        pre = self.norm == "pre"
         attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)
         rows = self._add(rows, attended, self.attention_norm)
         if self.cross_attention is not None and self.cross_norm is not None:
@@ -253,9 +234,7 @@ class UniversalTransformerStep(nn.Module):
         if self.transition is None:
             return rows
         moved = context.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
-        if self.copy_gate is None:
-            return self._add(rows, moved, self.transition_norm)
-        return given + self.copy_gate(rows) * (self.transition_norm(moved) - given)
+        return self._add(rows, moved, self.transition_norm)
 
     def _add(self, rows: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
         total: Tensor = self.dropout(change)

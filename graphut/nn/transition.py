@@ -187,34 +187,6 @@ class SeparableConvTransition(_Transition):
         return f"kernel_size={self.kernel_size}, causal={self.causal}"
 
 
-class CopyGate(_Transition):
-    r"""Gate that decides for each feature of a node whether it is updated or copied.
-
-    .. math:: g(c) = \sigma(W_2 \, \phi(W_1 c + b_1) + b_2)
-
-    From arXiv 2110.07732, Eq. 5. The bias :math:`b_2` is initialized to -3, so that most features
-    are copied at first. The hidden layer has `in_feats` features too, with `dropout`.
-
-    Examples
-    --------
-    >>> CopyGate(8)(torch.zeros(1, 8))[0, 0]
-    tensor(0.0474, grad_fn=<SelectBackward0>)
-    """
-
-    def __init__(self, in_feats: int, *, dropout: float = 0.0) -> None:
-        super().__init__(in_feats, in_feats, None, dropout)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new parameters, and set the last bias to -3."""
-        super().reset_parameters()
-        nn.init.constant_(self._maps()[-1].bias, -3.0)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return a gate in (0, 1) for each feature, `(A, in_feats)`: 0 copies, 1 updates."""
-        return self.layers(rows).sigmoid()
-
-
 def sentence_of_node(layout: EdgeLayout) -> Tensor:
     """Return the index of each destination's sentence in the batch, `(N_dst,)`."""
     return torch.repeat_interleave(layout.dst_lengths).to(layout.device)

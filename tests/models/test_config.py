@@ -66,7 +66,6 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
             r"decoder_topology must be causal: '\(window:1\|star\)&causal'; got",
         ),
         (small, {"share_embeddings": True, "source_vocab": 9}, "share_embeddings must be False if"),
-        (small, {"copy_gate": True, "norm": "pre"}, "copy_gate must be False with norm 'pre'"),
         (small, {"share_weights": False}, "share_weights must be True if adaptive is"),
         (small, {"rule": "mean"}, "rule cannot be 'mean': there is no halting rule 'mean'; choose"),
         (small, {"rule": "act:thresh=1"}, "rule cannot be 'act:thresh=1': 'act' has no setting"),

@@ -59,7 +59,6 @@ EVERY = {"noise": 0.3, "inject_input": True, "noise_on": "every_step"}
         (SEPCONV, lambda part: part.step.transition.kernel_size, 5),
         (DROPS, lambda part: dropouts(part.step.transition), [0.25]),
         (DROPS | SEPCONV, lambda part: dropouts(part.step.transition), [0.25]),
-        (DROPS | {"copy_gate": True}, lambda part: dropouts(part.step.copy_gate), [0.25]),
     ],
 )
 def test_make_recurrence_follows_the_configuration(

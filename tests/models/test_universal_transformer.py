@@ -57,7 +57,6 @@ DECODED = [
         **SHOWN,
     ),
     *covering(rule=RULES, **SHOWN),
-    *covering(copy_gate=(True,), halted=STEP["halted"], rule=ACTS[::3], changed=CHANGES),
     *covering(share_weights=(False,), adaptive=(False,), norm=SHOWN["norm"]),
 ]
 

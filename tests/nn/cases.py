@@ -15,7 +15,6 @@ from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
     Convergence,
-    CopyGate,
     FixedDepth,
     Global,
     HaltingRule,
@@ -101,7 +100,6 @@ ROWS: list[dict[str, Any]] = [
         inject_input=(True,),
         **modes_of("halted", "norm", "form", "transition", "topology", "positions"),
     ),
-    *covering(copy_gate=(True,), **modes_of("halted", "scale_by_degree", "topology", "form")),
     *covering(rule=list(RULES), **modes_of("halted", "norm", "form")),
 ]
 
@@ -150,7 +148,6 @@ def build_step(
     form: str = "encoder",
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
-    copy_gate: bool = False,
     residual: bool = True,
     seed: int = 0,
     **options: Any,
@@ -168,11 +165,8 @@ def build_step(
         else None,
         norm=norm,
         residual=residual,
-        copy_gate=CopyGate(FEATS) if copy_gate else None,
         **options,
     )
-    if step.copy_gate is not None:
-        step.copy_gate.layers[1] = nn.GELU()
     return randomised(step, seed)
 
 

@@ -12,7 +12,6 @@ from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
-    CopyGate,
     MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
@@ -209,59 +208,6 @@ def test_neural_gpu_is_a_universal_transformer() -> None:
     assert_same(gradients([found], inputs), gradients([expected], inputs))
 
 
-def test_step_keeps_the_state_where_the_copy_gate_is_closed() -> None:
-    step, feat = build_step(copy_gate=True), normal(5, FEATS)
-    assert step.copy_gate is not None
-    step.copy_gate.layers[3].bias.data.fill_(-100.0)
-    assert_same([step(Complete().layout([5]), feat)], [feat])
-    step.reset_parameters()
-    assert bool((step.copy_gate.layers[3].bias == -3).all())
-
-
-@pytest.mark.parametrize(
-    ("attention", "transition", "cross", "words"),
-    [
-        (MultiHeadAttention(8, 2), PositionwiseTransition(6, 12), None, "8, but transition has 6"),
-        (MultiHeadAttention(8, 2), SeparableConvTransition(6, 12), None, "8, but transition has 6"),
-        (MultiHeadAttention((6, 8), 2), PositionwiseTransition(8, 12), None, "sources .* has 6"),
-        (
-            MultiHeadAttention(8, 2, out_feats=4),
-            PositionwiseTransition(8, 12),
-            None,
-            "output .* has 4",
-        ),
-        (
-            MultiHeadAttention(8, 2),
-            PositionwiseTransition(8, 12),
-            MultiHeadAttention((8, 6), 2),
-            "destinations of cross_attention has 6",
-        ),
-    ],
-)
-def test_step_parts_of_other_widths(
-    attention: MultiHeadAttention, transition: Any, cross: Any, words: str
-) -> None:
-    with pytest.raises(
-        ValueError, match=f"all parts of a step need the same number of features: .*{words}"
-    ):
-        UniversalTransformerStep(attention, transition, cross_attention=cross)
-
-
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        ({"attention": dgl.nn.GINConv()}, r"ConvAsAttention\(layer, feats\); got GINConv"),
-        ({"transition": nn.Linear(8, 8)}, "PositionwiseTransition, .*; got Linear"),
-        ({"copy_gate": True}, "CopyGate or None; got bool"),
-        ({"cross_attention": True}, "MultiHeadAttention or None; got bool"),
-    ],
-)
-def test_step_parts_of_other_types(part: dict[str, Any], words: str) -> None:
-    parts = {"attention": MultiHeadAttention(8, 2), "transition": PositionwiseTransition(8, 12)}
-    with pytest.raises(TypeError, match=f"{next(iter(part))} must be .*{words}"):
-        UniversalTransformerStep(**{**parts, **part})
-
-
 @pytest.mark.parametrize("modes", FORMS, ids=name_of)
 def test_step_weights_and_bias_are_those_of_its_attention(modes: dict[str, Any]) -> None:
     step, case = one_step(modes)
@@ -294,9 +240,7 @@ def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any)
         (lambda: build_step(form="decoder")(FIVE, FEAT), r"needs cross=.*got cross=None"),
         (lambda: build_step()(FIVE, FEAT, cross=CROSS), r"accepts no cross; got cross=given"),
         (lambda: make(norm="none"), r"norm must be one of .*'post', 'pre'.*, got 'none'"),
-        (lambda: make(norm="pre", copy_gate=CopyGate(8)), "a copy_gate needs norm='post'"),
         (lambda: make(residual=False), "residual=False needs norm=None, got norm='post'"),
-        (lambda: make(copy_gate=CopyGate(6)), "copy_gate has 6"),
         (
             lambda: make(ATTENTION, PositionwiseTransition(6, 12)),
             f"{WIDTHS}8, but transition has 6",
@@ -319,7 +263,6 @@ def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any)
             lambda: make(ATTENTION, nn.Linear(8, 8)),
             "transition must .*wiseTransition, .*; got Linear",
         ),
-        (lambda: make(copy_gate=True), "copy_gate must be .*CopyGate or None; got bool"),
         (lambda: make(cross_attention=True), "must be .*MultiHeadAttention or None; got bool"),
     ],
 )

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _RENAMED = {"frame_source": "add_bos_eos"}
-_REMOVED = {"geometric_attention": False}  # the values that this version still supports
+# Fields of version 0.2, and the values that this version still supports.
+_REMOVED = {"geometric_attention": False, "copy_gate": False}
 
 
 def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,9 +84,6 @@ class ModelConfig(CheckedConfig):
     symmetric_init: bool = option(
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
-    copy_gate: bool = option(
-        False, "add a learned gate that keeps a token's state (2110.07732); needs norm post"
-    )
     attention_bias: bool = option(True, "use biases in the linear layers of attention")
     position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
         "sinusoidal", "position signal: sinusoids from 1, or from 0, or max_length learned vectors"
@@ -116,7 +114,6 @@ class ModelConfig(CheckedConfig):
         self._check("share_weights", self.share_weights or not self.adaptive, adaptive)
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             self._check(name, 0 <= getattr(self, name) < 1, "in [0, 1)")
-        self._check_defaults(self.norm == "post", "with norm 'pre'", "copy_gate")
         self._check("norm_eps", self.norm_eps > 0, "positive")
         injects = self.noise == 0 or self.inject_input
         self._check_defaults(injects, "if inject_input is False", "noise_on")
