@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
-from graphut.attention import edge_attention
-from graphut.attention.counted_attention import counted_attention, takes_counts
+from graphut.attention.counted_attention import takes_counts
 from graphut.topology import Causal
-from tests.helpers import assert_same, layout_of, normal
+from tests.helpers import layout_of
 
 LAYOUT = Causal().layout([3, 2])
 
@@ -28,31 +25,6 @@ def test_takes_counts_refuses_a_node_without_in_edges() -> None:
     assert takes_counts("triton", layout, 2, elsewhere(), allow_zero_in_degree=True)
     with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
         takes_counts("triton", layout, 2, elsewhere(), allow_zero_in_degree=False)
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_counted_attention_is_that_of_the_rows_of_destinations(
-    dropout: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("triton", reason="needs triton")
-    from tests.attention.triton.interpreter import skip_unless_kernels_run
-
-    skip_unless_kernels_run()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    monkeypatch.setattr(torch, "randint", lambda *_: torch.tensor(7))
-    frontier = torch.tensor([1, 4, 5])
-    query, key, value = (normal(n, 2, 4, dtype=torch.float32).detach() for n in (3, 5, 5))
-    options: dict[str, Any] = {"dropout": dropout}
-    found = counted_attention(
-        LAYOUT.to(device),
-        *(x.to(device) for x in (query, key, value)),
-        frontier=frontier.to(device),
-        **options,
-    )
-    rows = {"frontier": frontier[:2], "seed": 7, "backend": "dense"}
-    expected = edge_attention(LAYOUT, query[:2], key, value, **rows, **options)
-    assert_same([found[:2].cpu()], [expected], 1e-5)
-    assert not found[2:].any()
 
 
 @pytest.mark.gpu

@@ -329,6 +329,8 @@ def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features(
         out = edge_attention(layout, *tensors, **options, backend="torch")
         gradients([out], [*tensors, *options.values()])
     assert largest.entries == edges * (8 if with_feat else heads)
+    expected = run("dense", layout, tensors, **options)
+    assert_same(run("torch", layout, tensors, **options), expected, 1e-4)
 
 
 @pytest.mark.parametrize("backend", ["dense", "torch"])

@@ -365,6 +365,12 @@ STEP = build_step()
         ((MultiHeadAttention(8, 2), None, {}), "is a UniversalTransformerStep, got MultiHeadAtt"),
         ((STEP, None, {"noise": 0.3}), "noise is .* such as .* got 0.3"),
         ((STEP, None, {"noise": "first"}), "noise is .* such as .* got 'first'"),
+        ((STEP, None, {"position_signal": "sine"}), "must be .*'sinusoidal0', None.* 'sine'"),
+        ((STEP, None, {"position_signal": "learned"}), "position_signal must be .* 'learned'"),
+        (
+            (STEP, None, {"step_signal": "learnt"}),
+            "step_signal must .*'learned', None, .* got 'learnt'",
+        ),
         ((STEP, None, {"quantize": 2}), "quantize is .* such as .* got 2"),
         *(
             ((STEP, None, {"max_steps": steps}), f"a whole number, at least 1; got {steps}")

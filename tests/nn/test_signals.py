@@ -12,7 +12,7 @@ from graphut.nn import (
     SinusoidalSignal,
     coordinate_signal,
 )
-from graphut.nn.signals import _sinusoid, encode, make_signal, step_signals
+from graphut.nn.signals import _sinusoid, encode, step_signals
 from tests.helpers import assert_same, normal, relative_error
 from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step
 
@@ -115,16 +115,6 @@ def test_step_signals_call_a_signal_that_is_changed() -> None:
         assert torch.equal(step_signals(signal, 3, like), expected)
     with pytest.raises(ValueError, match=r"returned rows of shape \(3, 2\) .* of 4 features"):
         step_signals(SinusoidalSignal(2), 3, like)
-
-
-@pytest.mark.parametrize("which", ["sine", "learned"])
-def test_make_signal_refuses_an_unknown_name(which: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"position_signal must be .*'sinusoidal0', None.* '{which}'"
-    ):
-        make_signal(which, "position_signal", 8)
-    with pytest.raises(ValueError, match=r"step_signal must be .*'learned', None, .* got 'learnt'"):
-        make_signal("learnt", "step_signal", 8, 5)
 
 
 def test_signal_that_is_a_module_is_a_part_of_the_layer() -> None:

@@ -9,8 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from graphut._dgl import dgl
-from graphut.attention import as_layout
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -99,23 +97,6 @@ def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
 def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
     with pytest.raises(ValueError, match="cannot be written as text"):
         rule.spec()
-
-
-def test_batch_index_of_lengths_and_of_ids() -> None:
-    graph, place, number, ids = members = batch_index(Complete().layout([2, 1, 3]))
-    assert (graph.tolist(), place.tolist(), number) == ([0, 0, 1, 2, 2, 2], [0, 1, 0, 0, 1, 2], 3)
-    assert ids is graph
-    large = 2**62
-    given = members.renamed(torch.tensor([large, 0, large, large, large, large]))
-    # The id of a graph in the batch may come in others, too: places are counted by both.
-    assert given.graph.tolist() == [1, 0, 1, 1, 1, 1] and given.num_graphs == 2
-    assert given.ids.tolist() == [large, 0, large, large, large, large]
-    assert given.place.tolist() == [0, 0, 0, 0, 1, 2]
-    whole = batch_index(Complete().layout([6]))
-    found = whole.renamed(torch.tensor([0, 0, 1, 2, 2, 2]))
-    assert all(map(torch.equal, found[:2], members[:2])) and found.num_graphs == 3
-    empty = batch_index(as_layout(dgl.graph(([], []), num_nodes=0)))
-    assert empty.renamed(torch.zeros(0, dtype=torch.int64)).num_graphs == 1
 
 
 @pytest.mark.parametrize(
