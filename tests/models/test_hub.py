@@ -66,34 +66,40 @@ def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "revision", "message"),
+    ("name", "revision", "kind", "message"),
     [
-        ("ann/copy", None, r"no folder ann/copy, and no ann/copy on .* hub: check the name, and"),
-        ("ann/sort", "v9", r"no ann/sort on .* hub at revision 'v9': .*Revision Not Found"),
+        (
+            "ann/copy",
+            None,
+            OSError,
+            r"no folder ann/copy, and no ann/copy on .* hub: check the name",
+        ),
+        (
+            "ann/sort",
+            "v9",
+            OSError,
+            r"no ann/sort on .* hub at revision 'v9': .*Revision Not Found",
+        ),
+        ("ann/sort", None, ValueError, "ann/sort on the .* is not a model: it has no config.json"),
+        (
+            "ann/half",
+            None,
+            ValueError,
+            "ann/half on the .* is not a model: it has no model.safeten",
+        ),
+        *(
+            (name, None, FileNotFoundError, f"there is no folder {Path(name)}")
+            for name in ("nowhere", "./no/where", "a/b/c", "../b", "/a/b", "a/")
+        ),
     ],
 )
-def test_model_folder_names_what_is_not_on_the_hub(
-    name: str, revision: str | None, message: str, hub: Hub
+def test_model_folder_names_what_is_not_there(
+    name: str, revision: str | None, kind: type[Exception], message: str, hub: Hub
 ) -> None:
     hub.commit("ann/sort")
-    with pytest.raises(OSError, match=message):
+    hub.commit("ann/half", **{"config.json": b"{}"})
+    with pytest.raises(kind, match=message):
         graphut.load(name, revision=revision)
-
-
-@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
-def test_model_folder_refuses_a_repository_without_a_model(missing: str, hub: Hub) -> None:
-    build_model().save_pretrained("model")
-    files = {path.name: path.read_bytes() for path in Path("model").iterdir()}
-    del files[missing]
-    hub.commit("ann/sort", **files)
-    with pytest.raises(ValueError, match=f"ann/sort on the .* is not a model: it has no {missing}"):
-        graphut.load("ann/sort")
-
-
-@pytest.mark.parametrize("name", ["nowhere", "./no/where", "a/b/c", "../b", "/a/b", "a/"])
-def test_model_folder_asks_the_hub_for_no_path(name: str, hub: Hub) -> None:
-    with pytest.raises(FileNotFoundError, match=f"there is no folder {Path(name)}"):
-        graphut.load(name)
 
 
 def test_push_folder_says_why_it_is_refused(hub: Hub) -> None:
