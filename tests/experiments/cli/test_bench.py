@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -71,30 +70,6 @@ def test_bench_layers_appends_rows(tmp_path: Path) -> None:
     assert len(rows) == 7 and rows[0]["workload"] == (
         "30 nodes, 90 edges, power law, blocks for 3 nodes, 8 features"
     )
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ("attention", "give --nodes N, or --sentences N with --lengths LOW-HIGH"),
-        ("attention --nodes 3 --sentences 2 --lengths 3", "give --nodes N, or"),
-        ("attention --sentences 2", "give --nodes N, or"),
-        ("attention --nodes 3 --frontier 2", "frontier must be a share in (0, 1]; got 2.0"),
-        ("attention --nodes 3 --frontier 0", "got 0.0"),
-        ("attention --nodes 3 --dim 7", "7 features do not divide into 8 heads"),
-        ("attention --nodes 3 --results no/where/x", "cannot write no/where/x"),
-        ("attention --sentences 2 --lengths x", "'2xx' is not a shape such as 64x10-60"),
-        ("attention --sentences 2 --lengths 60-10", "1 <= LOW <= HIGH, got '60-10'"),
-        ("model --shape 2x3 --heads 3", "do not divide into 3 heads"),
-        ("model --shape 2x3 --topology star", "star has nodes that are not tokens"),
-        ("layers --dim -8", "dim must be at least 1; got -8"),
-        ("layers --nodes 5 --seeds 6", "seeds must be at most the 5 nodes; got 6"),
-        ("layers --edges -1", "edges must be at least 0; got -1"),
-        ("attention --nodes 3 --topology causal causal", "topologies must be different values"),
-    ],
-)
-def test_bench_refuses_in_one_line(argv: str, message: str, refusal: Callable[..., str]) -> None:
-    assert message in refusal("bench", *argv.split())
 
 
 def test_bench_options_know_all_names() -> None:

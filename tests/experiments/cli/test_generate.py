@@ -84,14 +84,6 @@ def test_generate_names_the_line_of_an_unknown_symbol(
         (["q D"], "unknown symbol 'D'; known are: a b c"),
         (["hello world"], "unknown symbol 'hello'; known are: a b c"),
         (["a", " "], "the text ' ' is empty: give at least one symbol"),
-        (["a", "--beam-size", "0"], "0"),
-        (["a", "--temperature", "-1"], "-1"),
-        (["a", "--top-p", "2"], "2"),
-        (["a", "--max-length", "-3"], "-3"),
-        (["a", "--seed", f"{2**63}"], f"seed must be at least 0 and below 2**63, got {2**63}"),
-        ([], "give either texts, or a file of them"),
-        (["a", "--input", "texts.txt"], "give either texts, or a file of them"),
-        (["a", "--skip-unknown"], "--skip-unknown skips lines of a file: name it with --input"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(

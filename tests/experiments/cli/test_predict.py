@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,19 +87,6 @@ def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Comman
         assert sum(float(row["probability"]) for row in own) == pytest.approx(1)
         best = max(own, key=lambda row: float(row["probability"]))
         assert [row for row in own if row["is_chosen"] == "True"] == [best]
-
-
-def test_predict_refuses_before_it_reads(
-    finished_run: Path, tmp_path: Path, refusal: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ["predict", finished_run, "--data", tmp_path / "none", "--out"]
-    assert "must end with .csv, .json, .parquet; got 'a.txt'" in refusal(*words, "a.txt")
-    assert "nowhere/a.csv: make its folder" in refusal(*words, "nowhere/a.csv")
-    assert "sort is not a task on graphs: graphut generate" in refusal(*words, "a.csv")
-
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    needed = "a.parquet needs pandas and pyarrow: pip install"
-    assert needed in refusal(*words, "a.parquet")
 
 
 def test_predict_writes_parquet(monkeypatch: pytest.MonkeyPatch) -> None:

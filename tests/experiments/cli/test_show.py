@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,24 +69,8 @@ def test_few_panels_takes_the_mean_of_many_heads() -> None:
     assert few.shape == (4, 8, 3, 3) and note == ""
 
 
-def test_show_says_what_is_wrong_in_one_line(
-    finished_run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    refusal: Callable[..., str],
+def test_show_names_an_unknown_symbol(
+    finished_run: Path, tmp_path: Path, refusal: Callable[..., str]
 ) -> None:
-    def said(text: str, out: str, *argv: str) -> str:
-        return refusal("show", str(finished_run), text, "--out", str(tmp_path / out), *argv)
-
-    assert "unknown symbol 'D'; known are: a b c" in said("q D", "a.png")
-    assert "'foo' is not supported" in said("q d", "a.foo")
-    assert "'' is not supported" in said("q d", "a")
-    assert "its folder does not exist" in said("q d", "nowhere/a.png")
-    assert "its folder does not exist" in said("q d", "nowhere/a.gif")
-    assert "max_length must be an integer from 1, got 0" in said(
-        "q d", "a.png", "--max-length", "0"
-    )
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    for out in ("a.png", "a.gif"):
-        assert 'pip install "graphut[plot]"' in said("q d", out)
-    assert not list(tmp_path.iterdir())
+    found = refusal("show", str(finished_run), "q D", "--out", str(tmp_path / "a.png"))
+    assert "unknown symbol 'D'; known are: a b c" in found and not list(tmp_path.iterdir())

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,15 +63,6 @@ def test_read_options_does_not_take_a_value_for_the_task(line: str) -> None:
 def test_read_options_of_a_comparison_takes_the_task_of_its_option(task: list[str]) -> None:
     argv = ["compare", "complete", "--out", "sort", *task, "--sizes", "6-7"]
     assert read_options("topology", argv).sizes == "6-7"
-
-
-def test_read_options_refuses_a_rule_without_halting(tmp_path: Path) -> None:
-    for others in (["--preset", "fixed"], ["--no-adaptive"]):
-        with pytest.raises(ValueError, match="--rule ponder_net has no effect: without halting"):
-            read_options("train", ["sort", "--out", "x", "--rule", "ponder_net", *others])
-    assert (
-        read_options("train", ["sort", "--out", "x", "--rule", "ponder_net"]).rule == "ponder_net"
-    )
 
 
 def test_read_options_refuses_a_preset_of_unknown_options(monkeypatch: pytest.MonkeyPatch) -> None:

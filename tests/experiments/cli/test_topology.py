@@ -106,20 +106,3 @@ def test_compare_takes_language_models_and_tasks_on_graphs(
         assert run.model().config.topology == spec
         edges = fmean(num_edges(example, parse(spec)) for example in run.task().test)
         assert row.split()[:2] == [spec, three_digits(edges)]
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["complete"], "the following arguments are required: --task"),
-        (["complete", "--task", "knit"], "module of your own task first: --import MODULE) (see"),
-        (["complete", "--task", "sort", "--encoder-topology", "star"], "unrecognized arguments"),
-        (["complete", "--task", "graph-reach", "--topology", "star"], "unrecognized arguments"),
-    ],
-)
-def test_add_compare_refuses_a_wrong_command_line(
-    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["topology", "compare", *argv])
-    assert message in capsys.readouterr().err

@@ -53,28 +53,6 @@ def test_train_prefers_an_option_to_a_preset(
     assert run.task_options["short_share"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["sort", "--minutes", "0"], "--minutes must be positive, got 0.0"),
-        (["sort", "--epochs", "0"], "epochs must be at least 1; got 0"),
-        (["sort", "--preset", "huge"], "the task sort has no preset 'huge'; it has: small"),
-        (["pairs", "--preset", "x", "--data", "x"], "pairs has no preset 'x'; it has none"),
-        (["pairs"], "--data is missing: file of pairs"),
-        (["scan"], "--data is missing: folder of SCAN, from https://"),
-        (["scan", "--data", "."], "there is no"),
-        (["pairs", "--data", "nowhere.tsv"], "nowhere.tsv"),
-        (["sort", "--device", "abacus"], '--device must be "cpu", "cuda" or'),
-        (["sort", "--resume"], "there is no run in"),
-    ],
-)
-def test_train_refuses_bad_input_in_one_line(
-    tmp_path: Path, argv: list[str], message: str, refusal: Callable[..., str]
-) -> None:
-    assert message in refusal("train", *argv, "--out", str(tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
-
-
 def test_train_names_a_line_that_is_too_long(tmp_path: Path, refusal: Callable[..., str]) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tx\n" * 20 + f"{'a ' * 4000}\tx\n" + "a a\tx\n" * 20)

@@ -21,15 +21,6 @@ from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY
 
 
-def test_train_gives_a_run_a_folder_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "file").write_text("mine")
-    for out in ("", str(tmp_path / "file")):
-        assert main(["train", "sort", "--out", out]) == 2
-        assert f"--out must be a folder, new or existing; got {out!r}" in (capsys.readouterr().err)
-
-
 @pytest.fixture
 def read_only(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The current folder holds a run, nobody may write there, and this process is not root.

@@ -150,21 +150,6 @@ def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: 
     assert main(["train", "sort", "--out", str(path.parent), "--resume"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["sort", "--batch-size", "9"], "began with batch_size 8 and cannot be resumed with 9"),
-        (["sort", "--d-model", "16"], "began with d_model 8"),
-        (["sort", "--held-out", "5"], "began with held_out 4"),
-        (["copy"], "began with task sort and cannot be resumed with copy"),
-    ],
-)
-def test_train_resumes_a_run_as_it_began(
-    finished_run: Path, argv: list[str], message: str, refusal: Callable[..., str]
-) -> None:
-    assert message in refusal("train", *argv, "--out", str(finished_run), "--resume")
-
-
 def test_train_trains_a_finished_run_longer(
     finished_run: Path,
     tmp_path: Path,

@@ -71,15 +71,6 @@ def test_epoch_log_in_tensorboard_of_a_resumed_run(tmp_path: Path) -> None:
         assert len(events) == 3 and [event.value for event in events] == pytest.approx(values)
 
 
-def test_epoch_log_names_a_missing_package_before_the_run_begins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    folder = tmp_path / "run"
-    assert main(["train", "copy", "--out", str(folder), "--log-to", "wandb", *TINY]) == 2
-    assert "pip install wandb" in capsys.readouterr().err and not folder.exists()
-
-
 def test_epoch_log_that_cannot_be_opened_ends_the_run_before_its_first_update(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
