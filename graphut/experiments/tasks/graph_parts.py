@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from graphut.distributed import assign_parts, load_part, write_parts
-from graphut.distributed.parts import read_facts
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph
 
 
@@ -54,9 +53,4 @@ def read_part(folder: str | Path, target: str | None) -> RawGraph:
     ids = columns.pop("ids").tolist()
     named = str(folder), Path(folder).name
     graph = RawGraph.of(*named, ids, part.edges.numpy(), columns, target, part=part)
-    if graph.labels is not None or target is None:
-        return graph
-    # Only the other parts have labels.
-    width = len(read_facts(folder)["answers"])
-    labels: Any = [None] * len(ids) if target == "class" else np.full((len(ids), width), np.nan)
-    return replace(graph, labels=labels)
+    return replace(graph, label=None)

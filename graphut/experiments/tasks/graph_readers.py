@@ -26,6 +26,7 @@ from graphut.distributed.parts import is_divided
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays
 from graphut.experiments.tasks.graph_parts import read_part
+from graphut.experiments.tasks.graph_targets import known_labels
 from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
 from graphut.models.graph_columns import (
     EDGE_NAMES,
@@ -33,7 +34,6 @@ from graphut.models.graph_columns import (
     NODE_NAMES,
     is_empty,
     read_mask,
-    row_of_numbers,
 )
 
 Attributes = Mapping[str, Any]
@@ -77,35 +77,23 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
         graphs = [read[file.suffix](file, target) for file in files]
     if not graphs:
         raise ValueError(f"{path} holds no graph")
-    has_masks = any(graph.masks for graph in graphs)
-    at = next((at for at in ("labels", "label") for g in graphs if getattr(g, at) is not None), "")
-    if not at and target is not None:
+    at_nodes = any(known_labels(graph.labels).any() for graph in graphs)
+    if target is not None and not at_nodes and not any(known_labels(g.label).any() for g in graphs):
         raise ValueError(f"{graphs[0].place} has no `label`, neither at nodes nor of the graph")
-    graphs = [_with_labels(graph, at, graphs) for graph in graphs] if at else graphs
+    graphs = [replace(g, label=None) if at_nodes else replace(g, labels=None) for g in graphs]
+    has_masks = any(graph.masks for graph in graphs)
     for graph in graphs:
         if has_masks and not graph.masks and graph.has_label.any():
             raise ValueError(
                 f"{graph.place} has labels and no mask, but other graphs have masks: give it "
                 f"{', '.join(MASKS)}, or remove the masks of all graphs"
             )
-        if at and any(len(mask) != len(graph.has_label) for mask in graph.masks.values()):
+        if any(len(mask) != len(graph.has_label) for mask in graph.masks.values()) and target:
             raise ValueError(
-                f"{graph.place} has labels of {'nodes' if at == 'labels' else 'graphs'}, but masks "
-                "of the other kind: give masks to what has labels"
+                f"{graph.place} has labels of {'nodes' if at_nodes else 'graphs'}, but masks of "
+                "the other kind: give masks to what has labels"
             )
     return graphs
-
-
-def _with_labels(graph: RawGraph, at: str, others: Iterable[RawGraph]) -> RawGraph:
-    """Return the graph; if it lacks labels in the field `at`, add None or NaN, as in `others`."""
-    if getattr(graph, at) is not None:
-        return graph
-    given = next(labels for other in others if (labels := getattr(other, at)) is not None)
-    count = graph.num_nodes if at == "labels" else 1
-    missing: Any = [None] * count
-    if isinstance(given, np.ndarray):
-        missing = np.full((count, given.shape[1]), np.nan, np.float32)
-    return replace(graph, **{at: missing})
 
 
 def _read_graphml(path: Path, target: str | None) -> RawGraph:
@@ -298,16 +286,10 @@ def _tabulate(
         columns = _columns(of_nodes, _NAMES) | _columns(of_edges, EDGE_NAMES)
         columns |= {f"graph_{key}": x for key, x in _columns([of_graph], _NAMES).items()}
         unused = {*chain.from_iterable(of_nodes)} - _NODE_FIELDS
-        numbers = [
-            key
-            for key in unused
-            if all(map(is_empty, columns.get("features", ())))
-            and all(row_of_numbers(row.get(key)) is not None for row in of_nodes)
-        ]
         unused |= {f"{key} of edges" for key in {*chain.from_iterable(of_edges)} - _EDGE_FIELDS}
     pairs = np.array([number[end] for end in ends], np.int64).reshape(-1, 2).T
-    ids, others = [node for node, _ in nodes], {"unused": unused, "unused_numbers": numbers}
-    return RawGraph.of(place, name, ids, pairs, columns, target, **others)
+    ids = [node for node, _ in nodes]
+    return RawGraph.of(place, name, ids, pairs, columns, target, unused=unused)
 
 
 def _written(id: Any) -> str:

@@ -13,13 +13,13 @@ from graphut.models.graph_columns import Column, as_list, is_missing, name_of, r
 
 Target = Literal["class", "labels", "values"]
 Labels = list[str | None] | NDArray[np.float32]
-"""The names of classes, or `(N, K)` numbers; None or a row of NaN where there is no label."""
+"""Names of classes, or `(N, K)` numbers; None or NaN where a label is missing; K = 0 if all are."""
 
 _LARGEST = 1e30  # finite in float32
 
 
 def read_labels(column: Column, target: str | None) -> Labels | None:
-    """Return the labels of nodes or graphs, or None if there are none or `target` is None.
+    """Return the labels of nodes or graphs; None if `target` is None.
 
     With the target "class" the labels are names; with "labels" (zeros and ones) or "values" they
     are rows of numbers. Raise `ValueError` if a label has another form.
@@ -30,30 +30,28 @@ def read_labels(column: Column, target: str | None) -> Labels | None:
         column = column[:, 0]
     values = as_list(column)
     if target == "class":
-        names = [_class(value) for value in values]
-        return names if any(name is not None for name in names) else None
+        return [_class(value) for value in values]
     given = {
         index: _numbers(value, target)
         for index, value in enumerate(values)
         if not is_missing(value)
     }
-    if not given:
-        return None
     widths = {len(row): index for index, row in given.items()}
     if len(widths) > 1:
         raise ValueError(
             f"labels have {' and '.join(map(str, sorted(widths)))} numbers (label number "
             f"{max(widths.values())} has {len(given[max(widths.values())])}): give all the same"
         )
-    rows = np.full((len(values), *widths), np.nan, np.float32)
-    rows[[*given]] = [*given.values()]
+    rows = np.full((len(values), max(widths, default=0)), np.nan, np.float32)
+    if given:
+        rows[[*given]] = [*given.values()]
     return rows
 
 
 def known_labels(labels: Labels | None) -> NDArray[np.bool_]:
-    """Return a mask of labels: False for None and for rows with NaN."""
+    """Return a mask of labels: False for None and for rows of NaN."""
     if isinstance(labels, np.ndarray):
-        return np.asarray(~np.isnan(labels).any(1))
+        return np.asarray(np.isfinite(labels).any(1))
     return np.array([label is not None for label in labels or ()], bool)
 
 
@@ -81,14 +79,8 @@ def _class(value: Any) -> str | None:
 def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDArray[np.float32]:
     """Return the weight of each training label in the loss, with a mean of 1 over the labels.
 
-    Parameters
-    ----------
-    labels : array
-        `(N,)` classes, or `(N, K)` zeros and ones, without missing labels.
-    text : str
-        "balanced" gives all classes the same total weight; or the weights, such as "1,5".
-    names : sequence of str
-        The names of the classes, for error messages.
+    `labels` are `(N,)` classes, or `(N, K)` zeros and ones. The `text` is "balanced", which gives
+    all classes the same total weight, or has a weight for each of the `names`, such as "1,5".
     """
     if text != "balanced":
         given = row_of_numbers(text)

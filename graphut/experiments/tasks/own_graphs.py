@@ -85,7 +85,7 @@ class Graphs(GraphTask):
         if self._facts:
             return Vocabulary(self._facts["answers"])
         if self.target != "class":
-            return Vocabulary(map(str, range(self._labels[0].shape[1])))
+            return Vocabulary(map(str, range(max(rows.shape[1] for rows in self._labels))))
         labels = chain.from_iterable(self._labels)
         with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
             classes = Vocabulary(sorted({label for label in labels if label is not None}))
@@ -162,10 +162,8 @@ class Graphs(GraphTask):
             *[pluralize(unlabelled, self.answer_at) + " without a label"] * (unlabelled > 0),
         ]
         unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
-        numbers = ", ".join(sorted(set().union(*(file.unused_numbers for file in files))))
-        text = f"read {', '.join(said)}" + f"; not used: {unused}" * bool(unused)
-        remedy = f'; nodes have no `feat`: to use {numbers}, give each node a text like "0.5, 1"'
-        return text + f"{remedy} in `feat`" * bool(numbers)
+        remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
+        return f"read {', '.join(said)}" + f"; not used: {unused}{remedy}" * bool(unused)
 
     def _answers_in_words(self) -> str:
         count = len(self.answers.symbols)
@@ -173,9 +171,9 @@ class Graphs(GraphTask):
             return pluralize(count, "class", "classes")
         if self.target == "labels":
             return pluralize(count, "label")
-        values = np.concatenate([*self._labels])
-        if np.isnan(values).all():  # in this part of a graph
+        if not any(file.has_label.any() for file in self._files):  # in this part of a graph
             return pluralize(count, "value")
+        values = np.concatenate([rows.ravel() for rows in self._labels])
         return f"{pluralize(count, 'value')} from {np.nanmin(values):g} to {np.nanmax(values):g}"
 
     @property

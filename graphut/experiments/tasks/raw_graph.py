@@ -69,7 +69,6 @@ class RawGraph:
     masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part, or whether it is in it
     of_edges: EdgeAttributes
     unused: Collection[str] = ()  # the names of attributes that are not read
-    unused_numbers: Collection[str] = ()  # unused and numeric, if no node has `feat`
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
     @classmethod
@@ -85,8 +84,7 @@ class RawGraph:
     ) -> RawGraph:
         """Convert the columns of a graph, whose names are those of the `.npy` files.
 
-        `target` is the form of the labels, as in `read_graphs`; `others` are further fields. Error
-        messages begin with `place`.
+        `target` is the form of the labels, as in `read_graphs`; `others` are further fields.
         """
         if not len(ids):
             raise ValueError(f"{place} holds a graph without nodes")
@@ -112,8 +110,8 @@ class RawGraph:
                 features=None
                 if kinds
                 else number_rows(columns["features"], "feat", lambda i: f"node {ids[i]!r}"),
-                labels=read_labels(columns.get("labels", ()), target),
-                label=read_labels(columns.get("graph_labels", ()), target),
+                labels=read_labels(columns.get("labels", [None] * len(ids)), target),
+                label=read_labels(columns.get("graph_labels", [None]), target),
                 masks=masks,
                 of_edges=EdgeAttributes.of(columns, looped, ids, looped.shape[1] - edges.shape[1]),
                 **others,
@@ -179,6 +177,8 @@ class RawGraph:
             return np.full(self.num_nodes, -1)
         if isinstance(labels, list):
             return _indices(labels, answers, "label")
+        if not labels.shape[1]:
+            return np.full((len(labels), len(answers.symbols)), np.nan, np.float32)
         if labels.shape[1] != len(answers.symbols):
             raise ValueError(
                 f"a label has {pluralize(labels.shape[1], 'number')}; expected "

@@ -116,18 +116,6 @@ def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) ->
         Graphs(tmp_path).load("train")
 
 
-def test_graphs_with_numbers_beside_feat_say_how_to_use_them(tmp_path: Path) -> None:
-    graph = networkx.karate_club_graph()
-    for node, data in graph.nodes(data=True):
-        data.update(label=data["club"], x0=node / 2, x1="3")
-    networkx.write_graphml(graph, path := tmp_path / "karate.graphml")
-    said = Graphs(path).description
-    assert "not used: club, x0, x1; nodes have no `feat`: to use x0, x1, give" in said
-    networkx.set_node_attributes(graph, "0.5, 1", "feat")
-    networkx.write_graphml(graph, path)
-    assert Graphs(path).description.endswith("not used: club, x0, x1")
-
-
 @pytest.mark.parametrize("target", ["class", "values"])
 def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path: Path) -> None:
     data = write_many(tmp_path / "data")

@@ -3,11 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.graph_arrays import read_arrays
-from graphut.experiments.tasks.raw_graph import check_masks, has_some, keep_labels
+from graphut.experiments.tasks.raw_graph import keep_labels
 
 
 def test_keep_labels_removes_labels_of_either_form(tmp_path: Path) -> None:
@@ -22,11 +21,3 @@ def test_keep_labels_removes_labels_of_either_form(tmp_path: Path) -> None:
     found = keep_labels(graph.labelled(kinds, Vocabulary("0")), np.array([0, 1, 0], bool))
     np.testing.assert_array_equal(found.labels, [[np.nan], [5], [np.nan]])
     assert graph.labelled(kinds, None).has_label.tolist() == [False] * 3
-
-
-def test_check_masks_and_has_some() -> None:
-    with pytest.raises(ValueError, match="node 'b' is in train_mask and in test_mask"):
-        check_masks({"train": np.array([True, True]), "test": np.array([False, True])}, "ab")
-    with pytest.raises(ValueError, match="the graph is in val_mask and in test_mask"):
-        check_masks(dict.fromkeys(("validation", "test"), np.array([True])), None)
-    assert has_some([None, 0]) and not has_some([None])
