@@ -5,7 +5,7 @@ many steps. One global token is a shortcut that costs two edges per token.
 
     python examples/compare_topologies.py
 
-The picture needs matplotlib: pip install "graphut[plot]"
+The picture needs matplotlib: pip install matplotlib
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python examples/custom_topology.py
 
-The picture needs matplotlib: pip install "graphut[plot]". A second run resumes a stopped one.
+The picture needs matplotlib: pip install matplotlib. A second run resumes a stopped one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python examples/results/make_page.py
 The text is in page.md, a Jinja template that calls the functions below for every table and number.
-`pip install "graphut[examples]"` brings pandas and matplotlib.
+It needs `pip install pandas matplotlib`.
 """
 
 from __future__ import annotations

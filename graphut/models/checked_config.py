@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from numbers import Integral
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -27,6 +28,13 @@ class CheckedConfig:
 
     A subclass overrides `_check_values` for further checks of the values.
     """
+
+    def __new__(cls, *_: Any, **options: Any) -> Any:
+        """Raise `TypeError` for an unknown option, and suggest the nearest name."""
+        names = [each.name for each in fields(cls)]
+        for name in options.keys() - names:
+            raise TypeError(f"{cls.__name__} has no option {name!r}{suggest(name, names)}")
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Raise `ValueError`, which quotes the value, if a field has a wrong type or value."""
@@ -76,6 +84,12 @@ def check_different(name: str, values: Sequence[object]) -> None:
     """Raise `ValueError` if there are no values, or if a value occurs twice."""
     if not values or len({*values}) < len(values):
         raise ValueError(f"{name} must be different values, at least one; got {[*values]}")
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error message, which suggests the nearest name if one is near."""
+    near = get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def quote(value: object) -> str:

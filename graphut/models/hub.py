@@ -88,7 +88,7 @@ def _hub_client(problem: str) -> Iterator[HfApi]:
         from huggingface_hub import HfApi
         from huggingface_hub.errors import RepositoryNotFoundError
     except ImportError:
-        raise ImportError(f"{problem}: for the hub, pip install 'graphut[hub]'") from None
+        raise ImportError(f"{problem}: for the hub, pip install huggingface_hub") from None
     try:
         yield HfApi(library_name="graphut", library_version=__version__)
     except RepositoryNotFoundError as error:
@@ -117,7 +117,7 @@ import graphut
 model = graphut.load("{name}")
 ```
 
-Loading from the hub needs `pip install "graphut[hub]"`.
+Loading from the hub needs `pip install huggingface_hub`.
 {about}
 ## Configuration
 

@@ -66,6 +66,8 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
     or the folder has no model of this class.
     """
     folder = Path(folder)
+    if folder.is_file():
+        raise NotADirectoryError(f"{folder} is a file: name the folder of the model")
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     for name in (CONFIG, WEIGHTS):

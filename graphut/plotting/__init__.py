@@ -1,6 +1,6 @@
 """Pictures of topologies, attention, ponder time, frontiers and training.
 
-All functions raise `ImportError` without matplotlib; run `pip install "graphut[plot]"`.
+All functions raise `ImportError` without matplotlib; run `pip install matplotlib`.
 """
 
 from typing import TYPE_CHECKING

@@ -37,9 +37,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            f'pictures need matplotlib ({error}): pip install "graphut[plot]"'
-        ) from None
+        raise ImportError(f"pictures need matplotlib ({error}): pip install matplotlib") from None
     return Figure(figsize=(width, height), dpi=150, layout="constrained")
 
 

@@ -60,7 +60,7 @@ def test_example_prints_help(
 
 
 SORT = str(EXAMPLES[0].parent / "sort")
-PLOT = 'pip install "graphut[plot]"'
+PLOT = "pip install matplotlib"
 
 
 @pytest.mark.parametrize(

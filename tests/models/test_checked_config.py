@@ -49,3 +49,10 @@ def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
 
 def test_checked_config_converts_integers_of_numpy() -> None:
     assert type(small(max_steps=np.int64(4)).max_steps) is int
+
+
+def test_checked_config_suggests_the_nearest_name_of_an_unknown_option() -> None:
+    with pytest.raises(TypeError, match=r"Config has no option 'dmodel'; did you mean 'd_model'\?"):
+        small(dmodel=3)
+    with pytest.raises(TypeError, match=r"has no option 'zebra'$"):
+        small(zebra=3)

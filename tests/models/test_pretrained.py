@@ -154,6 +154,8 @@ def _crash_in(call: str, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
         load(tmp_path / "nowhere")
+    with pytest.raises(NotADirectoryError, match=r"config.json is a file: name the folder of the"):
+        load(folder / "config.json")
     for missing in ("model.safetensors", "config.json"):
         (folder / missing).unlink()
         with pytest.raises(ValueError, match=f"{folder} is not a model: it has no {missing}"):

@@ -7,7 +7,6 @@ import os
 from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
 from graphut.experiments.training.run_folder import check_is_new
-from graphut.models.checked_config import check_different
+from graphut.models.checked_config import check_different, suggest
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
 from graphut.topology.statistics import check_tokens
@@ -235,8 +234,7 @@ def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> 
     names = {each.name for kind in kinds.values() for each in fields(kind)}
     for preset, options in presets.items():
         for name in options.keys() - names:
-            near = get_close_matches(name, names, 1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
+            meant = suggest(name, names)
             raise ValueError(
                 f"the preset {preset!r} of {task} has no option {name!r} to set{meant}"
             )

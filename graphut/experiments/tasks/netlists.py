@@ -100,6 +100,6 @@ def _circuitgraph() -> Any:
         import circuitgraph.io
     except ImportError as error:
         raise ImportError(
-            f"circuits are read by circuitgraph ({error}): pip install 'graphut[circuits]'"
+            f"circuits are read by circuitgraph ({error}): pip install circuitgraph"
         ) from None
     return circuitgraph

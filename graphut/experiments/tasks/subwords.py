@@ -27,7 +27,7 @@ def translation_package(name: str, need: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ImportError(f'{need} {name} ({error}): pip install "graphut[translation]"') from None
+        raise ImportError(f"{need} {name} ({error}): pip install {name}") from None
 
 
 tokenizers_package = partial(translation_package, "tokenizers", "subwords need")

@@ -246,6 +246,6 @@ def test_train_names_a_missing_package_before_it_writes(
     argv = ["train", "wmt14", "--data", write_corpora(tmp_path), "--out", folder]
     for name in ("tokenizers", "sacrebleu"):
         monkeypatch.setitem(sys.modules, name, None)
-        assert 'pip install "graphut[translation]"' in refusal(*argv, *OPTIONS)
+        assert f"pip install {name}" in refusal(*argv, *OPTIONS)
         assert not folder.exists()
         monkeypatch.undo()
