@@ -109,37 +109,38 @@ def bench_model(
         runs |= {f"{name}{_NARROW}": autocast(run) for name, run in runs.items() if name != "dense"}
     packed, padded = (feat, upstream), (pad(feat, present), pad(upstream, present))
     weights = [*step.parameters()]
-    forward, both, results = {}, {}, {}
+    forward, backward, results = {}, {}, {}
     for name, call in runs.items():
         is_packed = name.startswith("adaptive")
         x, gradient = packed if is_packed else padded
-        both[name] = gradient_run(call, [x], gradient, weights)
+        backward[name] = gradient_run(call, [x], gradient, weights)
         forward[name] = torch.no_grad()(partial(call, x))
-        out, to_feat, *others = both[name]()
+        out, to_feat, *others = backward[name]()
         results[name] = [out, to_feat] if is_packed else [out[present], to_feat[present]]
         results[name] += others
         if name.startswith(COMPILED):
-            for run in (forward[name], both[name]) * 3:  # compile, and record the CUDA graphs
+            for run in (forward[name], backward[name]) * 3:  # compile, and record the CUDA graphs
                 run()
     expected = results.pop("dense")
-    errors = {name: largest_error(found, expected) for name, found in results.items()}
+    errors = {name: largest_error(result, expected) for name, result in results.items()}
     ponder = adaptive(layout, feat, positions=positions)[1]
     # The padded model computes all rows, and scores all pairs of a padded sentence.
     by_node = ponder.node_flops + ponder.key_value_flops + present.shape[1] * ponder.edge_flops
     share = int(ponder.flops) / (len(ACTIVE_FRACTIONS) * present.numel() * by_node)
     flops = {name: share if name.startswith("adaptive") else 1.0 for name in runs}
     rows: list[Row] = []
-    modes: dict[str, Mapping[str, Contender]] = {"forward": forward, "forward+backward": both}
-    wrong = [
+    modes: dict[str, Mapping[str, Contender]] = {"forward": forward, "forward+backward": backward}
+    problems = [
         f"{name} is wrong by {error:.0e}" for name, error in errors.items() if error > _limit(name)
     ]
     for mode, timed in modes.items():
         workload = f"{text}, {mode}"
-        if wrong:
-            found = [{"workload": workload, "contender": name, "note": wrong[0]} for name in runs]
+        if problems:
+            common = {"workload": workload, "note": problems[0]}
+            measured = [{**common, "contender": name} for name in runs]
         else:
-            found = measure(workload, timed, repeats=repeats, device=device)
-        rows += [{**row, "relative_flops": flops[row["contender"]]} for row in found]
+            measured = measure(workload, timed, repeats=repeats, device=device)
+        rows += [{**row, "relative_flops": flops[row["contender"]]} for row in measured]
     for row in rows:
         error = errors.get(row["contender"], math.inf)
         row["error"] = error if math.isfinite(error) else None

@@ -47,11 +47,11 @@ def main(arguments: Namespace) -> int:
     )
     animated = Path(out).suffix.lower() == ".gif"
     run = Run.open(folder)
-    chosen = generation_options(run, options)
+    search = generation_options(run, options)
     model = run.trained_model(pick_device(device))
     if issubclass(run.learner.task_kind, GraphTask):
         return _show_graph(run, model, text, out, animated)
-    [answer] = run.learner.generate(model, run.vocabularies, [text], chosen, get_attention=True)
+    [answer] = run.learner.generate(model, run.vocabularies, [text], search, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)
     if animated:
         ponder = parts[-1].ponder

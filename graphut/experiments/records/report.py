@@ -69,14 +69,14 @@ def run_report(run: Run, device: torch.device) -> str:
     results = ["test set", f"{run.learner.example}s", *record.metrics]
     groups = [
         _table(f"{name}, {key.replace('_', ' ')}", [*rows[0]], map(dict.values, rows))
-        for name, found in evaluations.items()
-        for key, rows in found.items()
+        for name, evaluation in evaluations.items()
+        for key, rows in evaluation.items()
         if key.startswith("by_") and rows
     ]
     work = [
-        [name, with_prefix(found["flops_per_example"]), percent(found["flops_share"])]
-        for name, found in evaluations.items()
-        if "flops_share" in found
+        [name, with_prefix(evaluation["flops_per_example"]), percent(evaluation["flops_share"])]
+        for name, evaluation in evaluations.items()
+        if "flops_share" in evaluation
     ]
     keys = dict.fromkeys(key for machine in record.machines for key in machine)
     machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
@@ -122,15 +122,15 @@ def _curves(run: Run) -> _Content:
 def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Content]:
     """Yield tables of steps in encoder and decoder: shares of nodes, and means by position."""
     by_steps = "where nodes halt"
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    parts: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with model.evaluating():
         for batch in in_batches(task.test[:count], run.training.batch_size):
             for part, ponder in run.learner.outcome(model, batch, 0.0).ponders.items():
                 if ponder.rounds is not None:  # no node halts for good
                     by_steps = "how often nodes compute"
                 place = ragged_arange(ponder.layouts[0].dst_lengths.cpu())[1]
-                found.setdefault(part, []).append((ponder.steps.cpu(), place))
-    for part, pairs in found.items():
+                parts.setdefault(part, []).append((ponder.steps.cpu(), place))
+    for part, pairs in parts.items():
         steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
         halted = enumerate((steps.bincount()[1:] / len(steps)).tolist(), 1)
         yield _table(f"{part}: {by_steps}", ["step", "share of the nodes"], halted)
@@ -146,28 +146,29 @@ def _examples(
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
         answers = run.learner.answers(model, task, [task.test[index] for index in batch])
-        for index, found in zip(batch, answers, strict=True):
-            lengths[found.is_correct].append((sum(len(part.names) for part in found.parts), index))
-    chosen: list[int] = []
+        for index, answer in zip(batch, answers, strict=True):
+            length = sum(len(part.names) for part in answer.parts)
+            lengths[answer.is_correct].append((length, index))
+    selected: list[int] = []
     for each in lengths.values():
         order = [index for _, index in sorted(each)]
-        chosen += dict.fromkeys([*order[:1], *order[len(order) // 2 :][:1], *order[-1:]])
+        selected += dict.fromkeys([*order[:1], *order[len(order) // 2 :][:1], *order[-1:]])
     examples = []
-    for index in chosen:  # again, since the attention of all examples takes much memory
-        found = run.learner.answer(model, task, task.test[index])
+    for index in selected:  # again, since the attention of all examples takes much memory
+        answer = run.learner.answer(model, task, task.test[index])
         steps = {
             part.name: (part.node_names, part.ponder.steps.tolist())
-            for part in found.parts
+            for part in answer.parts
             if part.is_listed
         }
         examples.append(
             {
-                "title": f"{_TITLES[found.is_correct]} {index + 1}",
-                "answer": found.text,
-                "expected": found.correct,
-                "steps": Markup(steps_html(steps)) if steps else found.parts[0].table(),
-                "graph": _draw_graph(found.parts[0]) if isinstance(task, GraphTask) else None,
-                "attention": _attention(found.parts),
+                "title": f"{_TITLES[answer.is_correct]} {index + 1}",
+                "answer": answer.text,
+                "expected": answer.correct,
+                "steps": Markup(steps_html(steps)) if steps else answer.parts[0].table(),
+                "graph": _draw_graph(answer.parts[0]) if isinstance(task, GraphTask) else None,
+                "attention": _attention(answer.parts),
             }
         )
     return examples, Counter({verdict: len(each) for verdict, each in lengths.items()})
