@@ -57,13 +57,9 @@ class GraphProblem(DrawnTask, GraphTask):
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
 
     families: str = option("near", f"families to draw from, with commas: {', '.join(FAMILIES)}")
-    sizes: str = option(
-        "4-24", "nodes of a graph: the fewest, a hyphen, and the most; or several, with commas"
-    )
+    sizes: str = option("4-24", "nodes of a graph: a range, or several, with commas")
     epoch_size: int = option(6400, "graphs in an epoch", least=1)
-    pool: int = option(
-        0, "number of training graphs, from which an epoch draws; 0: new graphs in each", least=0
-    )
+    pool: int = option(0, "training graphs to draw each epoch from; 0: new graphs in each", least=0)
     held_out: int = option(500, "graphs in the validation set, and in the test set", least=1)
     test_sizes: str = option(
         "100,1000", "nodes of the graphs in further test sets, one set for each of these numbers"

@@ -88,9 +88,7 @@ class Pairs(PairTask):
     name = "pairs"
     own_files = ("data", "validation_data", "test_data")
 
-    data: str | Path = option(
-        MISSING, "file of pairs: source, tab, target; symbols separated by spaces"
-    )
+    data: str | Path = option(MISSING, "file of pairs: source, tab, target; spaces between symbols")
     validation_data: str | Path | None = option(
         None, "file of validation pairs (default: hold out a part of the pairs)"
     )

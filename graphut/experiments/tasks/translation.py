@@ -216,9 +216,7 @@ class Wmt14(TranslationTask):
         f"folder of WMT14's files; full: {_WMT14_DATA['full'].origin}; "
         f"small: {_WMT14_DATA['small'].origin}",
     )
-    corpus: Literal["full", "small"] = option(
-        "full", "all corpora, or 10,000 training pairs for a trial"
-    )
+    corpus: Literal["full", "small"] = option("full", "all corpora, or 10,000 training pairs")
     epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
 
     def train(self, seed: int, epoch: int) -> list[Pair]:

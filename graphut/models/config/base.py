@@ -56,9 +56,7 @@ class ModelConfig(CheckedConfig):
     share_weights: bool = option(
         True, "use the same weights in every step; otherwise max_steps layers, with --no-adaptive"
     )
-    adaptive: bool = option(
-        True, "let each token halt by itself; otherwise all tokens take max_steps steps"
-    )
+    adaptive: bool = option(True, "let each token halt by itself; else all take max_steps steps")
     rule: str = option(
         "act",
         "halting rule in training: act, ponder_net, threshold, convergence, fixed or another, with "
@@ -99,9 +97,7 @@ class ModelConfig(CheckedConfig):
         "first", "noise on initial states, on injected ones, or on injected ones anew at every step"
     )
     max_offset: int = option(0, "maximum random offset of positions in training", least=0)
-    spread_positions: bool = option(
-        False, "draw positions with random gaps in training, within max_offset"
-    )
+    spread_positions: bool = option(False, "training positions with random gaps, within max_offset")
     max_length: int = option(10_000, "maximum length of a sentence, in tokens", least=1)
 
     decodes = False  # whether the model has a causal decoder
