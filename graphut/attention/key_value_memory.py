@@ -104,15 +104,14 @@ class KeyValueMemory:
         return out
 
 
-def memory_for(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> KeyValueMemory | None:
-    """Return a `KeyValueMemory` if the backend "native" computes calls on this layout, else None.
+def fits_memory(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> bool:
+    """Return whether the backend "native" computes calls on this layout, as a memory needs it.
 
     `backend` is a name or `"auto"`. `like` is a tensor with the device and dtype of the features.
     """
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
-        return None
-    chosen = choose(backend, empty_call(layout, heads, like))
-    return KeyValueMemory(heads) if chosen.name == NATIVE.name else None
+        return False
+    return choose(backend, empty_call(layout, heads, like)) is NATIVE
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor
@@ -62,6 +62,10 @@ class EdgeLayout(ABC):
     _original: ref[EdgeLayout] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     _writes: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    #: For each layer that was called with the layout: what it decided about such calls.
+    plans: WeakKeyDictionary[Any, Any] = field(
+        default_factory=WeakKeyDictionary, init=False, repr=False
+    )
 
     _index_names: ClassVar[tuple[str, ...]]  # the fields with index tensors
     _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
@@ -88,7 +92,13 @@ class EdgeLayout(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for `copy` and `pickle`, without the copies on other devices."""
         self.check_unwritten()
-        return {**vars(self), "_copies": {}, "_original": None, "_writes": {}}
+        fresh: dict[str, Any] = {
+            "_copies": {},
+            "_original": None,
+            "_writes": {},
+            "plans": WeakKeyDictionary(),
+        }
+        return {**vars(self), **fresh}
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
@@ -103,8 +113,9 @@ class EdgeLayout(ABC):
         if not self._writes:
             tensors = {name: x for name, x in vars(self).items() if isinstance(x, Tensor)}
             self._writes.update({name: count_writes(x) for name, x in tensors.items()})
+        state = vars(self)
         for name, writes in self._writes.items():
-            if count_writes(getattr(self, name)) != writes:
+            if (0 if state[name].is_inference() else state[name]._version) != writes:
                 raise ValueError(
                     f"{name} of a layout was written in place, but the layout has stored facts "
                     "about its edges: make a new layout, for example with layout_from_edges"

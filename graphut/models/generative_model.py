@@ -19,7 +19,6 @@ from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
 from graphut.nn.attention import is_hooked
-from graphut.nn.loop_state import steps_of
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
 
@@ -133,7 +132,7 @@ class GenerativeModel(AdaptiveModel):
     @property
     def _is_extended(self) -> bool:
         """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
-        steps = steps_of(self.decoder)
+        steps = self.decoder.steps
         transitions = [step.transition for step in steps if step.transition is not None]
         classes = PositionwiseTransition, SeparableConvTransition
         custom = not all(isinstance(transition, classes) for transition in transitions)

@@ -15,7 +15,7 @@ from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.argument_checks import check_frontier
 from graphut.attention.counted_attention import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
-from graphut.attention.key_value_memory import KeyValueMemory, memory_for
+from graphut.attention.key_value_memory import KeyValueMemory, fits_memory
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
 from graphut.nn.module_checks import check_attention_options
@@ -243,12 +243,12 @@ class MultiHeadAttention(nn.Module):
         is_own = type(self).project is MultiHeadAttention.project
         return is_own and is_plain_linear(self.key_value)
 
-    def in_place_key_value(self, layout: EdgeLayout, like: Tensor) -> KeyValueMemory | None:
-        """Return an empty in-place key/value table for features like `like`, if supported."""
+    def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
+        """Return whether `attend_memory` supports a layout and features like the tensor `like`."""
         drops = self.training and self.attn_drop
-        if drops or not self.has_softmax or not self.has_plain_projection:
-            return None  # the result of another projection may be used elsewhere too
-        return memory_for(self.backend, layout, self.num_heads, like)
+        if drops or self.edge or not (self.has_softmax and self.has_plain_projection):
+            return False  # the result of another projection may be used elsewhere too
+        return fits_memory(self.backend, layout, self.num_heads, like)
 
     def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether `attend` supports a `count` on the GPU, for features like `like`."""
@@ -257,11 +257,28 @@ class MultiHeadAttention(nn.Module):
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
+    def attend_memory(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        memory: KeyValueMemory,
+        frontier: Tensor | None = None,
+        value_shift: Tensor | None = None,
+    ) -> Tensor:
+        """Return the output for `A` destinations, `(A, out_feats)`, as `attend` computes it.
+
+        `memory` has the result of `project`, and `fits_memory` must be true.
+        """
+        query = self._queries(layout, rows, frontier)
+        out = memory.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
+        # The weights of a node sum to one, so that shifting all values shifts all results.
+        return self.output(out if value_shift is None else out + value_shift)
+
     def attend(
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        key_value: Tensor | KeyValueMemory,
+        key_value: Tensor,
         *,
         frontier: Tensor | None = None,
         count: Tensor | None = None,
@@ -275,47 +292,50 @@ class MultiHeadAttention(nn.Module):
 
         The weights are None without `get_attention`. `rows`, `(A, in_feats)`, are the features of
         the destinations, and `frontier` and the `edge_` options are as in `forward`. `key_value` is
-        the result of `project` or `in_place_key_value`. `value_shift`, `(num_heads * head_feats,)`,
-        is added to every value. `count`, a scalar GPU tensor, is the number of destinations if the
-        host does not know it; later ids in `frontier` are then padding.
+        the result of `project`. `value_shift`, `(num_heads * head_feats,)`, is added to every
+        value. `count`, a scalar GPU tensor, is the number of destinations if the host does not know
+        it; later ids in `frontier` are then padding.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
         sum_to_one = self.has_softmax and not dropout and not layout.has_empty_rows
-        by_edge = edge_bias, edge_feat, edge_weight
         sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
-        shift_after = value_shift if sum_to_one else None
         query, weights = self._queries(layout, rows, frontier), None
         by_head = (self.num_heads, self.head_feats)
         options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
-        if isinstance(key_value, KeyValueMemory):
-            attended = key_value.attend(layout, query, frontier, self.head_feats**-0.5)
+        key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
+        if value_shift is not None and not sum_to_one:
+            value = value + value_shift.view(by_head)
+        if count is not None:
+            assert frontier is not None
+            out = counted_attention(layout, query, key, value, frontier=frontier, dropout=dropout)
         else:
-            key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
-            if value_shift is not None and shift_after is None:
-                value = value + value_shift.view(by_head)
-            if count is not None:
-                assert frontier is not None and not get_attention
-                assert all(given is None for given in by_edge)
-                attended = counted_attention(
-                    layout, query, key, value, frontier=frontier, dropout=dropout
-                )
+            if not self.has_softmax:
+                if not (edge_bias is None and edge_feat is None and edge_weight is None):
+                    raise ValueError(
+                        "attention without softmax does not support edge_bias, edge_feat and "
+                        "edge_weight"
+                    )
+                options = self._options_without_softmax(layout, query, key, frontier)
             else:
                 options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
-                options |= {"dropout": dropout, "backend": self.backend}
-                options["allow_zero_in_degree"] = self.allow_zero_in_degree
-                if not self.has_softmax:
-                    if any(given is not None for given in by_edge):
-                        raise ValueError(
-                            "attention without softmax does not support edge_bias, edge_feat and "
-                            "edge_weight"
-                        )
-                    options |= self._options_without_softmax(layout, query, key, frontier)
-                options |= {"frontier": frontier, "get_attention": get_attention}
-                result: Any = edge_attention(layout, query, key, value, **options)
-                attended, weights = result if isinstance(result, tuple) else (result, None)
-        out = attended.flatten(1) if shift_after is None else attended.flatten(1) + shift_after
-        return self.output(out), weights
+            found = edge_attention(
+                layout,
+                query,
+                key,
+                value,
+                frontier=frontier,
+                dropout=dropout,
+                get_attention=get_attention,
+                allow_zero_in_degree=self.allow_zero_in_degree,
+                backend=self.backend,
+                **options,
+            )
+            out, weights = found if get_attention else (found, None)
+        out = out.flatten(1)
+        return self.output(
+            out + value_shift if value_shift is not None and sum_to_one else out
+        ), weights
 
     def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
         """Return the queries, `(A, num_heads, head_feats)`, of destinations with features `rows`.
@@ -323,7 +343,8 @@ class MultiHeadAttention(nn.Module):
         With `scale_by_degree`, each query is multiplied by the factor of its destination. Scores
         are not multiplied, so that backends need not support the factor.
         """
-        query: Tensor = self.query(rows).unflatten(1, (self.num_heads, self.head_feats))
+        query: Tensor = self.query(rows)
+        query = query.reshape(len(query), self.num_heads, self.head_feats)
         if self.degree_scale is None:
             return query
         degrees = layout.in_degrees

@@ -22,6 +22,7 @@ class EncoderOutput:
         self.feat = feat
         self.flops = 0  # floating-point operations of all projections so far
         self._projected: dict[MultiHeadAttention, Tensor] = {}
+        self._memories: dict[MultiHeadAttention, KeyValueMemory] = {}
 
     def count(self, layer: MultiHeadAttention) -> None:
         """Add to `flops` the operations for one projection of the encoder's output by `layer`."""
@@ -33,6 +34,13 @@ class EncoderOutput:
             self.count(layer)
             self._projected[layer] = layer.project(self.feat)
         return self._projected[layer]
+
+    def memory(self, layer: MultiHeadAttention) -> KeyValueMemory:
+        """Return the result of `key_value` in a `KeyValueMemory`, which nothing overwrites."""
+        if layer not in self._memories:
+            self._memories[layer] = KeyValueMemory(layer.num_heads)
+            self._memories[layer].write(None, self.key_value(layer))
+        return self._memories[layer]
 
 
 @dataclass
@@ -48,12 +56,13 @@ class GraphContext:
     encoded: EncoderOutput | None = None
     blocks: Sequence[EdgeLayout] = ()  # the edges of each step, if these are sampled blocks
     # The options `edge_bias`, `edge_feat` and `edge_weight` of self-attention; lists for blocks.
-    of_edges: dict[str, Any] = field(default_factory=dict, init=False)
+    of_edges: dict[str, Any] = field(default_factory=dict)
     get_attention: bool = False  # whether to keep the attention weights
     # (N_src, d), input of self-attention, if hooks require a call of the whole layer.
     sources: Tensor | None = None
     count: Tensor | None = None  # number of active nodes, if only the device knows it
     in_place: KeyValueMemory | None = None  # replaces `key_value` where the backend supports it
+    cross_in_place: bool = False  # the same, for keys and values of the encoder's output
     owns_table: bool = False  # whether `key_value` may be changed in place, without gradients
     frontier: Tensor | None = None  # (A,) ids of the active nodes; None for all
     value_shift: Tensor | None = None  # (d,) to be added to every value
@@ -100,26 +109,30 @@ class GraphContext:
 
     def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return the self-attention output of the active nodes, given their features `(A, d)`."""
-        self.work.attended.append((self.layout, self.frontier))
-        options: dict[str, Any] = {
-            "frontier": self.frontier,
-            "get_attention": self.get_attention,
-            **{name: self._of_step(given) for name, given in self.of_edges.items()},
-        }
+        layout, frontier = self.layout, self.frontier
+        self.work.attended.append((layout, frontier))
+        if self.in_place is not None and self.sources is None:
+            return layer.attend_memory(layout, rows, self.in_place, frontier, self.value_shift)
+        options: dict[str, Any] = {"frontier": frontier, "get_attention": self.get_attention}
+        for name, given in self.of_edges.items():
+            is_list = not isinstance(given, Tensor | None)
+            options[name] = given[self._step - 1] if is_list else given
         if self.sources is not None:
-            return self._keep(layer(self.layout, self.sources, **options), self.weights)
+            return self._keep(layer(layout, self.sources, **options), self.weights)
         options |= {"value_shift": self.value_shift, "count": self.count}
-        return self._keep(layer.attend(self.layout, rows, self._table(), **options), self.weights)
+        return self._keep(layer.attend(layout, rows, self._table(), **options), self.weights)
 
-    def _table(self) -> Tensor | KeyValueMemory:
-        table = self.key_value if self.in_place is None else self.in_place
-        assert table is not None
-        return table
+    def _table(self) -> Tensor:
+        assert self.key_value is not None
+        return self.key_value
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return the cross-attention output of the active nodes, given their features `(A, d)`."""
         assert self.cross_layout is not None and self.encoded is not None
         self.work.cross_attended.append((self.cross_layout, self.frontier))
+        if self.cross_in_place:
+            memory = self.encoded.memory(layer)
+            return layer.attend_memory(self.cross_layout, rows, memory, self.frontier)
         options: Any = {"frontier": self.frontier, "get_attention": self.get_attention}
         if is_hooked(layer):  # hooks require a call with the rows of all nodes
             table = rows
@@ -146,9 +159,6 @@ class GraphContext:
         if weights is not None:
             record.append(weights)
         return out
-
-    def _of_step(self, given: Any) -> Any:
-        return given if given is None or isinstance(given, Tensor) else given[self._step - 1]
 
 
 def updated(table: Tensor | None, nodes: Tensor | None, rows: Tensor) -> Tensor:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from math import isfinite
 
-from graphut.attention.functorch import is_tracing
+from torch import Tensor
 
 
 class FiniteChecks:
-    """Checks of features and halting probabilities; the host waits for the device in each check."""
+    """Checks of features and halting probabilities; the host waits for the device in each check.
+
+    Nothing is checked if the call `is_traced`, so that values of tensors cannot be read.
+    """
+
+    def __init__(self, is_traced: bool = False) -> None:
+        self.is_traced = is_traced
 
     def check_features(self, feat: Tensor) -> None:
         """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
         # A sum needs one pass and no memory.
-        if is_tracing() or bool(feat.detach().sum().isfinite()) or bool(feat.isfinite().all()):
+        if self.is_traced or isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
@@ -23,10 +29,10 @@ class FiniteChecks:
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
-        if not probability.numel() or is_tracing():
+        if self.is_traced or not probability.numel():
             return
         low, high = probability.detach().aminmax()
-        if bool((low >= 0.0) & (high <= 1.0)):  # False for NaN
+        if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
             return
         row = int(wrong_probabilities(probability).nonzero()[0])
         node = row if nodes is None else int(nodes[row])

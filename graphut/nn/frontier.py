@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,11 +22,9 @@ class HaltingFrontier:
         if rows is None:
             rows = ActiveRows(state.feat, state.encodings, state.context.num_dst, state.noise)
         self.state, self.rows = state, rows
-        self.halted = state.layer.halted
-        if self.halted == "copied" and state.signals is None:
-            self.halted = "frozen"  # the same without a step signal
-        # For each step: nodes that halted, their steps, output, remainder and cost.
-        self._finished: list[tuple[Tensor, ...]] = []
+        self.halted = state.plan.halted
+        # For each step: nodes that halted (None: all), their steps, output, remainder and cost.
+        self._finished: list[tuple[Any, ...]] = []
 
     @property
     def num_active(self) -> int:
@@ -37,37 +35,45 @@ class HaltingFrontier:
         """Update the key/value table; return the input of step `t` for active nodes, `(A, d)`."""
         state, rows, context = self.state, self.rows, self.state.context
         context.begin_step(t)
-        active = add_encoding(rows.active(), state.signal(t))
-        self._write(active, t)
+        signal = None if state.signals is None else state.signals[t - 1]
+        active = add_encoding(rows.active(), signal)
+        if rows.nodes is None and not (state.fill_cache or state.exchange):
+            # Every row of the table is new, and the rows of this step are overwritten in the next.
+            context.value_shift = None
+            if self.halted == "copied" and not state.plan.has_linear_projection:
+                rows.all_states(context.num_src, None, rows.last())
+            context.write(None, state.step(t).project(active))
+        else:
+            self._write(active, signal, t)
         if context.num_dst < rows.num_dst:  # each sampled block has fewer destinations
             active = active[: rows.truncate(context.num_dst)]
             state.rule_state.keep_first(rows.num_active)
         context.frontier = rows.nodes
         return active
 
-    def _write(self, active: Tensor, t: int) -> None:
-        """Store the keys and values that change in step `t`; `active` are the step's inputs.
+    def _write(self, active: Tensor, signal: Tensor | None, t: int) -> None:
+        """Project and store the rows whose keys or values changed since the last step.
 
-        These are the keys and values of active nodes. Except with `halted="stale"`, they are stored
-        once more for a node that has just halted, because the stored ones are older than its final
-        state. They are stored for all nodes if a step signal changes them in different ways.
+        These are the rows of active nodes, and of nodes that just halted: their stored rows are
+        older than their final state. With `halted="stale"` they keep the stored rows. If the step
+        signal changes the rows of halted nodes in different ways, all rows are stored again.
         """
         state, context, rows = self.state, self.state.context, self.rows
-        step, signal = state.step(t), state.signal(t)
+        step = state.step(t)
         if self.halted == "stale" and rows.step > 1:
             nodes, shown = state.with_halo(rows.nodes, active)
         else:
             nodes, shown = state.with_halo(rows.last_nodes, rows.last())
         if self.halted == "copied" and signal is not None:
-            # The signal moves the values of all halted nodes by one vector. If the projection is
-            # linear, this vector is added after attention, and halted nodes are not projected.
-            context.value_shift = (
-                self.value_shifts[t - 1] if self.value_shifts else step.value_shift(signal)
-            )
-            if context.value_shift is None:
+            if not state.plan.has_linear_projection:
                 table = rows.all_states(context.num_src, nodes, shown)
                 context.write(None, step.project(table + signal))
                 return
+            # The signal moves the values of all halted nodes by one vector. It is added after
+            # attention, and halted nodes are not projected.
+            context.value_shift = (
+                self.value_shifts[t - 1] if self.value_shifts else step.value_shift(signal)
+            )
         elif self.halted != "stale" or rows.step == 1:
             shown = add_encoding(shown, signal)
         context.write(nodes, step.project(shown))
@@ -78,11 +84,11 @@ class HaltingFrontier:
         shown = None if state.rows is None else rows.active_states()
         halts = state.decide(before, after, t, rows.nodes, shown)
         split = rows.advance(after, halts)
-        if split.halting_nodes is not None:
+        if split.num_halting:
             columns = [decided.out, decided.remainder, decided.cost]
             if split.halting_rows is not None:
                 columns = [column.index_select(0, split.halting_rows) for column in columns]
-            steps = torch.full_like(split.halting_nodes, t)
+            steps = torch.full(columns[0].shape[:1], t, device=after.device)
             self._finished.append((split.halting_nodes, steps, *columns))
         if rows.num_active or state.exchange is not None:
             decided.keep(split.active_rows)
@@ -91,20 +97,24 @@ class HaltingFrontier:
 
     def _fill_cache(self, t: int) -> None:
         """Store keys and values for steps after `t`, the last one, for later tokens to read."""
-        max_steps, more = self.state.layer.max_steps, 1
+        max_steps, more = self.state.plan.max_steps, 1
         if self.halted == "stale":
             more = 0
-        elif self.halted == "copied" and not self.state.step(t).has_linear_projection:
+        elif self.halted == "copied" and not self.state.plan.has_linear_projection:
             more = max_steps
         for later in range(t + 1, min(t + more, max_steps) + 1):
             self.refresh_keys_and_values(later)
 
     def result(self) -> LoopOutput:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
+        num_dst = self.state.num_dst
+        if len(self._finished) == 1 and self._finished[0][0] is None:  # all nodes halted together
+            steps, out, remainder, cost = self._finished[0][1:]
+            return LoopOutput(out, steps, remainder, cost)
         nodes, *columns = map(torch.cat, zip(*self._finished, strict=True))
         row_of = nodes.new_empty(len(self.state.feat) + 1)
         row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
-        rows = row_of[: self.state.num_dst]
+        rows = row_of[:num_dst]
         steps, out, remainder, cost = (column.index_select(0, rows) for column in columns)
         return LoopOutput(out, steps, remainder, cost)
 
@@ -112,7 +122,8 @@ class HaltingFrontier:
 class HaltSplit(NamedTuple):
     """The active nodes of a step, split into nodes that halt in it and nodes that stay active."""
 
-    halting_nodes: Tensor | None  # (B,) ids of the halting nodes; None if no node halts
+    num_halting: int  # or an upper bound
+    halting_nodes: Tensor | None  # (B,) ids of the halting nodes; None for all nodes in order
     halting_rows: Tensor | None  # (B,) their rows in the frontier; None for all rows in order
     active_rows: Tensor | None  # rows that stay active; None for all
 
@@ -181,14 +192,19 @@ class ActiveRows:
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
         """Store the new states, `(A, d)`, and split the nodes by the mask `halts`, `(A,)`."""
-        halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
-        self.num_active = len(active)
-        if not len(halting):
+        num_halting = int(halts.sum())
+        self.num_active -= num_halting
+        if not num_halting:
             self._advance(states, None)
-            return HaltSplit(None, None, None)
-        nodes = halting if self.nodes is None else self.nodes[halting]
+            return HaltSplit(0, None, None, None)
+        if not self.num_active:
+            nodes, no_rows = self.nodes, halts.new_empty(0, dtype=torch.int64)
+            self._advance(states, no_rows)
+            return HaltSplit(num_halting, nodes, None, no_rows)
+        halting, active = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
+        nodes = halting if self.nodes is None else self.nodes.index_select(0, halting)
         self._advance(states, active)
-        return HaltSplit(nodes, halting, active)
+        return HaltSplit(num_halting, nodes, halting, active)
 
     def _advance(self, states: Tensor, active_rows: Tensor | None) -> None:
         if self._encodings is not None and self._active_rows is not None:
@@ -196,4 +212,6 @@ class ActiveRows:
         self._rows, self._active_rows, self._last = states, active_rows, None
         self.last_nodes, self.step = self.nodes, self.step + 1
         if active_rows is not None:
-            self.nodes = active_rows if self.nodes is None else self.nodes[active_rows]
+            self.nodes = active_rows
+            if self.last_nodes is not None:
+                self.nodes = self.last_nodes.index_select(0, active_rows)

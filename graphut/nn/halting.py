@@ -59,12 +59,14 @@ class HaltingUnit(nn.Module):
 
         `nodes`, the ids of the nodes, and `step`, counted from 1, are for other halting modules.
         """
-        wide = torch.promote_types(feat.dtype, torch.float32)
+        wide, norm, linear = torch.promote_types(feat.dtype, torch.float32), self.norm, self.linear
+        if norm is None and type(linear) is nn.Linear and feat.dtype == wide:
+            is_wide = linear.weight.dtype == wide == linear.bias.dtype
+            if is_wide and not torch._C._is_any_autocast_enabled():
+                return torch.sigmoid(linear(feat)).squeeze(1)
         with outside_autocast(feat.device.type):
-            rows = feat.to(wide)
-            if self.norm is not None:
-                rows = _call_wide(self.norm, rows)
-            return torch.sigmoid(_call_wide(self.linear, rows))[:, 0]
+            rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
+            return torch.sigmoid(_call_wide(linear, rows)).squeeze(1)
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""

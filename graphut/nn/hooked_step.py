@@ -20,7 +20,6 @@ class HookedStep:
     step again.
     """
 
-    has_linear_projection = False
     is_hooked = True
 
     def __init__(self, step: UniversalTransformerStep, *, checkpointed: bool) -> None:
@@ -32,9 +31,6 @@ class HookedStep:
     def project(self, rows: Tensor) -> Tensor:
         """Return the states unchanged; `update` projects them to keys and values."""
         return rows
-
-    def value_shift(self, signal: Tensor) -> None:
-        """Return None: with hooks, adding a signal to all states may change values differently."""
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
         """Call the step, and return the new states of the active nodes, `(A, d)`."""

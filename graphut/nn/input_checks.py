@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -48,6 +50,15 @@ def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
         if weight.is_floating_point():
             return weight
     return otherwise
+
+
+def first_parameter(layer: nn.Module) -> tuple[dict[str, Any], str]:
+    """Return the dictionary and the name under which the first floating-point parameter is kept."""
+    for module in layer.modules():
+        for name, weight in module._parameters.items():
+            if weight is not None and weight.is_floating_point():
+                return module._parameters, name
+    return {}, ""
 
 
 def check_same_nodes(

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.functorch import is_capturing
-from graphut.nn.attention import AttentionRecord, MultiHeadAttention
+from graphut.attention.key_value_memory import KeyValueMemory
+from graphut.nn.attention import AttentionRecord
 from graphut.nn.context import GraphContext
 from graphut.nn.finite_checks import FiniteChecks
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu import gpu_frontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.hooked_step import HookedStep
-from graphut.nn.input_checks import check_feat, check_same_nodes, check_tensor
-from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, Recurrence, steps_of
+from graphut.nn.input_checks import check_same_nodes, check_tensor
+from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState
 from graphut.nn.masked import MaskedFrontier
+from graphut.nn.plan import Options, Plan, Recurrence, plan_for
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, HaltingRule
-from graphut.nn.rules.base import FixedDepth, batch_index
-from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.rules.base import batch_index
+from graphut.nn.step import read_cross
 from graphut.nn.transition import SeparableConvTransition
-from graphut.nn.waking import Start, WakingFrontier, check_event_driven
+from graphut.nn.waking import Start, WakingFrontier
 
 Graph: TypeAlias = "DGLGraph | EdgeLayout"
 
@@ -44,112 +43,102 @@ def call_recurrence(
     graph_ids: Tensor | None = None,
     get_attention: bool = False,
     get_steps: bool = False,
-    **of_edges: Any,
+    edge_bias: Any = None,
+    edge_feat: Any = None,
+    edge_weight: Any = None,
 ) -> tuple[Any, ...]:
-    """Return the results of `AdaptiveRecurrence.forward`, or of `resume` if `start` is given."""
-    rule = layer.active_rule
-    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
-        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    context = _context(layer, graph, feat, cross, of_edges)
-    context.get_attention, halo = get_attention, context.layout.halo
-    nodes = context.num_src if halo is None else context.num_dst
+    """Look the plan of a call up, run the loop, and return the results of `layer.forward`.
+
+    With `start`, the loop begins with its states, and the results are those of `layer.resume`.
+    """
+    blocks: Sequence[EdgeLayout] = ()
+    by_edge = not (edge_bias is None and edge_feat is None and edge_weight is None)
+    options: dict[str, Any] = {}
+    if by_edge:
+        options = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+    if isinstance(graph, Sequence):
+        blocks = [block.to(feat.device) for block in _block_layouts(layer, graph, options)]
+        layout = blocks[0]
+    else:
+        if not isinstance(graph, EdgeLayout):
+            check_same_nodes(graph)
+        layout = as_layout(graph)
+        if layout.device != feat.device:
+            layout = layout.to(feat.device)
+    step, recorded = layer.steps[0], get_attention or get_steps
+    between = encoded = None
+    if cross is not None or step.cross_attention is not None:
+        between, encoded = read_cross(step.cross_attention, cross)
+    kind = Options(bool(blocks), by_edge, get_attention, recorded)
+    plan = plan_for(layer, layout, between, feat, kind)
+    context = GraphContext(layout, between, encoded, blocks, options, get_attention)
+    if plan.in_place:
+        context.in_place = KeyValueMemory(plan.in_place)
+    context.cross_in_place = plan.cross_in_place
+    halo, exchange = layout.halo, None
     if positions is not None:
-        check_tensor(positions, "positions")
-        if positions.shape[:1] != (nodes,) or positions.dim() > 2:
-            raise ValueError(
-                f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
-                f"shape {tuple(positions.shape)}"
-            )
-    rows: list[FrontierRows] | None = [] if get_attention or get_steps else None
-    steps: Any = steps_of(layer)
-    again = layer.checkpoint_steps and torch.is_grad_enabled() and not is_compiling()
-    if again or any(step.is_hooked for step in steps):
-        steps = [HookedStep(step, checkpointed=again) for step in steps]
-    checks, halting_frontier = _fast_paths(layer, steps, context, feat, record=rows is not None)
-    checks.check_features(feat)
+        _check_positions(positions, layout.num_src if halo is None else layout.num_dst)
+        positions = positions.to(feat.device, non_blocking=True)
     if halo is not None:
-        _check_part(steps_of(layer), start, graph_ids)
-    exchange = None if halo is None else halo.begin()
+        _check_part(layer.steps, start, graph_ids)
+        exchange = halo.begin()
+    checks = FiniteChecks(plan.is_traced)
+    if not plan.waits:
+        checks = AsyncFiniteChecks(layer, layout.num_src, layout.num_dst)
+    checks.check_features(feat)
+    rows: list[FrontierRows] | None = [] if recorded else None
     state = LoopState(
-        layer,
+        plan,
         context,
         feat,
-        None if positions is None else positions.to(feat.device, non_blocking=True),
-        context.blocks[-1].num_dst if context.blocks else context.num_dst,
-        steps=steps,
-        batch=_batch(rule, context, graph_ids),
+        positions,
+        blocks[-1].num_dst if blocks else layout.num_dst,
+        batch=_batch(plan.rule, context, graph_ids),
         checks=checks,
         rows=rows,
         exchange=exchange,
     )
-    found = run_loop(state, halting_frontier=halting_frontier, start=start)
+    output = run_loop(state, start)
     checks.close()
     if exchange is not None:
-        found, rows = exchange.close((found, rows))
-    ponder = _ponder(layer, context, found, rows)
+        output, rows = exchange.close((output, rows))
+    ponder = _ponder(plan, context, output, rows)
     asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
-    return found.out, ponder, *asked
+    return output.out, ponder, *asked
 
 
-def run_loop(
-    state: LoopState,
-    *,
-    halting_frontier: Callable[[LoopState], HaltingFrontier] = HaltingFrontier,
-    start: Start | None = None,
-) -> LoopOutput:
+def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes.
 
-    `halting_frontier` creates the frontier (set of active nodes) under rules whose nodes halt for
-    good. With the rule `EventDriven`, `start` has the states and nodes from which a run continues.
+    With the rule `EventDriven`, `start` has the states and nodes from which a run continues.
     """
-    rule, max_steps = state.rule, state.layer.max_steps
-    runs_all = state.layer.halted == "running" or isinstance(rule, FixedDepth)
-    frontier: HaltingFrontier | MaskedFrontier | WakingFrontier
-    if isinstance(rule, EventDriven):
-        frontier = WakingFrontier(state, rule, start)
-        max_steps = rule.max_rounds or max_steps
-    elif runs_all or not state.context.num_dst:
-        frontier = MaskedFrontier(state)
-    else:
-        frontier = halting_frontier(state)
-    for t in range(1, max_steps + 1):
+    plan = state.plan
+    frontier = FRONTIERS[plan.frontier](state) if start is None else WakingFrontier(state, start)
+    for t in range(1, plan.max_steps + 1):
         if not state.any_active(frontier.num_active):
             break
         before = frontier.refresh_keys_and_values(t)
         after = state.update(before, t)
         frontier.end_step(before, after, t)
-    result = frontier.result()
-    return result._replace(out=state.readout(result.out))
+    output: LoopOutput = frontier.result()
+    return output._replace(out=state.readout(output.out))
 
 
-def _context(
-    layer: Recurrence,
-    graph: Graph | Sequence[Graph],
-    feat: Tensor,
-    cross: tuple[Graph, Tensor] | None,
-    of_edges: dict[str, Any],
-) -> GraphContext:
-    """Check graph and features; return a `GraphContext` with the edge options `of_edges`."""
-    step, blocks = steps_of(layer)[0], []
-    if isinstance(graph, Sequence):
-        blocks = _block_layouts(layer, graph, **of_edges)
-        blocks = [block.to(feat.device) for block in blocks]
-        context = step.context(blocks[0], cross)
-    else:
-        check_same_nodes(graph)
-        context = step.context(as_layout(graph).to(feat.device), cross)
-    context.blocks = blocks
-    context.of_edges = of_edges
-    num_src, num_dst = context.layout.num_src, context.layout.num_dst
-    if num_dst > num_src:
+FRONTIERS: dict[str, Callable[[LoopState], Any]] = {
+    "halting": HaltingFrontier,  # nodes halt for good
+    "counted": gpu_frontier,  # the same, and only the device knows how many are active
+    "masked": MaskedFrontier,  # every node computes in every step
+    "waking": WakingFrontier,  # a node computes when something that it reads has changed
+}
+
+
+def _check_positions(positions: Tensor, nodes: int) -> None:
+    check_tensor(positions, "positions")
+    if positions.shape[:1] != (nodes,) or positions.dim() > 2:
         raise ValueError(
-            f"the graph has {num_dst} destination and {num_src} source nodes; in a recurrence "
-            "every destination must be a source too"
+            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
+            f"shape {tuple(positions.shape)}"
         )
-    # With the nodes of a part, those of other processes have no features here.
-    nodes = num_src if context.layout.halo is None else num_dst
-    check_feat(feat, "source", nodes, step.attention.in_feats[1], step.attention)
-    return context
 
 
 def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | None) -> None:
@@ -168,7 +157,7 @@ def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | N
 
 
 def _block_layouts(
-    layer: Recurrence, blocks: Sequence[Graph], **of_edges: Sequence[Tensor] | None
+    layer: Recurrence, blocks: Sequence[Graph], of_edges: Mapping[str, Any]
 ) -> list[EdgeLayout]:
     """Check blocks of DGL's samplers, one for each step, and return their edges as `EdgeLayout`s.
 
@@ -178,7 +167,7 @@ def _block_layouts(
     """
     if isinstance(layer.active_rule, EventDriven):
         raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
-    layouts, step = [as_layout(block) for block in blocks], steps_of(layer)[0]
+    layouts, step = [as_layout(block) for block in blocks], layer.steps[0]
     if len(blocks) != layer.max_steps:
         raise ValueError(
             f"got {len(blocks)} blocks for max_steps={layer.max_steps}; sample one for each "
@@ -202,41 +191,6 @@ def _block_layouts(
     return layouts
 
 
-def _fast_paths(
-    layer: Recurrence,
-    steps: Sequence[UniversalTransformerStep],
-    context: GraphContext,
-    feat: Tensor,
-    *,
-    record: bool,
-) -> tuple[FiniteChecks, Callable[[LoopState], HaltingFrontier]]:
-    """Return checks for non-finite values, and a constructor for the frontier (active nodes).
-
-    If all attention layers support it, both work without waiting for the GPU. Otherwise both are
-    the usual ones, and `context` gets a key/value table that is written in place, if supported.
-    With `record`, the caller reads the states of each step, which excludes both fast paths.
-    """
-    plain = FiniteChecks(), HaltingFrontier
-    by_edge = any(each is not None for each in context.of_edges.values())
-    if record or is_capturing() or context.blocks or by_edge or steps[0].is_hooked:
-        return plain
-    layout, between = context.layout, context.cross_layout
-    can_count = not isinstance(layer.active_rule, EventDriven) and layout.halo is None
-    for step in steps:
-        if not isinstance(step.attention, MultiHeadAttention):
-            return plain
-        can_count = can_count and step.attention.takes_counts(layout, feat)
-        cross = step.cross_attention
-        if can_count and between is not None:
-            can_count = isinstance(cross, MultiHeadAttention) and cross.takes_counts(between, feat)
-    if can_count:
-        return AsyncFiniteChecks(layer, context.num_src, context.num_dst), gpu_frontier
-    # All steps must agree: one may be in training mode and another in evaluation mode.
-    tables = [step.attention.in_place_key_value(layout, feat) for step in steps]
-    context.in_place = None if None in tables else tables[0]
-    return plain
-
-
 def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -> BatchIndex | None:
     """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
     if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
@@ -250,9 +204,9 @@ def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -
 
 
 def _ponder(
-    layer: Recurrence, context: GraphContext, found: LoopOutput, rows: Sequence[FrontierRows] | None
+    plan: Plan, context: GraphContext, found: LoopOutput, rows: Sequence[FrontierRows] | None
 ) -> Ponder:
-    step, max_steps = steps_of(layer)[0], layer.max_steps
+    max_steps = plan.max_steps
     records: dict[str, Any] = dict(found.waking or {})
     if found.waking is not None:
         max_steps = len(found.waking["round_sizes"])
@@ -272,9 +226,9 @@ def _ponder(
         work=context.work,
         layouts=tuple(context.blocks) or (context.layout,) * max_steps,
         cross_layout=context.cross_layout,
-        node_flops=step.node_flops,
-        key_value_flops=step.attention.key_value_flops,
-        edge_flops=step.attention.edge_flops,
+        node_flops=plan.node_flops,
+        key_value_flops=plan.key_value_flops,
+        edge_flops=plan.edge_flops,
         encoded_flops=0 if context.encoded is None else context.encoded.flops,
         **records,
     )

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut.attention.argument_checks import skip_checks
 from graphut.nn.context import GraphContext
 from graphut.nn.finite_checks import FiniteChecks, check_probability_shape
-from graphut.nn.halting import ScheduledHalting
 from graphut.nn.noise import draw_noise, with_noise
-from graphut.nn.rules.act import ACT
+from graphut.nn.plan import Plan
 from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
 from graphut.nn.signals import encode, step_signals
-from graphut.nn.step import UniversalTransformerStep
-
-Recurrence: TypeAlias = Any
-"""An `AdaptiveRecurrence`, whose module imports this one."""
 
 
 class LoopOutput(NamedTuple):
@@ -46,7 +41,7 @@ class FrontierRows(NamedTuple):
 
 
 class LoopState:
-    """The state of one call of a recurrence, which all its steps share.
+    """The tensors of one call of a recurrence that all its steps share, and its plan.
 
     `fill_cache` is for a decoder with a key/value cache. Later tokens may take more steps than the
     tokens of this call, so the loop also stores keys and values for steps after its last one.
@@ -56,45 +51,36 @@ class LoopState:
 
     def __init__(
         self,
-        layer: Recurrence,
+        plan: Plan,
         context: GraphContext,
         feat: Tensor,
         positions: Tensor | None,
         num_dst: int,  # number of nodes in the result
         *,
-        steps: Sequence[UniversalTransformerStep] | None = None,  # by default the steps of `layer`
         batch: BatchIndex | None = None,
         checks: FiniteChecks | None = None,
         rows: list[FrontierRows] | None = None,  # receives the rows of each step
         fill_cache: bool = False,
         exchange: Any = None,  # with other processes, if each has a part of the graph
     ) -> None:
-        self.layer, self.context, self.num_dst = layer, context, num_dst
+        self.plan, self.context, self.num_dst = plan, context, num_dst
         self.batch, self.rows, self.fill_cache = batch, rows, fill_cache
         self.exchange, self._all_reduce = exchange, exchange and exchange.sum
-        self.checks = FiniteChecks() if checks is None else checks
-        self.steps = steps or steps_of(layer)
-        self.rule = layer.active_rule
-        self.halting: Callable[..., Tensor] | None = layer.halting
-        if isinstance(layer.halting, ScheduledHalting) and isinstance(self.rule, ACT):
-            layer.halting.check(self.rule.threshold, layer.max_steps)
-        # With a rule that ignores probabilities, the module reads the state that it was trained on.
-        rules = (self.rule, layer.rule, layer.evaluation_rule)
-        readers = [rule for rule in rules if rule.uses_probability]
-        self.halt_from = (readers or [self.rule])[0].halt_from
-        self.noise = draw_noise(layer, None if exchange is None else exchange.halo)
-        self.signals: Tensor | None = None  # (max_steps, d) step signals
-        if layer.step_signal is not None:
-            self.signals = step_signals(layer.step_signal, layer.max_steps, feat)
+        self.checks = checks or FiniteChecks(plan.is_traced)
+        self.halting: Callable[..., Tensor] | None = plan.halting
+        self.noise = draw_noise(plan, None if exchange is None else exchange.halo)
+        self.signals = plan.signals  # (max_steps, d) step signals
+        if plan.step_signal is not None:
+            self.signals = step_signals(plan.step_signal, plan.max_steps, feat)
         self.encodings: Tensor | None = None  # (N_src, d), added to the states in every step
-        if positions is not None and layer.position_signal is not None:
-            self.encodings = encode(layer.position_signal, positions, feat)
-        if layer.inject_input:
+        if positions is not None and plan.position_signal is not None:
+            self.encodings = encode(plan.position_signal, positions, feat)
+        if plan.inject_input:
             self.encodings = add_encoding(with_noise(self.noise, "injected", feat), self.encodings)
-        if layer.quantize is not None:
-            feat = layer.quantize.round(feat)
+        if plan.quantize is not None:
+            feat = plan.quantize.round(feat)
         self.feat = with_noise(self.noise, "first", feat)  # (N_src, d) first states
-        self.rule_state = RuleState(self.rule, self.feat[: context.num_dst], batch)
+        self.rule_state = RuleState(plan.rule, self.feat[: context.num_dst], batch)
 
     def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
         """Return changed nodes and their `rows`, plus nodes received from any other processes."""
@@ -104,26 +90,27 @@ class LoopState:
         """Return whether any process has an active node; `count` is the number on this process."""
         return bool(count) if self.exchange is None else self.exchange.any_active(count)
 
-    def step(self, t: int) -> UniversalTransformerStep:
+    def step(self, t: int) -> Any:
         """Return the module that computes step `t`, counted from 1."""
-        return self.steps[0] if len(self.steps) == 1 else self.steps[t - 1]
+        steps = self.plan.steps
+        return steps[0] if len(steps) == 1 else steps[t - 1]
 
     def readout(self, states: Tensor) -> Tensor:
         """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""
-        return self.steps[-1].readout(states)
-
-    def signal(self, t: int) -> Tensor | None:
-        """Return the encoding of the step number `t`, `(d,)`, or None without step signals."""
-        return None if self.signals is None else self.signals[t - 1]
+        out: Tensor = self.plan.steps[-1].readout(states)
+        return out
 
     def update(self, rows: Tensor, t: int) -> Tensor:
         """Run step `t` on its input for the active nodes, `(A, d)`, and return their new states."""
-        with skip_checks(self.trusts_arguments):
-            new = self.step(t).update(rows, self.context)
-        if self.layer.quantize is None:
+        step, quantize = self.step(t), self.plan.quantize
+        if self.trusts_arguments:
+            with skip_checks(True):
+                new: Tensor = step.update(rows, self.context)
+        else:
+            new = step.update(rows, self.context)
+        if quantize is None:
             return new
-        noisy = with_noise(self.noise, "quantized", new, self.context.frontier, t)
-        return self.layer.quantize.round(noisy)
+        return quantize.round(with_noise(self.noise, "quantized", new, self.context.frontier, t))
 
     def decide(
         self,
@@ -134,38 +121,30 @@ class LoopState:
         shown: Tensor | None,
         active: Tensor | None = None,
     ) -> Tensor:
-        """Return which nodes halt in step `t`, `(A,)` bool.
+        """Let the rule decide which nodes halt in step `t`; return a mask, `(A,)` bool.
 
-        If the call records its steps (`self.rows` is a list), append a `FrontierRows` to the list.
-
-        `before` and `after` are input and output of the step, `(A, d)`; `nodes` are the ids of the
-        nodes, `None` for all nodes. `shown`, needed only for the record, are the states before the
-        step, without signals. `active` is a mask of the nodes that have not halted; all by default.
+        `before` and `after` are the input and the output of the step for the `A` active `nodes`
+        (None: all nodes). If the call records its steps, this method appends a `FrontierRows` to
+        `self.rows`; for its `change` it needs `shown`, the states before the step without signals.
+        `active`, a mask, is given if all nodes compute: then only its nodes can halt.
         """
-        probability = None
-        if self.halting is not None and (self.rule.uses_probability or self.rows is not None):
-            seen = before if self.halt_from == "input" else after
-            probability = self.halting(seen, nodes, t)
+        plan, probability = self.plan, None
+        if self.halting is not None:
+            probability = self.halting(before if plan.halt_from == "input" else after, nodes, t)
             check_probability_shape(probability, len(after))
             self.checks.check_probability(probability, nodes, t)
-        is_last = t == self.layer.max_steps
+        is_last = t == plan.max_steps
         step_rows = StepRows(before, after, probability, t, is_last, self._all_reduce)
         halts = self.rule_state.update(step_rows, active)
         if self.rows is not None and shown is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
             weights = self.rule_state.weight
-            change = squared_change(after, shown, relative=self.steps[0].norm == "pre")
-            own = FrontierRows(nodes, self.readout(after), weights, probability, change)
+            change = squared_change(after, shown, relative=plan.steps[0].norm == "pre")
+            recorded = FrontierRows(nodes, self.readout(after), weights, probability, change)
             if active is not None:
-                own = FrontierRows._make(x if x is None else x[active] for x in own)
-            self.rows.append(own)
+                recorded = FrontierRows._make(x if x is None else x[active] for x in recorded)
+            self.rows.append(recorded)
         return halts
-
-
-def steps_of(layer: Recurrence) -> Sequence[UniversalTransformerStep]:
-    """Return a list of the step modules of a recurrence: one, or one for each repetition."""
-    steps: Any = layer.step if isinstance(layer.step, nn.ModuleList) else [layer.step]
-    return [*steps]
 
 
 def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:

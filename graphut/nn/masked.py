@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.attention.functorch import is_tracing
 from graphut.nn.loop_state import LoopOutput, LoopState, add_encoding
 from graphut.nn.noise import with_noise
 from graphut.nn.rules.base import FixedDepth
@@ -19,7 +18,7 @@ class MaskedFrontier:
 
     def __init__(self, state: LoopState) -> None:
         self.state, self.states, self.num_active = state, state.feat, 1
-        self.runs_all = isinstance(state.rule, FixedDepth)
+        self.runs_all = isinstance(state.plan.rule, FixedDepth)
         feat, size = state.feat, state.context.num_dst
         self.active = torch.ones(size, dtype=torch.bool, device=feat.device)
         self.steps = torch.zeros_like(self.active, dtype=torch.int64)
@@ -37,7 +36,7 @@ class MaskedFrontier:
         if state.exchange is not None:
             _, shown = state.with_halo(None, shown)
         elif moving < context.num_src:
-            halted, others = state.layer.halted, state.feat[moving : context.num_src]
+            halted, others = state.plan.halted, state.feat[moving : context.num_src]
             signal = 1 if halted in ("frozen", "stale") else t
             noise = t if halted == "running" else 1
             shown = torch.cat([shown, self._with_signals(others, moving, signal, noise)])
@@ -52,7 +51,7 @@ class MaskedFrontier:
         if state.noise and first:
             ids = torch.arange(first, stop, device=states.device)
         rows = with_noise(state.noise, "every_step", rows, ids, noise)
-        return add_encoding(rows, state.signal(signal))
+        return add_encoding(rows, None if state.signals is None else state.signals[signal - 1])
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Store the states `after` step `t`, and the outputs of the nodes that the rule halts."""
@@ -72,7 +71,7 @@ class MaskedFrontier:
         self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)
         self.cost = torch.where(halts, state.rule_state.cost, self.cost)
         self.active = self.active & ~halts
-        if not (state.fill_cache or is_tracing()):
+        if not (state.fill_cache or state.plan.is_traced):
             self.num_active = state.checks.bound(self.active.sum())
 
     def _truncate(self, size: int) -> None:
@@ -87,5 +86,5 @@ class MaskedFrontier:
             out = out[:size]
             self._truncate(size)
         if self.runs_all:
-            self.steps = torch.full_like(self.steps, state.layer.max_steps)
+            self.steps = torch.full_like(self.steps, state.plan.max_steps)
         return LoopOutput(out, self.steps, self.remainder, self.cost)

@@ -10,6 +10,7 @@ from torch import distributed, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from graphut.attention.registry import check_backend
+from graphut.nn.transition import SeparableConvTransition
 
 _PARTS = {
     "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
@@ -100,3 +101,20 @@ def check_sharding(*parts: nn.Module | None) -> None:
                 "processes may take different numbers of steps: call fully_shard on the "
                 "AdaptiveRecurrence, or on a module that contains it, and not inside it"
             )
+
+
+def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_signal: Any) -> None:
+    """Raise a `ValueError` if the parts of a recurrence do not support event-driven runs."""
+    if isinstance(step, nn.ModuleList):
+        raise ValueError(f"{rule} needs one step for all repetitions, not {len(step)} steps")
+    wrong = ""
+    if step_signal is not None:
+        wrong = "a step signal, because sleeping nodes miss rounds: give step_signal=None"
+    elif halting is not None:
+        wrong = "a halting module, because no node halts for good: give halting=None"
+    elif step.cross_attention is not None:
+        wrong = "a decoder step, because the nodes that read it would wake with every token"
+    elif isinstance(step.transition, SeparableConvTransition):
+        wrong = "a separable convolution, which reads other nodes than in-neighbours"
+    if wrong:
+        raise ValueError(f"{rule} cannot be used with {wrong}")

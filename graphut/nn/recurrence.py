@@ -12,20 +12,20 @@ from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.functorch import in_vmap, is_capturing, is_exporting
+from graphut.attention.functorch import is_exporting
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.input_checks import sources_of
 from graphut.nn.loop import call_recurrence
-from graphut.nn.loop_state import steps_of
-from graphut.nn.module_checks import check_batch_norm, check_separate_steps, check_sharding
+from graphut.nn.module_checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.noise import InputNoise, kinds_of_noise
+from graphut.nn.plan import needs_host
 from graphut.nn.ponder import Ponder
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.waking import check_event_driven, start_of_changes
+from graphut.nn.waking import start_of_changes
 
 HALTED = ("copied", "frozen", "stale", "running")
 _FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules
@@ -164,7 +164,7 @@ class AdaptiveRecurrence(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new parameters in the step, the halting unit and learned signals."""
-        for part in (*steps_of(self), self.halting, self.position_signal, self.step_signal):
+        for part in (*self.steps, self.halting, self.position_signal, self.step_signal):
             if isinstance(part, (UniversalTransformerStep, HaltingUnit, LearnedSignal)):
                 part.reset_parameters()
 
@@ -247,10 +247,17 @@ class AdaptiveRecurrence(nn.Module):
         ...     each = cross_entropy(rows.states, label[rows.nodes], reduction="none")
         ...     (rows.weights * each).sum().backward(retain_graph=True)
         """
-        options: dict[str, Any] = {"positions": positions, "cross": cross}
-        options |= {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
-        options |= {"graph_ids": graph_ids, "get_attention": get_attention, "get_steps": get_steps}
-        if self._check_halting_is_possible() and is_compiling():
+        options: dict[str, Any] = {
+            "positions": positions,
+            "cross": cross,
+            "edge_bias": edge_bias,
+            "edge_feat": edge_feat,
+            "edge_weight": edge_weight,
+            "graph_ids": graph_ids,
+            "get_attention": get_attention,
+            "get_steps": get_steps,
+        }
+        if is_compiling() and not is_exporting() and needs_host(self):
             return _uncompiled(self, graph, feat, **options)
         return call_recurrence(self, graph, sources_of(feat), **options)
 
@@ -319,26 +326,11 @@ class AdaptiveRecurrence(nn.Module):
         start = start_of_changes(layout, shown, feat, changed, edges_into)
         return call_recurrence(self, graph, feat, start=start, **options)
 
-    def _check_halting_is_possible(self) -> bool:
-        """Return whether the host must know which nodes halt; raise an error if it cannot know."""
-        rule = self.active_rule
-        if isinstance(rule, FixedDepth):
-            return False
-        if in_vmap():
-            raise RuntimeError(
-                "the examples of torch.func.vmap would halt at different steps: call the "
-                "recurrence on one graph of all examples (dgl.batch) instead"
-            )
-        check_sharding(self.step, self.halting)
-        if self.halted == "running" and not isinstance(rule, EventDriven):
-            return False
-        for happens, name in ((is_capturing(), "a CUDA graph"), (is_exporting(), "torch.export")):
-            if happens:
-                raise RuntimeError(
-                    f"{name} cannot record how many nodes halt in each step: use the rule "
-                    "FixedDepth() or halted='running'"
-                )
-        return True
+    @property
+    def steps(self) -> list[UniversalTransformerStep]:
+        """The step modules: one, or one for each repetition."""
+        steps: Any = self.step
+        return [*steps] if isinstance(steps, nn.ModuleList) else [steps]
 
     @property
     def rule(self) -> HaltingRule:

@@ -15,7 +15,6 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.loop_state import steps_of
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence
@@ -55,7 +54,7 @@ def dense_recurrence(
     True
     """
     drawn, state, place = _begin(layer, feat, positions)
-    noise, repeated, rule = torch.zeros_like(feat), steps_of(layer), layer.active_rule
+    noise, repeated, rule = torch.zeros_like(feat), layer.steps, layer.active_rule
     layout = as_layout(graph)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     memory = rule.start(state, batch_index(layout).renamed(graph_ids))
@@ -142,7 +141,7 @@ def dense_event_driven(
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:
         state = torch.cat([shown, state[len(shown) :]])
-    step = steps_of(layer)[0]
+    step = layer.steps[0]
     num_dst, members = layout.num_dst, batch_index(layout).renamed(graph_ids)
     reads = torch.zeros(num_dst, layout.num_src).double()
     reads[layout.in_edges()[:2]] = 1.0

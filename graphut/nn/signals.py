@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from graphut.attention.functorch import in_transform, is_tracing, outside_transforms
+from graphut.attention.functorch import (
+    in_transform,
+    is_intercepted,
+    is_tracing,
+    outside_transforms,
+)
 from graphut.nn.attention import is_hooked
+
+_TABLE = 1 << 12  # positions whose signals are kept in a table
 
 Signal: TypeAlias = Callable[[Tensor], Tensor]
 """Function from coordinates `(n,)`, or `(n, k)` for `k` coordinates of each node, to `(n, d)`."""
@@ -103,18 +110,34 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     """Return the signal of `n` coordinates, `(n, d)`, in the dtype of `like`, `(..., d)`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
+    is_plain = coordinates.device.type == "cpu" and coordinates.dtype == torch.int64
+    if is_plain and _is_fixed(signal, like) and not (in_transform() or is_intercepted()):
+        low, high = (int(x) for x in coordinates.aminmax()) if len(coordinates) else (0, 0)
+        if low >= 0 and high < _TABLE:
+            table = _sinusoids(signal.count_from - 1, _TABLE, like)
+            return table.index_select(0, coordinates)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
     """Return the signals of steps 1 to `steps`, `(steps, d)`, with width and dtype of `like`."""
-    if (
-        type(signal) is SinusoidalSignal
-        and signal.dim == like.shape[1]
-        and not (is_compiling() or is_hooked(signal))
-    ):
-        return _cached_sinusoids(signal.count_from, steps, signal.dim, like.dtype, like.device)
     return _call_signal(signal, torch.arange(1, steps + 1, device=like.device), like)
+
+
+def fixed_step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor | None:
+    """Return `step_signals` if they depend on nothing else, or None."""
+    return _sinusoids(signal.count_from, steps, like) if _is_fixed(signal, like) else None
+
+
+def _is_fixed(signal: Signal, like: Tensor) -> TypeGuard[SinusoidalSignal]:
+    """Return whether a signal depends only on coordinates, and its rows can be kept."""
+    if type(signal) is not SinusoidalSignal or signal.dim != like.shape[-1]:
+        return False
+    return not (is_compiling() or is_hooked(signal))
+
+
+def _sinusoids(first: int, count: int, like: Tensor) -> Tensor:
+    return _cached_sinusoids(first, count, like.shape[-1], like.dtype, like.device)
 
 
 @lru_cache(maxsize=16)

@@ -166,10 +166,12 @@ class UniversalTransformerStep(nn.Module):
         if frontier is not None:
             check_frontier(layout, frontier)
         if context is None:
-            context = self.context(layout.to(feat.device), cross)
+            between, encoded = read_cross(self.cross_attention, cross)
             of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
-            context.of_edges = of_edges
-            context.get_attention, context.frontier = get_attention, frontier
+            context = GraphContext(
+                layout.to(feat.device), between, encoded, (), of_edges, get_attention
+            )
+            context.frontier = frontier
             context.combined = None if frontier is None else torch.zeros_like(rows)
         if self.loop_context is not None or is_hooked(self.attention):
             context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
@@ -179,23 +181,6 @@ class UniversalTransformerStep(nn.Module):
         return (out, context.weights[0]) if get_attention else out
 
     plain_forward = forward  # for `is_hooked`
-
-    def context(
-        self, layout: EdgeLayout, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
-    ) -> GraphContext:
-        """Return a new `GraphContext` for this step on a graph; `cross` is as in `forward`."""
-        if (cross is None) != (self.cross_attention is None):
-            raise ValueError(
-                "a step with cross_attention needs cross=(graph, features), and a step without it "
-                f"accepts no cross; got cross={'given' if cross else None}"
-            )
-        if cross is None or self.cross_attention is None:
-            return GraphContext(layout)
-        graph, source = cross
-        between = as_layout(graph).to(source.device)
-        width = self.cross_attention.in_feats[0]
-        check_feat(source, "source", between.num_src, width, self.cross_attention)
-        return GraphContext(layout, between, EncoderOutput(source))
 
     @property
     def is_hooked(self) -> bool:
@@ -215,11 +200,12 @@ class UniversalTransformerStep(nn.Module):
             return False
         return self.norm != "pre" and attention.has_softmax
 
-    def value_shift(self, signal: Tensor) -> Tensor | None:
-        """Return what adding `signal` to all states adds to all values, or None if nodes differ."""
-        # Keys are shifted by one vector too, which does not change softmax.
-        if not self.has_linear_projection:
-            return None
+    def value_shift(self, signal: Tensor) -> Tensor:
+        """Return what adding `signal` to all states adds to all values.
+
+        The step must have a linear projection. Keys are shifted by one vector too, which does not
+        change softmax.
+        """
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
     def update(self, rows: Tensor, context: GraphContext) -> Tensor:
@@ -249,3 +235,23 @@ class UniversalTransformerStep(nn.Module):
     def extra_repr(self) -> str:
         """Return the settings that `print` shows."""
         return f"norm={self.norm!r}" + ("" if self.residual else ", residual=False")
+
+
+def read_cross(
+    attention: MultiHeadAttention | None, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
+) -> tuple[EdgeLayout | None, EncoderOutput | None]:
+    """Return the edges and the features of the pair `cross` for a step's cross-attention.
+
+    Both are None for a step without cross-attention, which accepts no `cross`.
+    """
+    if (cross is None) != (attention is None):
+        raise ValueError(
+            "a step with cross_attention needs cross=(graph, features), and a step without it "
+            f"accepts no cross; got cross={'given' if cross else None}"
+        )
+    if cross is None or attention is None:
+        return None, None
+    graph, source = cross
+    between = as_layout(graph).to(source.device)
+    check_feat(source, "source", between.num_src, attention.in_feats[0], attention)
+    return between, EncoderOutput(source)

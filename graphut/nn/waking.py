@@ -10,7 +10,7 @@ from math import isfinite
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import check_finite
@@ -22,9 +22,6 @@ from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_c
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules.event_driven import EventDriven
-from graphut.nn.signals import Signal
-from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import SeparableConvTransition
 
 
 class Start(NamedTuple):
@@ -109,30 +106,10 @@ def _checked_ids(name: str, ids: Tensor | None, size: int, none: Tensor) -> Tens
     return ids.to(none.device)
 
 
-def check_event_driven(
-    rule: EventDriven, step: nn.Module, halting: nn.Module | None, step_signal: Signal | None
-) -> None:
-    """Raise a `ValueError` if the parts of a recurrence do not support event-driven runs."""
-    if isinstance(step, nn.ModuleList):
-        raise ValueError(f"{rule} needs one step for all repetitions, not {len(step)} steps")
-    assert isinstance(step, UniversalTransformerStep)
-    wrong = ""
-    if step_signal is not None:
-        wrong = "a step signal, because sleeping nodes miss rounds: give step_signal=None"
-    elif halting is not None:
-        wrong = "a halting module, because no node halts for good: give halting=None"
-    elif step.cross_attention is not None:
-        wrong = "a decoder step, because the nodes that read it would wake with every token"
-    elif isinstance(step.transition, SeparableConvTransition):
-        wrong = "a separable convolution, which reads other nodes than in-neighbours"
-    if wrong:
-        raise ValueError(f"{rule} cannot be used with {wrong}")
-
-
 class WakingFrontier:
     """State of an event-driven run: the states that neighbours read, and the next active nodes."""
 
-    def __init__(self, state: LoopState, rule: EventDriven, start: Start | None) -> None:
+    def __init__(self, state: LoopState, start: Start | None = None) -> None:
         context, self.shown = state.context, state.feat
         if not isinstance(context, GraphContext):
             raise ValueError("EventDriven needs a graph; a decoder cannot wake earlier tokens")
@@ -145,11 +122,12 @@ class WakingFrontier:
         if start is not None:
             self.shown = torch.cat([start.shown, self.shown[len(start.shown) :]])
             self.nodes = start.frontier
-        self.state, self.context, self.rule = state, context, rule
+        assert isinstance(state.plan.rule, EventDriven)
+        self.state, self.context, self.rule = state, context, state.plan.rule
         self._track = torch.is_grad_enabled()
         if not self._track:  # the states are written in place, so the caller's tensor is copied
             self.shown = self.shown.clone()
-            context.owns_table = not state.steps[0].is_hooked
+            context.owns_table = not state.plan.steps[0].is_hooked
         size = context.num_dst
         self.num_active = size if self.nodes is None else len(self.nodes)
         self._active: Tensor | None = None  # (A, d) shown states of the frontier
@@ -185,7 +163,7 @@ class WakingFrontier:
         """Update states that neighbours read, if they change enough; find the next active nodes."""
         nodes, shown, state = self.nodes, self._active, self.state
         assert shown is not None
-        change = squared_change(after, shown, relative=state.steps[0].norm == "pre")
+        change = squared_change(after, shown, relative=state.plan.steps[0].norm == "pre")
         decided = change.detach()
         if not isfinite(decided.sum().item()):
             self._check_finite(after, t)

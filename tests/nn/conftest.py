@@ -12,12 +12,17 @@ from graphut.nn import MultiHeadAttention
 def edges_seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that receives the number of in-edges of each attention call."""
     seen = []
-    attend = MultiHeadAttention.attend
 
-    def counted(layer: Any, layout: EdgeLayout, *args: Any, **options: Any) -> Any:
-        rows = options["frontier"]
-        seen.append(int(layout.in_degrees[slice(None) if rows is None else rows].sum()))
-        return attend(layer, layout, *args, **options)
+    def count_calls(name: str) -> None:
+        attend = getattr(MultiHeadAttention, name)
 
-    monkeypatch.setattr(MultiHeadAttention, "attend", counted)
+        def counted(layer: Any, layout: EdgeLayout, *args: Any, **options: Any) -> Any:
+            rows = options["frontier"] if options else args[2]
+            seen.append(int(layout.in_degrees[slice(None) if rows is None else rows].sum()))
+            return attend(layer, layout, *args, **options)
+
+        monkeypatch.setattr(MultiHeadAttention, name, counted)
+
+    count_calls("attend")
+    count_calls("attend_memory")
     return seen

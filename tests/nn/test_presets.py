@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from graphut.attention import as_layout
 from graphut.nn import (
     HALTING_PRESETS,
     AdaptiveRecurrence,
@@ -16,6 +17,8 @@ from graphut.nn import (
     SinusoidalSignal,
     UniversalTransformerStep,
 )
+from graphut.nn.context import GraphContext
+from graphut.nn.step import read_cross
 from tests.helpers import assert_same, gradients
 from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised
 from tests.nn.naive import signal
@@ -66,7 +69,8 @@ def tensor2tensor_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Repeat the step as `act.py` does: inactive nodes keep their keys and values."""
     layer, x = case.layer, case.feat
-    context = layer.step.context(case.graph, case.cross)
+    edges, encoded = read_cross(layer.step.cross_attention, case.cross)
+    context = GraphContext(as_layout(case.graph), edges, encoded)
     s, r, sum_p = torch.zeros_like(x), torch.ones(len(x)).double(), torch.zeros(len(x)).double()
     active, steps = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
     memory = layer.step.project(x)

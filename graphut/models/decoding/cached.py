@@ -20,6 +20,7 @@ from graphut.nn import MultiHeadAttention
 from graphut.nn.context import EncoderOutput, GraphContext
 from graphut.nn.loop import run_loop
 from graphut.nn.loop_state import LoopState
+from graphut.nn.plan import make_plan
 from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology
@@ -52,9 +53,8 @@ class CachedDecoder(TokenDecoder):
         # Random halting rules draw numbers by sentence and by the position of the token.
         batch = BatchIndex(sentences, torch.full_like(sentences, length - 1), 0, sentences)
         context = _NewestTokens(self)
-        state = LoopState(
-            self.recurrence, context, feat, positions, len(feat), batch=batch, fill_cache=True
-        )
+        plan = make_plan(self.recurrence, feat)
+        state = LoopState(plan, context, feat, positions, len(feat), batch=batch, fill_cache=True)
         result = run_loop(state)
         return self.predict(result.out), result.steps
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows
@@ -18,16 +16,16 @@ def gpu_frontier(state: LoopState) -> HaltingFrontier:
 
     `state.checks` must be `AsyncFiniteChecks`, and `takes_counts` true for all attention layers.
     """
-    layer, checks = state.layer, state.checks
+    plan, checks = state.plan, state.checks
     assert isinstance(checks, AsyncFiniteChecks)
     given = state.feat, state.encodings, state.context.num_dst, checks
-    if not (state.feat.is_cuda and is_fusable(state.rule, state.noise)):
+    if not (state.feat.is_cuda and is_fusable(plan.rule, state.noise)):
         return DeviceFrontier(state, DeviceRows(*given, state.noise))
     # Triton decides at the import of kernels whether they are compiled or interpreted.
     from graphut.nn.gpu.fused_act import FusedFrontier, FusedRows
 
-    assert isinstance(state.rule, ACT) and isinstance(layer.halting, nn.Module)
-    fused = FusedRows(*given, state.rule, layer.halting, layer.max_steps)
+    assert isinstance(plan.rule, ACT) and plan.halting is not None
+    fused = FusedRows(*given, plan.rule, plan.halting, plan.max_steps)
     return FusedFrontier(state, fused)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -26,7 +27,8 @@ class AsyncFiniteChecks(FiniteChecks):
     call of the layer. The first `num_dst` of `num_src` nodes take steps; id `num_src` is padding.
     """
 
-    def __init__(self, layer: nn.Module, num_src: int, num_dst: int) -> None:
+    def __init__(self, layer: Any, num_src: int, num_dst: int) -> None:
+        super().__init__()
         self._layer = layer
         self._num_src = num_src
         self._bound = num_dst

@@ -53,7 +53,7 @@ class DeviceRows(ActiveRows):
         self._advance(states, rows)
         row = torch.arange(len(rows), device=rows.device)
         self.nodes = self.nodes.masked_fill(row >= self.count, self._missing)
-        return HaltSplit(halting_nodes, None, rows)
+        return HaltSplit(len(halts), halting_nodes, None, rows)
 
 
 def existing(nodes: Tensor, size: int) -> Tensor:
@@ -123,10 +123,9 @@ class DeviceFrontier(HaltingFrontier):
                 return halting(seen, existing(nodes, num_src), t)
 
             state.halting = halt
-        if self.halted == "copied" and state.signals is not None:
-            # The shifts of all steps in one launch.
-            shifts = state.step(1).value_shift(state.signals)
-            self.value_shifts = None if shifts is None else shifts.unbind()
+        shifts = self.halted == "copied" and state.plan.has_linear_projection
+        if shifts and state.signals is not None:  # the shifts of all steps in one launch
+            self.value_shifts = state.step(1).value_shift(state.signals).unbind()
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
         """Update the key/value table; return the input of step `t` for active nodes, `(A, d)`."""

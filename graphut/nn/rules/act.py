@@ -52,11 +52,12 @@ class ACT(HaltingRule):
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Return a decision to halt nodes whose probabilities sum to `threshold`, and new sums."""
         (spent,) = memory
-        reached = spent + measure >= self.threshold
-        closing = torch.ones_like(reached) if rows.is_last and self.forced_remainder else reached
-        remainder = 1.0 - spent
-        weight = torch.where(closing, remainder, measure)
-        remainder = remainder.masked_fill(~closing, 0.0)
+        reached, remainder = spent + measure >= self.threshold, 1.0 - spent
+        weight = torch.where(reached, remainder, measure)
+        if rows.is_last and self.forced_remainder:
+            weight = remainder
+        elif rows.is_last:
+            remainder = remainder.masked_fill(~reached, 0.0)
         cost = remainder if self.cost == "remainder" else remainder + rows.step
         return Decision(reached, weight, remainder, cost), (spent + weight,)
 

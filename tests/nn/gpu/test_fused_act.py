@@ -25,6 +25,7 @@ from graphut.nn import (
 )
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.fused_act import FusedFrontier, FusedRows
+from graphut.nn.loop import FRONTIERS
 from graphut.nn.loop_state import LoopState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
@@ -48,11 +49,11 @@ def fused(by_slices: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let recurrences on the CPU run as on a GPU, with the kernels of ACT."""
 
     def frontier(state: LoopState) -> FusedFrontier:
-        layer, given = state.layer, (state.feat, state.encodings, state.context.num_dst)
-        rows = FusedRows(*given, state.checks, state.rule, layer.halting, layer.max_steps)
+        plan, given = state.plan, (state.feat, state.encodings, state.context.num_dst)
+        rows = FusedRows(*given, state.checks, plan.rule, plan.halting, plan.max_steps)
         return FusedFrontier(state, rows)
 
-    monkeypatch.setattr("graphut.nn.loop.gpu_frontier", frontier)
+    monkeypatch.setitem(FRONTIERS, "counted", frontier)
 
 
 SETTINGS = covering(

@@ -1,0 +1,341 @@
+"""The plan of a call of a recurrence: all decisions that do not depend on values of features.
+
+A call looks its plan up, and then the loop reads the plan and tensors only. A plan is kept with the
+layout of the edges, as long as the settings of the layer do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, distributed, nn
+
+from graphut.attention import EdgeLayout
+from graphut.attention.functorch import (
+    in_transform,
+    in_vmap,
+    is_capturing,
+    is_exporting,
+    is_intercepted,
+    is_tracing,
+)
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.halting import ScheduledHalting
+from graphut.nn.hooked_step import HookedStep
+from graphut.nn.input_checks import check_feat, first_parameter
+from graphut.nn.module_checks import check_event_driven, check_sharding
+from graphut.nn.noise import InputNoise
+from graphut.nn.quantized import Quantized
+from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.signals import Signal, fixed_step_signals
+from graphut.nn.step import UniversalTransformerStep
+
+_MOST_PLANS = 8  # of one layer on one layout
+_NAMES = (  # the settings of an `AdaptiveRecurrence` beside its modules
+    *("_rule", "_evaluation_rule", "_max_steps", "halted", "inject_input", "noise", "quantize"),
+    *("checkpoint_steps", "training", "position_signal", "step_signal", "halting"),
+)
+
+
+class Recurrence(Protocol):
+    """The settings of an `AdaptiveRecurrence`, whose module imports this one."""
+
+    halting: nn.Module | None
+    halted: str
+    position_signal: Signal | None
+    step_signal: Signal | None
+    inject_input: bool
+    noise: InputNoise | Sequence[InputNoise] | None
+    quantize: Quantized | None
+    checkpoint_steps: bool
+    training: bool
+
+    @property
+    def step(self) -> nn.Module:
+        """The step module, or a `ModuleList` of one for each repetition."""
+
+    @property
+    def steps(self) -> list[UniversalTransformerStep]:
+        """The step modules: one, or one for each repetition."""
+
+    @property
+    def rule(self) -> HaltingRule:
+        """The halting rule in training."""
+
+    @property
+    def evaluation_rule(self) -> HaltingRule:
+        """The halting rule in evaluation."""
+
+    @property
+    def active_rule(self) -> HaltingRule:
+        """The halting rule of the current mode."""
+
+    @property
+    def max_steps(self) -> int:
+        """The largest number of steps."""
+
+
+class Options(NamedTuple):
+    """Which arguments a call has; a plan depends on them, but not on their values."""
+
+    is_list: bool = False  # whether the graph is a list of sampled blocks
+    by_edge: bool = False  # edge biases, features or weights
+    get_attention: bool = False
+    record: bool = False  # whether the call returns the rows of each step
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """The decisions about one kind of call of a recurrence."""
+
+    rule: HaltingRule
+    max_steps: int
+    steps: Sequence[Any]  # the modules that compute a step, perhaps as `HookedStep`
+    frontier: str  # a key of `graphut.nn.loop.FRONTIERS`
+    halted: str  # as in `AdaptiveRecurrence`, but never "copied" if "frozen" is the same
+    has_linear_projection: bool  # whether a step signal moves all values by one vector
+    halting: nn.Module | None  # None if nothing reads the probabilities
+    halt_from: str
+    position_signal: Signal | None
+    step_signal: Signal | None  # None if `signals` has its values
+    signals: Tensor | None  # (max_steps, d)
+    inject_input: bool
+    noise: InputNoise | Sequence[InputNoise] | None
+    training: bool
+    quantize: Quantized | None
+    is_traced: bool  # whether values of tensors cannot be read
+    waits: bool  # whether the host waits for the device, to check values and to count nodes
+    in_place: int  # number of heads of a `KeyValueMemory` that replaces the table; 0 without
+    cross_in_place: bool  # whether cross-attention reads a `KeyValueMemory`
+    node_flops: int
+    key_value_flops: int
+    edge_flops: int
+    # To notice features that do not fit: their shape, and where the first parameter is.
+    shape: torch.Size
+    parameters: dict[str, Any]
+    parameter: str
+
+    def fits(self, feat: Tensor) -> bool:
+        """Return whether features have the right shape, and the dtype and device of the layer."""
+        weight = self.parameters.get(self.parameter)
+        return (
+            weight is not None
+            and feat.shape == self.shape
+            and feat.dtype == weight.dtype
+            and feat.device == weight.device
+        )
+
+
+def plan_for(
+    layer: Recurrence,
+    layout: EdgeLayout,
+    between: EdgeLayout | None,
+    feat: Tensor,
+    options: Options,
+) -> Plan:
+    """Return the plan of a call: the plan of an earlier call with the same settings, or a new one.
+
+    `layout` and `between` are the edges of self-attention and of cross-attention. Raise an error if
+    the features, `(N_src, d)`, or the graph do not fit the layer.
+    """
+    if in_transform() or is_intercepted():
+        return make_plan(layer, feat, layout, between, options)
+    device = feat.device
+    autocast = torch._C._is_any_autocast_enabled() and (
+        torch.is_autocast_enabled(device.type) and torch.get_autocast_dtype(device.type)
+    )
+    key = (
+        options,
+        layer.training,
+        torch.is_grad_enabled(),
+        feat.dtype,
+        device,
+        autocast,
+        device.type == "cuda" and is_capturing(),
+        distributed.is_available() and distributed.is_initialized(),
+        between is None or between.has_empty_rows,
+    )
+    plans = layout.plans.get(layer)
+    if plans is None:
+        plans = layout.plans.setdefault(layer, {})
+    known = plans.get(key)
+    if known is not None:
+        plan, watched, before = known
+        now = _settings(layer, watched)
+        if len(now) == len(before) and all(map(is_, now, before)):
+            if not plan.fits(feat):
+                _check_features(layer, layout, feat)
+            return plan
+    plan = make_plan(layer, feat, layout, between, options)
+    watched = _watched(layer)
+    if len(plans) >= _MOST_PLANS:
+        plans.clear()
+    plans[key] = plan, watched, _settings(layer, watched)
+    return plan
+
+
+def _watched(layer: Recurrence) -> list[nn.Module]:
+    """Return the modules, beside the recurrence, whose settings and hooks a plan depends on."""
+    modules: list[nn.Module] = [] if layer.halting is None else [layer.halting]
+    for step in layer.steps:
+        modules.append(step)
+        for attention in (step.attention, step.cross_attention):
+            modules += [] if attention is None else attention.modules()
+    return modules
+
+
+def _settings(layer: Recurrence, watched: Sequence[nn.Module]) -> list[Any]:
+    """Return all values that a plan depends on; two lists are compared by identity."""
+    values = [*map(vars(layer).get, _NAMES), *vars(layer)["_modules"].values()]
+    for module in watched:
+        state = vars(module)
+        values.append(type(module))
+        values += state.values()
+        values += state["_modules"].values()
+        values += len(state["_forward_hooks"]), len(state["_forward_pre_hooks"])
+        values += len(state["_backward_hooks"]), len(state["_backward_pre_hooks"])
+    return values
+
+
+def make_plan(
+    layer: Recurrence,
+    feat: Tensor,
+    layout: EdgeLayout | None = None,
+    between: EdgeLayout | None = None,
+    options: Options = Options(),  # noqa: B008, a frozen value
+) -> Plan:
+    """Make the plan of a call, or of a decoder with a key/value cache, which has no `layout`.
+
+    Raise an error if the features, the settings or the transforms of torch do not fit together.
+    """
+    if layout is not None:
+        _check_features(layer, layout, feat)
+    rule, halting, steps = layer.active_rule, layer.halting, layer.steps
+    waking, max_steps = isinstance(rule, EventDriven), layer.max_steps
+    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
+        check_event_driven(rule, layer.step, halting, layer.step_signal)
+        max_steps = rule.max_rounds or max_steps
+    _check_halting_is_possible(layer, rule)
+    if isinstance(halting, ScheduledHalting) and isinstance(rule, ACT):
+        halting.check(rule.threshold, layer.max_steps)
+    again = layer.checkpoint_steps and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    called: Sequence[Any] = steps
+    if layout is not None and (again or any(step.is_hooked for step in steps)):
+        called = [HookedStep(step, checkpointed=again) for step in steps]
+    runs_all = layer.halted == "running" or isinstance(rule, FixedDepth)
+    frontier = "masked" if runs_all or (layout is not None and not layout.num_dst) else "halting"
+    # With a rule that ignores probabilities, the module reads the state that it was trained on.
+    readers = [each for each in (rule, layer.rule, layer.evaluation_rule) if each.uses_probability]
+    signals = None
+    if layer.step_signal is not None:
+        signals = fixed_step_signals(layer.step_signal, layer.max_steps, feat)
+    waits, in_place, cross_in_place = True, 0, False
+    if layout is not None and not (options.is_list or called is not steps or is_capturing()):
+        heads = [_heads_in_place(step.attention, layout, feat) for step in steps]
+        # All steps must agree: one may be in training mode and another in evaluation mode.
+        if not (options.record or options.by_edge):
+            in_place = 0 if 0 in heads else heads[0]
+            waits = waking or not _takes_counts(steps, layout, between, feat)
+            if not waits:
+                in_place, frontier = 0, frontier if frontier == "masked" else "counted"
+        if waits and between is not None and not options.get_attention:
+            crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
+            cross_in_place = 0 not in crossing
+    step = steps[0]
+    weight_of, name = first_parameter(step.attention)
+    return Plan(
+        rule=rule,
+        max_steps=max_steps,
+        steps=called,
+        frontier="waking" if waking else frontier,
+        halted="frozen" if layer.step_signal is None and layer.halted == "copied" else layer.halted,
+        has_linear_projection=called is steps and all(s.has_linear_projection for s in steps),
+        halting=halting if rule.uses_probability or options.record else None,
+        halt_from=(readers or [rule])[0].halt_from,
+        position_signal=layer.position_signal,
+        step_signal=layer.step_signal if signals is None else None,
+        signals=signals,
+        inject_input=layer.inject_input,
+        noise=layer.noise,
+        training=layer.training,
+        quantize=layer.quantize,
+        is_traced=is_tracing(),
+        waits=waits,
+        in_place=in_place,
+        cross_in_place=cross_in_place,
+        node_flops=step.node_flops,
+        key_value_flops=step.attention.key_value_flops,
+        edge_flops=step.attention.edge_flops,
+        shape=feat.shape,
+        parameters=weight_of,
+        parameter=name,
+    )
+
+
+def _check_features(layer: Recurrence, layout: EdgeLayout, feat: Tensor) -> None:
+    num_src, num_dst, attention = layout.num_src, layout.num_dst, layer.steps[0].attention
+    if num_dst > num_src:
+        raise ValueError(
+            f"the graph has {num_dst} destination and {num_src} source nodes; in a recurrence "
+            "every destination must be a source too"
+        )
+    # With the nodes of a part, those of other processes have no features here.
+    nodes = num_src if layout.halo is None else num_dst
+    check_feat(feat, "source", nodes, attention.in_feats[1], attention)
+
+
+def _check_halting_is_possible(layer: Recurrence, rule: HaltingRule) -> None:
+    """Raise an error if nodes halt at steps that the host cannot know."""
+    if isinstance(rule, FixedDepth):
+        return
+    if in_vmap():
+        raise RuntimeError(
+            "the examples of torch.func.vmap would halt at different steps: call the "
+            "recurrence on one graph of all examples (dgl.batch) instead"
+        )
+    check_sharding(layer.step, layer.halting)
+    if not needs_host(layer):
+        return
+    for happens, name in ((is_capturing(), "a CUDA graph"), (is_exporting(), "torch.export")):
+        if happens:
+            raise RuntimeError(
+                f"{name} cannot record how many nodes halt in each step: use the rule "
+                "FixedDepth() or halted='running'"
+            )
+
+
+def needs_host(layer: Recurrence) -> bool:
+    """Return whether the number of steps depends on the values of features."""
+    rule = layer.active_rule
+    return isinstance(rule, EventDriven) or (
+        layer.halted != "running" and not isinstance(rule, FixedDepth)
+    )
+
+
+def _heads_in_place(attention: Any, layout: EdgeLayout, feat: Tensor) -> int:
+    """Return the number of heads if a `KeyValueMemory` can replace the table, else 0."""
+    if isinstance(attention, MultiHeadAttention) and attention.fits_memory(layout, feat):
+        return attention.num_heads
+    return 0
+
+
+def _takes_counts(
+    steps: Sequence[UniversalTransformerStep],
+    layout: EdgeLayout,
+    between: EdgeLayout | None,
+    feat: Tensor,
+) -> bool:
+    """Return whether all attention layers can read the number of active nodes on the device."""
+    if layout.halo is not None:
+        return False
+    pairs = [(step.attention, layout) for step in steps]
+    if between is not None:
+        pairs += [(step.cross_attention, between) for step in steps if step.cross_attention]
+    return all(
+        isinstance(attention, MultiHeadAttention) and attention.takes_counts(edges, feat)
+        for attention, edges in pairs
+    )
