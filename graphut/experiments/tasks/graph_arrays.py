@@ -24,17 +24,10 @@ Arrays = dict[str, NDArray[Any]]
 def read_arrays(files: Sequence[Path], target: str | None) -> list[RawGraph]:
     """Read graphs from the `.npy` files of a folder, without pickle.
 
-    `target` is the form of labels ("class", "labels" or "values"); None skips them. The files are:
-
-    - `edges`: `(2, E)` integers, the numbers of sources and destinations.
-    - `features`: `(N, F)` or `(N,)` numbers, or `(N,)` names.
-    - `labels`: `(N,)` or `(N, K)`; `train_mask`, `val_mask`, `test_mask`: `(N,)`, true or false.
-    - `graph_labels`, `graph_train_mask` and so on: the same, with a row for each graph.
-    - `edge_weights`, `edge_types`: `(E,)`; `edge_features`: `(E, F)`.
-    - `graphs`: `(N,)`, the index of the graph of each node, in ascending order. Without this file,
-      all nodes belong to one graph.
-
-    Raise `ValueError`, which names the folder, if an array is missing or has a wrong shape.
+    `edges` is `(2, E)`, and `graphs` is the index of the graph of each node, in ascending order.
+    `features`, `labels` and masks have a row for each node, `graph_labels` and so on for each
+    graph, and `edge_weights`, `edge_features` and `edge_types` for each edge. `target` is the form
+    of the labels, as in `read_graphs`.
     """
     arrays: Arrays = {}
     for file in files:

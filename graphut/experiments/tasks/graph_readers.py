@@ -113,12 +113,16 @@ def _read_graphml(path: Path, target: str | None) -> RawGraph:
             for node in root.iterfind(".//{*}node")
         ]
         edges: list[Edge] = []
+        inside = 0
         for graph in root.iterfind(".//{*}graph"):
+            inside += len(graph.findall("{*}edge"))
             default = graph.get("edgedefault", "undirected")
             for edge in graph.iterfind("{*}edge"):
                 is_directed = _pick(_DIRECTED, edge.get("directed", default), "directed")
                 values = _attributes(edge, keys, "edge")
                 edges += _both_ways(edge.get("source"), edge.get("target"), values, is_directed)
+        if inside < len(root.findall(".//{*}edge")):
+            raise ValueError("it has an edge that is not directly in a graph")
         of_graph = _attributes(graphs[0], keys, "graph")
     return _tabulate(str(path), path.name, nodes, edges, of_graph, target)
 
@@ -163,10 +167,14 @@ def _read_json(path: Path, target: str | None) -> RawGraph:
         is_directed = _pick(
             {"true": True, "false": False}, json.dumps(data.get("directed", False)), "directed"
         )
+        rows = [*chain.from_iterable(data[name] for name in links)]
+        for row in (*data["nodes"], *rows):
+            if not isinstance(row, dict):
+                raise ValueError(f"a node or an edge is {row!r:.80}; expected an object in braces")
         nodes = [(node.get("id"), node) for node in data["nodes"]]
         edges = [
             each
-            for link in chain.from_iterable(data[name] for name in links)
+            for link in rows
             for each in _both_ways(link.get("source"), link.get("target"), link, is_directed)
         ]
         of_graph = data.get("graph") or {}
@@ -215,10 +223,8 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[RawGraph]:
     if not {"nodes", "edges"} <= tables.keys():
         raise ValueError(f"{place} lacks a .csv file with node_id, or one with src_id and dst_id")
     nodes, edges = tables["nodes"][1], tables["edges"][1]
-    named = [
-        {"graph_id" in row for rows in table.values() for row in rows} for table in (nodes, edges)
-    ]
-    if named[0] and named[1] and named[0] != named[1]:
+    rows_of_both = chain(*nodes.values(), *edges.values())
+    if len({"graph_id" in row for row in rows_of_both}) > 1:
         raise ValueError(f"{place}: only one of the files of nodes and edges has a column graph_id")
     for file, found in tables.values():
         if nodes and (unknown := found.keys() - nodes.keys()):

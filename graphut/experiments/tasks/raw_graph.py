@@ -148,18 +148,13 @@ class RawGraph:
         or label, or a wrong number of features.
         """
         with reraise_for_file(self.place, ""):
-            if bool(self.kinds) != bool(kinds.symbols):
-                has, known = "features in `feat`", "kinds"
-                if self.kinds:
-                    has, known = "kinds in `feat`, or nothing", f"{num_feats} features"
-                raise ValueError(
-                    f"its nodes have {has}, but those of the other graphs or of the model have "
-                    f"{known}"
-                )
             if self.num_feats != num_feats:
+                has, others = (
+                    f"{pluralize(count, 'number')} in `feat`" if count else "kinds, or no `feat`"
+                    for count in (self.num_feats, num_feats)
+                )
                 raise ValueError(
-                    f"node {self.ids[0]!r} has {pluralize(self.num_feats, 'number')} in `feat`; "
-                    f"expected {num_feats}"
+                    f"its nodes have {has}; those of the other graphs or of the model have {others}"
                 )
             nodes = self.features
             return LabelledGraph(

@@ -97,7 +97,7 @@ def test_graphs_with_features_in_one_file_alone_say_so(
     networkx.set_node_attributes(last, 0.5, "feat")
     networkx.write_graphml(last, data / "19.graphml")
     assert main(["train", "graphs", "--data", str(data), "--out", str(tmp_path / "run")]) == 2
-    assert "19.graphml: its nodes have features in `feat`" in capsys.readouterr().err
+    assert "19.graphml: its nodes have 1 number in `feat`; those" in capsys.readouterr().err
 
 
 def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) -> None:
