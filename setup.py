@@ -9,6 +9,8 @@ import os
 import platform
 from copy import copy
 from glob import glob
+from hashlib import sha256
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -43,8 +45,17 @@ def kernels(instruction_set: str, flags: list[str]) -> Extension:
 class BuildKernels(build_ext):
     """Build each extension in its own folder, because builds run in parallel.
 
-    Retry without OpenMP (one thread) if the compiler lacks it.
+    Retry without OpenMP (one thread) if the compiler lacks it. Write the checksums of the builds:
+    a damaged file could crash the process that loads it.
     """
+
+    def run(self) -> None:
+        super().run()
+        paths = [Path(self.get_ext_fullpath(ext.name)) for ext in self.extensions]
+        built = [path for path in paths if path.exists()]
+        lines = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in built]
+        if built:
+            built[0].with_name("kernels.sha256").write_text("".join(lines))
 
     def build_extension(self, ext: Extension) -> None:
         own = copy(self)

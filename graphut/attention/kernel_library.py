@@ -6,9 +6,10 @@ import ctypes
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_void_p
 from functools import lru_cache
+from hashlib import sha256
 from importlib.machinery import EXTENSION_SUFFIXES
 from math import sqrt
 from pathlib import Path
@@ -91,9 +92,10 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
-        same = self._dll.graphut_call_size() == ctypes.sizeof(Call)
-        if not (same and hasattr(self._dll, "graphut_multiplies_pairs")):
-            raise ImportError(f"{path.name} was built from other sources: install graphut again")
+        names = ("graphut_call_size", "graphut_multiplies_pairs")
+        same = all(hasattr(self._dll, name) for name in names)
+        if not (same and self._dll.graphut_call_size() == ctypes.sizeof(Call)):
+            raise ImportError("it was built from other sources")
         call, pointer = POINTER(Call), c_void_p
         for name, *arguments in (
             ("forward", call, c_int),
@@ -148,7 +150,8 @@ class Library:
 def find_library() -> Library | None:
     """Load the build for the widest instruction set of this machine; None if there is no build.
 
-    The environment variable `GRAPHUT_NATIVE` may hold the path of another build to load.
+    Warn about a build that cannot be loaded, and take the next one: the results are the same. The
+    environment variable `GRAPHUT_NATIVE` may hold the path of another build to load.
     """
     if named := os.environ.get("GRAPHUT_NATIVE"):
         return Library(Path(named))
@@ -158,10 +161,27 @@ def find_library() -> Library | None:
         for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before the suffix of one Python
             path = Path(__file__).parent / "native" / f"_{build}{suffix}"
             if path.exists():
-                # Treat a library that cannot be loaded (for example, without OpenMP) as missing.
-                with suppress(OSError):
+                try:
+                    _check_digest(path)
                     return Library(path)
+                except (ImportError, OSError) as error:
+                    warnings.warn(
+                        f"graphut does not load its compiled kernels {path.name}, and is slower: "
+                        f"{error}; install graphut again (in a checkout: python setup.py "
+                        "build_ext --inplace)",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
     return None
+
+
+def _check_digest(path: Path) -> None:
+    """Raise `ImportError` unless a build is as `setup.py` left it; loading it could crash."""
+    listing = path.with_name("kernels.sha256")
+    if listing.exists():  # not for builds of other programs than setup.py
+        digest = sha256(path.read_bytes()).hexdigest()
+        if f"{digest}  {path.name}" not in listing.read_text().splitlines():
+            raise ImportError("the file is damaged")
 
 
 _LIBRARY = find_library()

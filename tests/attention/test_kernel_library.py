@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import os
 import platform
@@ -8,6 +9,8 @@ import site
 import subprocess
 import sys
 import venv
+from collections.abc import Callable
+from hashlib import sha256
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import ClassVar
@@ -51,13 +54,15 @@ def test_find_library_takes_the_widest_instructions(
 ) -> None:
     opened = []
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-    monkeypatch.setattr("graphut.attention.kernel_library.Library", opened.append)
+    monkeypatch.setattr(kernel_library, "Library", opened.append)
+    monkeypatch.setattr(kernel_library, "_check_digest", lambda path: None)
     monkeypatch.setattr(Path, "exists", lambda path: f"_{BUILDS[capability][-1]}." in path.name)
     find_library()
     monkeypatch.setattr(Path, "exists", lambda path: True)
     find_library()
-    monkeypatch.setattr("graphut.attention.kernel_library.Library", fail)
-    assert find_library() is None
+    monkeypatch.setattr(kernel_library, "Library", fail)
+    with pytest.warns(RuntimeWarning, match=r"kernels _\w+\..* slower: .* cannot open shared"):
+        assert find_library() is None
     monkeypatch.setattr(Path, "exists", lambda path: False)
     assert find_library() is None
     names = [path.name.split(".")[0] for path in opened]
@@ -74,6 +79,46 @@ def test_each_build_is_of_its_own_instructions(name: str, lanes: int) -> None:
     assert Library(path).lanes(torch.float32) == lanes
 
 
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda whole: whole[: len(whole) // 3],
+    "half zero": lambda whole: whole[: len(whole) // 2] + bytes(len(whole) // 2),
+    "another build": lambda whole: whole[:-1] + bytes([whole[-1] ^ 1]),
+    "empty": lambda whole: b"",
+    "text": lambda whole: b"version https://git-lfs.github.com/spec/v1",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_find_library_loads_no_damaged_build(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, avx2 = build("base"), build("avx2")
+    if base is None or avx2 is None:
+        pytest.skip("the compiled kernels are not built, or not on x86")
+    native = tmp_path / "native"
+    native.mkdir()
+    digests = [f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in (base, avx2)]
+    (native / "kernels.sha256").write_text("".join(digests))
+    shutil.copy(base, native)
+    monkeypatch.setattr(kernel_library, "__file__", str(tmp_path / "kernel_library.py"))
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    (native / avx2.name).write_bytes(DAMAGES[damage](avx2.read_bytes()))
+    words = rf"not load its compiled kernels {avx2.name}, .* file is damaged; install graphut again"
+    with pytest.warns(RuntimeWarning, match=words):
+        found = find_library()
+    assert found is not None and found.lanes(torch.float32) == 4
+    shutil.copy(avx2, native)
+    assert find_library().lanes(torch.float32) == 8
+
+
+def test_builds_have_their_checksums() -> None:
+    path = build("base")
+    if path is None or not (listing := path.with_name("kernels.sha256")).exists():
+        pytest.skip("the compiled kernels are not built")
+    lines = listing.read_text().splitlines()
+    assert f"{sha256(path.read_bytes()).hexdigest()}  {path.name}" in lines
+
+
 def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     path = build("base")
     if path is None:
@@ -83,8 +128,10 @@ def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatc
         _fields_: ClassVar = [("more", ctypes.c_int64)]
 
     monkeypatch.setattr("graphut.attention.kernel_library.Call", Longer)
-    with pytest.raises(ImportError, match="install graphut again"):
+    with pytest.raises(ImportError, match="built from other sources"):
         Library(path)
+    with pytest.raises(ImportError, match="built from other sources"):
+        Library(Path(_ctypes.__file__))
 
 
 def test_is_built_warns_once_and_auto_takes_another_backend(
@@ -248,7 +295,8 @@ def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     with ZipFile(wheel) as archive:
         names = {Path(name).name for name in archive.namelist()}
     builds = BUILDS["AVX512"] if platform.machine() == "x86_64" else ["base"]
-    assert {f"_{name}.abi3.so" for name in builds} | {"kernels.cpp", "call.h", "py.typed"} <= names
+    files = {"kernels.sha256", "kernels.cpp", "call.h", "py.typed"}
+    assert {f"_{name}.abi3.so" for name in builds} | files <= names
 
     fresh = tmp_path / "venv"
     venv.create(fresh, symlinks=True)
@@ -264,6 +312,6 @@ def test_library_in_a_wheel_needs_no_compiler(tmp_path: Path) -> None:
     alone = {"PATH": str(fresh / "bin"), "PYTHONPATH": ""}
     where = "import graphut; print(graphut.__file__)"
     assert run([own, "-c", where], work, **alone).startswith(str(packages))
-    files = ("tests/attention/native", "tests/attention/test_kernel_library.py")
-    said = run([own, "-m", "pytest", "-q", "-rs", *files], work, **alone)
+    tests = ("tests/attention/native", "tests/attention/test_kernel_library.py")
+    said = run([own, "-m", "pytest", "-q", "-rs", *tests], work, **alone)
     assert " passed" in said and "not built" not in said
