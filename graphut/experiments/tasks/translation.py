@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
+from html import unescape
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
-from xml.sax.saxutils import unescape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,6 @@ _WMT14_DATA = {
         published_checksums("wmt14"),
     ),
 }
-_ESCAPED = {"&apos;": "'", "&quot;": '"', "&#91;": "[", "&#93;": "]", "&#124;": "|"}
 
 _SHARED = {"share_embeddings": True, "label_smoothing": 0.1}
 _SMALL = _SHARED | {"dropout": 0.2, "warmup": 1000, "patience": 5}
@@ -236,7 +235,7 @@ class Wmt14(TranslationTask):
         lines: list[str] = []
         for stem in _WMT14[self.corpus][part]:
             lines += lines_of(self._data_set.read(self.data, f"{stem}.{language}"))
-        return [unescape(x, _ESCAPED) for x in lines] if self.corpus == "small" else lines
+        return [*map(unescape, lines)] if self.corpus == "small" else lines
 
 
 def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
