@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isqrt, log
+from typing import Any
 
-import networkx
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,12 +21,17 @@ def _tree(parents: Edges) -> Edges:
     return np.stack([parents, np.arange(1, len(parents) + 1)], 1)
 
 
-def _edges_of(graph: networkx.Graph) -> Edges:
-    return np.array(graph.edges, np.int64).reshape(-1, 2)
+def _networkx_graph(
+    generator: str, random: np.random.Generator, *arguments: Any, connected: bool = False
+) -> Edges:
+    """Draw the edges of a graph with a generator of networkx, again until it is `connected`."""
+    import networkx  # here, because the command line starts without it
 
-
-def _seed(random: np.random.Generator) -> int:
-    return int(random.integers(2**31))
+    while True:
+        seed = int(random.integers(2**31))
+        graph = getattr(networkx, generator)(*arguments, seed=seed)
+        if not connected or networkx.is_connected(graph):
+            return np.array(graph.edges, np.int64).reshape(-1, 2)
 
 
 def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edges:
@@ -36,18 +41,14 @@ def _erdos_renyi(nodes: int, random: np.random.Generator, like: int = 0) -> Edge
     """
     like = like or nodes
     probability = min(1.0, random.uniform(1, 3) * log(like) / like)
-    while True:
-        graph = networkx.fast_gnp_random_graph(nodes, probability, seed=_seed(random))
-        if networkx.is_connected(graph):
-            return _edges_of(graph)
+    return _networkx_graph("fast_gnp_random_graph", random, nodes, probability, connected=True)
 
 
 def _watts_strogatz(nodes: int, random: np.random.Generator) -> Edges:
     """Draw a connected ring with 4, 6 or 8 neighbours per node and 5% to 20% rewired edges."""
     neighbours, share = min(int(random.choice([4, 6, 8])), nodes), random.uniform(0.05, 0.2)
-    return _edges_of(
-        networkx.connected_watts_strogatz_graph(nodes, neighbours, share, seed=_seed(random))
-    )
+    generator = "connected_watts_strogatz_graph"
+    return _networkx_graph(generator, random, nodes, neighbours, share)
 
 
 def _delaunay(nodes: int, random: np.random.Generator) -> Edges:
@@ -104,11 +105,14 @@ def _gwac(nodes: int, random: np.random.Generator) -> Edges:
 
 def _maze(nodes: int, random: np.random.Generator) -> Edges:
     """Draw a maze by depth-first search on a square grid, as in arXiv 2106.04537."""
-    grid = networkx.Graph(_grid(nodes, random).tolist())
+    neighbours: list[list[int]] = [[] for _ in range(nodes)]
+    for one, other in _grid(nodes, random).tolist():
+        neighbours[one].append(other)
+        neighbours[other].append(one)
     way = [int(random.integers(nodes))]
     seen, edges = {*way}, []
     while way:
-        free = [cell for cell in grid[way[-1]] if cell not in seen]
+        free = [cell for cell in neighbours[way[-1]] if cell not in seen]
         if free:
             cell = free[int(random.integers(len(free)))]
             edges.append((way[-1], cell))
@@ -142,9 +146,7 @@ TREES: dict[str, Family] = {
         np.arange(nodes - 1) - random.integers(0, np.minimum(np.arange(1, nodes), 3))
     ),
     # A uniform draw from all labelled trees.
-    "uniform": lambda nodes, random: _edges_of(
-        networkx.random_labeled_tree(nodes, seed=_seed(random))
-    ),
+    "uniform": lambda nodes, random: _networkx_graph("random_labeled_tree", random, nodes),
     # A random recursive tree: the parent of a node is any of the nodes before it.
     "recursive": lambda nodes, random: _tree(random.integers(0, np.arange(1, nodes))),
     # A binary tree: all levels but the last are full.

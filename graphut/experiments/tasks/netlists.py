@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import networkx
-
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.circuits import GENERATORS, Builder, Circuit
 
@@ -65,6 +63,8 @@ def read_circuit(path: str | Path) -> Circuit:
 
 def _convert(read: Any) -> Circuit:
     """Convert a circuit of `circuitgraph`; each gate gets a higher number than its inputs."""
+    import networkx
+
     graph, build = read.graph, Builder()
     number: dict[str, int] = {}
     ends: dict[str, list[int]] = {}
