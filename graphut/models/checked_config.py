@@ -41,11 +41,12 @@ class CheckedConfig:
         types = get_type_hints(type(self))
         for each in fields(self):
             name, least = each.name, each.metadata.get("least")
-            value = getattr(self, name)
-            if types[name] is int and isinstance(value, Integral) and not isinstance(value, bool):
+            value, kind = getattr(self, name), types[name]
+            is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+            if is_whole and int in (kind, *get_args(kind)):
                 # JSON cannot represent integers of NumPy.
                 object.__setattr__(self, name, value := int(value))
-            self._check(name, *_matches_type(value, types[name]))
+            self._check(name, *_matches_type(value, kind))
             numbers = value if isinstance(value, tuple) else (value,)
             is_large = all(least is None or x is None or x >= least for x in numbers)
             self._check(name, is_large, f"at least {least}")

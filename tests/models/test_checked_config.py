@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from graphut.experiments.tasks import Pairs
 from tests.models.cases import small
 
 FLOAT = "a number from -1e+30 to 1e+30"
@@ -28,7 +29,6 @@ FLOAT = "a number from -1e+30 to 1e+30"
     ],
 )
 def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str) -> None:
-    value = int(value) if isinstance(value, np.int64) else value
     with pytest.raises(
         ValueError, match=f"^{re.escape(f'{name} must be {wanted}; got {value!r}')}$"
     ):
@@ -49,6 +49,7 @@ def test_checked_config_takes_whole_numbers_as_floats(value: float) -> None:
 
 def test_checked_config_converts_integers_of_numpy() -> None:
     assert type(small(max_steps=np.int64(4)).max_steps) is int
+    assert type(Pairs("pairs.tsv", subwords=np.int64(300)).subwords) is int  # int | None
 
 
 def test_checked_config_suggests_the_nearest_name_of_an_unknown_option() -> None:
