@@ -73,15 +73,15 @@ def _split(arrays: Arrays, place: str, target: str | None) -> list[RawGraph]:
     starts = np.searchsorted(of_node, np.arange(graphs + 1))
     edge_starts = np.searchsorted(of_node[edges[0, order]], np.arange(graphs + 1))
     unused = [f"{name}.npy" for name in arrays.keys() - rows.keys() - {"edges", "graphs"}]
-    found = []
+    split = []
     for k, (start, end) in enumerate(pairwise(starts.tolist())):
-        mine = order[edge_starts[k] : edge_starts[k + 1]]
+        inside = order[edge_starts[k] : edge_starts[k + 1]]
         index: dict[str, Any] = dict.fromkeys(rows, slice(start, end))
-        index |= dict.fromkeys(EDGE_NAMES, mine) | dict.fromkeys(_OF_GRAPHS, slice(k, k + 1))
+        index |= dict.fromkeys(EDGE_NAMES, inside) | dict.fromkeys(_OF_GRAPHS, slice(k, k + 1))
         columns = {name: arrays[name][at] for name, at in index.items() if name in arrays}
-        ids, own = [*range(start, end)], edges[:, mine] - start
-        found.append(RawGraph.of(place, str(k), ids, own, columns, target, unused=unused))
-    return found
+        ids, ends = [*range(start, end)], edges[:, inside] - start
+        split.append(RawGraph.of(place, str(k), ids, ends, columns, target, unused=unused))
+    return split
 
 
 def write_arrays(graphs: Any, folder: str | Path) -> Path:

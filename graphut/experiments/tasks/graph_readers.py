@@ -39,8 +39,8 @@ from graphut.models.graph_columns import (
 Attributes = Mapping[str, Any]
 Node = tuple[Any, Attributes]
 """The id and the attributes of a node."""
-Edge = tuple[Any, Any, Attributes]
-"""The source, the target and the attributes of an edge."""
+Edge = tuple[Any, Any, Attributes, bool]
+"""The source, the target and the attributes of an edge, and whether it is directed."""
 _NAMES = {column: names[:1] for column, names in NODE_NAMES.items()}
 _NODE_FIELDS = {*chain(*_NAMES.values()), "id", "node_id", "graph_id"}
 _EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "source", "target", "key"}
@@ -112,17 +112,17 @@ def _read_graphml(path: Path, target: str | None) -> RawGraph:
             (node.get("id"), _attributes(node, keys, "node"))
             for node in root.iterfind(".//{*}node")
         ]
+        default = {
+            edge: graph.get("edgedefault", "undirected")
+            for graph in root.iterfind(".//{*}graph")
+            for edge in graph.iterfind("{*}edge")
+        }
         edges: list[Edge] = []
-        inside = 0
-        for graph in root.iterfind(".//{*}graph"):
-            inside += len(graph.findall("{*}edge"))
-            default = graph.get("edgedefault", "undirected")
-            for edge in graph.iterfind("{*}edge"):
-                is_directed = _pick(_DIRECTED, edge.get("directed", default), "directed")
-                values = _attributes(edge, keys, "edge")
-                edges += _both_ways(edge.get("source"), edge.get("target"), values, is_directed)
-        if inside < len(root.findall(".//{*}edge")):
-            raise ValueError("it has an edge that is not directly in a graph")
+        for edge in root.iterfind(".//{*}edge"):
+            direction = edge.get("directed", default.get(edge))
+            is_directed = _pick(_DIRECTED, direction, "directed or edgedefault of an edge")
+            values = _attributes(edge, keys, "edge")
+            edges.append((edge.get("source"), edge.get("target"), values, is_directed))
         of_graph = _attributes(graphs[0], keys, "graph")
     return _tabulate(str(path), path.name, nodes, edges, of_graph, target)
 
@@ -130,13 +130,13 @@ def _read_graphml(path: Path, target: str | None) -> RawGraph:
 def _attributes(element: Element, keys: Mapping[str, Element], kind: str) -> dict[str, Any]:
     """Return the attributes of a node, an edge or a graph in GraphML, with the default values."""
     data = element.findall("{*}data")
-    given = [(_pick(keys, each.get("key"), "the key of data"), each.text) for each in data]
-    names = {_key_name(key) for key, _ in given}
+    texts = [(_pick(keys, each.get("key"), "the key of data"), each.text) for each in data]
+    names = {_key_name(key) for key, _ in texts}
     for key in keys.values():
         default = key.find("{*}default")
         if default is not None and key.get("for", "all") in (kind, "all"):
-            given += [(key, default.text)] if _key_name(key) not in names else []
-    values = _unique([(_key_name(key), _typed(key, text)) for key, text in given])
+            texts += [(key, default.text)] if _key_name(key) not in names else []
+    values = _unique([(_key_name(key), _typed(key, text)) for key, text in texts])
     label = element.find("{*}data/*/{*}NodeLabel")  # of yEd
     if label is not None:
         values.setdefault("label", label.text)
@@ -162,21 +162,15 @@ def _read_json(path: Path, target: str | None) -> RawGraph:
         if not isinstance(data, dict) or not links or "nodes" not in data:
             names = [*data] if isinstance(data, dict) else data
             raise ValueError(f"it has {names!r:.80}; expected nodes, and links or edges")
-        if all(data[name] for name in links[-2:]) and len(links) > 1:
+        if len(links) == 2 and all(data[name] for name in links):
             raise ValueError("it has edges and links: remove one of them")
-        is_directed = _pick(
-            {"true": True, "false": False}, json.dumps(data.get("directed", False)), "directed"
-        )
+        is_directed = _pick(_DIRECTED, json.dumps(data.get("directed", False)), "directed")
         rows = [*chain.from_iterable(data[name] for name in links)]
         for row in (*data["nodes"], *rows):
             if not isinstance(row, dict):
                 raise ValueError(f"a node or an edge is {row!r:.80}; expected an object in braces")
         nodes = [(node.get("id"), node) for node in data["nodes"]]
-        edges = [
-            each
-            for link in rows
-            for each in _both_ways(link.get("source"), link.get("target"), link, is_directed)
-        ]
+        edges = [(row.get("source"), row.get("target"), row, is_directed) for row in rows]
         of_graph = data.get("graph") or {}
         of_graph = of_graph if isinstance(of_graph, dict) else _unique(of_graph)  # pairs are old
     return _tabulate(str(path), path.name, nodes, edges, of_graph, target)
@@ -185,25 +179,18 @@ def _read_json(path: Path, target: str | None) -> RawGraph:
 def _unique(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     """Return a dictionary; raise `ValueError` if a key occurs twice, which JSON would ignore."""
     pairs = [*pairs]
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values_of = dict(pairs)
+    if len(values_of) < len(pairs):
         name, count = Counter(name for name, _ in pairs).most_common(1)[0]
         values = [value for key, value in pairs if key == name]
         raise ValueError(f"{name!r} occurs {count} times, with the values {values!r:.80}")
-    return found
+    return values_of
 
 
 def _pick(options: Mapping[str, Any], word: Any, what: str) -> Any:
     if word not in options:
         raise ValueError(f"{what} is {word!r}; expected {' or '.join(options)}")
     return options[word]
-
-
-def _both_ways(source: Any, end: Any, values: Attributes, is_directed: bool) -> list[Edge]:
-    """Return an edge of a file, and also the opposite one if it is undirected and no loop."""
-    if is_directed or source == end:
-        return [(source, end, values)]
-    return [(source, end, values), (end, source, values)]
 
 
 def _read_csv(files: Sequence[Path], target: str | None) -> list[RawGraph]:
@@ -226,19 +213,19 @@ def _read_csv(files: Sequence[Path], target: str | None) -> list[RawGraph]:
     rows_of_both = chain(*nodes.values(), *edges.values())
     if len({"graph_id" in row for row in rows_of_both}) > 1:
         raise ValueError(f"{place}: only one of the files of nodes and edges has a column graph_id")
-    for file, found in tables.values():
-        if nodes and (unknown := found.keys() - nodes.keys()):
+    for file, by_graph in tables.values():
+        if nodes and (unknown := by_graph.keys() - nodes.keys()):
             raise ValueError(f"{file} refers to graph {min(unknown)!r}, which has no nodes")
     graphs = []
     for key, rows in nodes.items():
-        own = place if len(nodes) == 1 else f"{place}, graph {key!r}"
+        where = place if len(nodes) == 1 else f"{place}, graph {key!r}"
         of_graph = tables["graphs"][1].get(key, []) if "graphs" in tables else []
         if len(of_graph) > 1:
-            raise ValueError(f"{own}: {tables['graphs'][0].name} lists the graph {key!r} twice")
+            raise ValueError(f"{where}: {tables['graphs'][0].name} lists the graph {key!r} twice")
         of_nodes = [(row["node_id"], row) for row in rows]
-        of_edges = [(row["src_id"], row["dst_id"], row) for row in edges.get(key, [])]
+        of_edges = [(row["src_id"], row["dst_id"], row, True) for row in edges.get(key, [])]
         graphs.append(
-            _tabulate(own, key, of_nodes, of_edges, of_graph[0] if of_graph else {}, target)
+            _tabulate(where, key, of_nodes, of_edges, of_graph[0] if of_graph else {}, target)
         )
     return graphs
 
@@ -284,16 +271,20 @@ def _tabulate(
                 raise ValueError("a node has no id")
             if number.setdefault(_written(node), index) != index:
                 raise ValueError(f"the node {_written(node)} occurs twice")
-        ends = [_written(end) for *both, _ in edges for end in both]
-        for end in ends:
-            if end not in number:
-                raise ValueError(f"an edge refers to {end}, which is not among the nodes")
-        of_nodes, of_edges = [row for _, row in nodes], [row for *_, row in edges]
+        for edge in edges:
+            for end in map(_written, edge[:2]):
+                if end not in number:
+                    raise ValueError(f"an edge refers to {end}, which is not among the nodes")
+        ends = [(number[_written(edge[0])], number[_written(edge[1])]) for edge in edges]
+        turned = [k for k, edge in enumerate(edges) if not edge[3] and ends[k][0] != ends[k][1]]
+        ends += [ends[k][::-1] for k in turned]
+        of_nodes = [row for _, row in nodes]
+        of_edges = [edges[k][2] for k in (*range(len(edges)), *turned)]
         columns = _columns(of_nodes, _NAMES) | _columns(of_edges, EDGE_NAMES)
         columns |= {f"graph_{key}": x for key, x in _columns([of_graph], _NAMES).items()}
         unused = {*chain.from_iterable(of_nodes)} - _NODE_FIELDS
         unused |= {f"{key} of edges" for key in {*chain.from_iterable(of_edges)} - _EDGE_FIELDS}
-    pairs = np.array([number[end] for end in ends], np.int64).reshape(-1, 2).T
+    pairs = np.array(ends, np.int64).reshape(-1, 2).T
     ids = [node for node, _ in nodes]
     return RawGraph.of(place, name, ids, pairs, columns, target, unused=unused)
 

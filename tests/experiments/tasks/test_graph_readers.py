@@ -190,7 +190,7 @@ BAD_FILES = {
     "it has 2 graphs: put each into a separate file": graphml("</graph><graph>"),
     "it has a hyperedge": graphml("<hyperedge/>"),
     "the key of data is 'd1'; expected": graphml('<node id="x"><data key="d1">a</data></node>'),
-    "directed is 'no'; expected directed or undirected": graphml('<edge directed="no"/>'),
+    "directed or edgedefault of an edge is 'no'; expected": graphml('<edge directed="no"/>'),
     "'label' occurs 2 times, with the values": '{"nodes": [{"id": 1, "label": 1, "label": 2}]}',
     "'nodes' occurs 2 times": '{"nodes": [{"id": 1, "label": 1}], "links": [], "nodes": []}',
     "it has edges and links: remove one": '{"nodes": [], "links": [{}], "edges": [{}]}',
@@ -391,10 +391,10 @@ def test_read_graphs_reads_defaults_nested_graphs_and_encodings_of_graphml(tmp_p
     [graph] = read_graphs(tmp_path)
     assert graph.ids == ["ü", "g", "y", "z"] and graph.labels == ["a", "b", "b", "b"]
     assert graph.masks["test"].tolist() == [False, True, True, True]
-    own = [(0, 2), (2, 0), (0, 2), (2, 0), (3, 1), (2, 3)]
+    own = [(2, 3), (0, 2), (0, 2), (3, 1), (2, 0), (2, 0)]
     assert [*map(tuple, graph.edges.T.tolist())] == [*own, *zip(range(4), range(4), strict=True)]
     assert graph.of_edges.weights is not None and graph.of_edges.feats is not None
-    assert graph.of_edges.weights.tolist() == [2.5] * 4 + [1, 2.5] + [1] * 4
+    assert graph.of_edges.weights.tolist() == [2.5] * 3 + [1] + [2.5] * 2 + [1] * 4
     assert graph.of_edges.feats[:6].tolist() == [[1, 2]] * 6
 
 
@@ -404,6 +404,7 @@ def test_read_graphs_reads_defaults_nested_graphs_and_encodings_of_graphml(tmp_p
         ([1, 2], [(1, 2), (1, 2)], {"multigraph": False, "directed": True}, [(0, 1)] * 2),
         ([1, 2], [(1, 2), (2, 1)], {}, [(0, 1), (1, 0)] * 2),
         ([1, 1.0, "1", True], [(1.0, True), ("1", 1)], {"directed": True}, [(1, 3), (2, 0)]),
+        ([1, 1.0], [(1, 1.0), (1, 1)], {}, [(0, 1), (1, 0), (0, 0)]),
         ([1, 2], [(1, 2)], {"edges": [], "directed": True}, [(0, 1)]),
         ([[0, 1], [1, 0]], [([0, 1], [1, 0])], {"directed": True}, [(0, 1)]),
     ],
@@ -416,5 +417,5 @@ def test_read_graphs_merges_nothing(
     path.write_text(json.dumps({**json.loads(node_link(*rows, links=links)), **others}))
     [graph] = read_graphs(path)
     assert graph.ids == nodes and graph.labels == [*map(str, range(len(nodes)))]
-    own = [*map(tuple, graph.edges.T.tolist())][: -len(nodes)]
-    assert sorted(own) == sorted(found)
+    loops = [(node, node) for node in range(len(nodes)) if (node, node) not in found]
+    assert sorted(map(tuple, graph.edges.T.tolist())) == sorted(found + loops)
