@@ -20,7 +20,7 @@ from graphut.attention.argument_checks import (
 from graphut.attention.backend import AttentionCall
 from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
-from graphut.attention.functorch import outside_autocast, unwrap_functorch
+from graphut.attention.functorch import in_jit_trace, outside_autocast, unwrap_functorch
 from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.registry import check_backend, choose
@@ -114,7 +114,7 @@ def edge_attention(
         or scale is not finite, or if a score or a sum of values overflows; in a compiled program
         only if the output is not finite.
     RuntimeError
-        If the named backend does not support torch.func.
+        If the named backend does not support torch.func, or in `torch.jit.trace`.
 
     Examples
     --------
@@ -127,6 +127,8 @@ def edge_attention(
     >>> edge_attention(graph, x[[1, 4]], x, x, frontier=torch.tensor([1, 4])).shape
     torch.Size([2, 4, 8])
     """
+    if in_jit_trace():
+        raise RuntimeError("torch.jit.trace cannot record edge_attention: use torch.export")
     layout = as_layout(graph)
     checked = not checks_are_skipped()
     if checked:

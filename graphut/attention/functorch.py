@@ -54,6 +54,11 @@ def is_intercepted() -> bool:
     return is_compiling() or _get_current_dispatch_mode() is not None
 
 
+def in_jit_trace() -> bool:
+    """Return whether `torch.jit.trace` is active."""
+    return torch._C._get_tracing_state() is not None
+
+
 def is_exporting() -> bool:
     """Return whether `torch.export` is tracing; tensors made meanwhile must not be stored."""
     return is_compiling() and not is_dynamo_compiling()

@@ -55,6 +55,11 @@ class LayerAsConv(nn.Module):
         Other options, such as `get_attention`, are passed to the layer.
         """
         first = args[0] if args else options.get("x")
+        if any(x is None for x in (first if isinstance(first, tuple) else (first,))):
+            raise TypeError(
+                "x is None: to_hetero of PyG knows only PyG's own layers; use "
+                "torch_geometric.nn.HeteroConv with one LayerAsConv for each edge type"
+            )
         if isinstance(first[0] if isinstance(first, tuple) else first, Tensor):
             found = self._call_as_pyg(*args, **options)
         else:

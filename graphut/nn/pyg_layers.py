@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, einsum, nn
 
 from graphut.attention import edge_attention
+from graphut.attention.functorch import in_jit_trace
 from graphut.nn.attention import edge_feature_options
 from graphut.nn.conv_adapters import LayerAsConv, from_edge_index
 
@@ -56,7 +57,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
 
     From "Masked Label Prediction" (arXiv 2009.03509). PyG's own message passing is used where the
     message of each edge is needed: for explanations, hooks on messages, aggregations other than
-    sums, and `SparseTensor`.
+    sums, and `SparseTensor`; and in `torch.jit.trace`, which cannot record graphut's kernels.
 
     Examples
     --------
@@ -123,6 +124,7 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
         dropped = self._returns_weights and self.training and self.dropout > 0
         return (
             isinstance(edge_index, Tensor)
+            and not in_jit_trace()
             and not (any(hooks) or self.explain or dropped or self.decomposed_layers > 1)
             and self.aggr in ("add", "sum")
             and self.flow == "source_to_target"

@@ -21,6 +21,7 @@ from graphut.nn import (  # noqa: E402
     ConvAsAttention,
     DotGATConv,
     HaltingUnit,
+    LayerAsConv,
     MultiHeadAttention,
     PositionwiseTransition,
     UniversalTransformerStep,
@@ -145,6 +146,37 @@ def test_transformer_conv_in_to_hetero() -> None:
     models[1].load_state_dict(models[0].state_dict())
     found, expected = (model(data.x_dict, data.edge_index_dict) for model in models)
     assert_same(list(found.values()), list(expected.values()), 1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_transformer_conv_in_jit_trace_takes_other_graphs() -> None:
+    layer, layout = randomised(TransformerConv(8, 5, heads=2)).eval(), EDGES[:, :5]
+    traced = torch.jit.trace(layer, (normal(4, 8), EDGES))
+    feat = normal(6, 8, seed=1)
+    assert_same([traced(feat, layout)], [layer(feat, layout)])
+    with pytest.raises(RuntimeError, match=r"cannot record edge_attention: use torch\.export"):
+        torch.jit.trace(LayerAsConv(MultiHeadAttention(8, 2)), (torch.zeros(4, 8), EDGES))
+
+
+def test_layer_as_conv_in_hetero_conv_and_not_in_to_hetero() -> None:
+    data = hetero_data()
+    layers = {
+        "__".join(edge): LayerAsConv(MultiHeadAttention(
+            tuple(data[end].num_features for end in edge[::2]), 2, head_feats=2, out_feats=4,
+            allow_zero_in_degree=True,
+        ))
+        for edge in data.edge_types
+    }  # fmt: skip
+    conv = pyg.HeteroConv({edge: layers["__".join(edge)] for edge in data.edge_types})
+    found = conv(data.x_dict, data.edge_index_dict)
+    expected: dict[str, Any] = {}
+    for (source, name, target), edges in data.edge_index_dict.items():
+        out = layers[f"{source}__{name}__{target}"]((data[source].x, data[target].x), edges)
+        expected[target] = out + expected.get(target, 0)
+    assert_same([*found.values()], [expected[name] for name in found], 1e-5)
+    with pytest.raises(TypeError, match=r"x is None: to_hetero of PyG knows .* use .*HeteroConv"):
+        layers["__".join(data.edge_types[0])]((None, torch.zeros(2, 4)), EDGES)
 
 
 def test_transformer_conv_in_hetero_conv() -> None:
