@@ -109,8 +109,10 @@ def _matches_type(value: Any, expected: Any) -> tuple[bool, str]:
         expected = next(part for part in get_args(expected) if part is not NoneType)
         return (True, "") if value is None else _matches_type(value, expected)
     if get_origin(expected) is tuple:
-        each = [_matches_type(part, get_args(expected)[0]) for part in value]
-        return next((match for match in each if not match[0]), (True, ""))
+        if not isinstance(value, tuple):
+            return False, "a tuple"
+        matches = [_matches_type(part, get_args(expected)[0]) for part in value]
+        return next((match for match in matches if not match[0]), (True, ""))
     if get_origin(expected) is Literal:
         return value in get_args(expected), f"one of {', '.join(map(repr, get_args(expected)))}"
     if expected is float:
