@@ -87,44 +87,42 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         by_step = StepLosses(total, zero, zero, zero)
         if output.steps is not None:
             by_step = step_losses(model, union, output.steps, label_smoothing)
-        learned, nodes = self._learned(model, union)
         again = zero
         if config.consistency and model.training:
             again = consistency_loss(output.logits, union.run(model).logits)
+        counts = self._counts(model, union)
         return Outcome(
             loss=total if config.step_loss == "none" else by_step.answers,
             correct=correct.sum(),
             labels=len(loss),
-            learned=learned,
+            learned=counts["loss"],
             added={
-                "halting": (config.halting_loss * by_step.halting, nodes),
-                "depth": (by_step.depth, union.num_known),
-                "consistency": (config.consistency * again, union.num_answers(config.answer_at)),
+                "halting": (config.halting_loss * by_step.halting, counts["halting"]),
+                "depth": (by_step.depth, counts["depth"]),
+                "consistency": (config.consistency * again, counts["consistency"]),
             },
-            late={"change": (config.change_penalty * by_step.change, len(union.nodes))},
+            late={"change": (config.change_penalty * by_step.change, counts["change"])},
             ponders={"encoder": output.ponder},
         )
 
     def counts(
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph]
     ) -> dict[str, int]:
-        union = GraphBatch.of(batch, model.config.answer_at)
-        learned, nodes = self._learned(model, union)
-        return {
-            "loss": learned,
-            "halting": nodes,
-            "depth": union.num_known,
-            "consistency": union.num_answers(model.config.answer_at),
-            "change": len(union.nodes),
-            "encoder": len(union.nodes),
-        }
+        return self._counts(model, GraphBatch.of(batch, model.config.answer_at))
 
     @staticmethod
-    def _learned(model: UniversalGraphTransformer, batch: GraphBatch) -> tuple[int, int]:
-        """Return the number of terms averaged in the task loss and in the halting loss."""
-        # Losses at every step average nodes; the loss at the end averages answers.
-        nodes = int((batch.answer_of_node(model.config.answer_at) >= 0).sum())
-        return len(batch.labelled) if model.config.step_loss == "none" else nodes, nodes
+    def _counts(model: UniversalGraphTransformer, batch: GraphBatch) -> dict[str, int]:
+        nodes, labelled = len(batch.nodes), batch.answer_of_node(model.config.answer_at) >= 0
+        learned = int(labelled.sum())
+        return {
+            # Losses at every step average nodes; the loss at the end averages answers.
+            "loss": len(batch.labelled) if model.config.step_loss == "none" else learned,
+            "halting": learned,
+            "depth": batch.num_known,
+            "consistency": batch.num_answers(model.config.answer_at),
+            "change": nodes,
+            "encoder": nodes,
+        }
 
     def evaluate_in_detail(
         self,
