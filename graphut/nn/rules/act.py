@@ -55,7 +55,8 @@ class ACT(HaltingRule):
         reached, remainder = spent + measure >= self.threshold, 1.0 - spent
         weight = torch.where(reached, remainder, measure)
         if rows.is_last and self.forced_remainder:
-            weight = remainder
+            # In a single step, halting units get the gradient 0: DistributedDataParallel needs one.
+            weight = remainder if rows.step > 1 else remainder + 0.0 * measure
         elif rows.is_last:
             remainder = remainder.masked_fill(~reached, 0.0)
         cost = remainder if self.cost == "remainder" else remainder + rows.step
