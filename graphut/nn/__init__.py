@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from graphut._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from graphut.nn.adaptive_conv import AdaptiveConv
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
     from graphut.nn.dgl_layers import DotGATConv
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ACT",
     "HALTING_PRESETS",
+    "AdaptiveConv",
     "AdaptiveRecurrence",
     "AttentionRecord",
     "BestEdges",
@@ -75,6 +77,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "adaptive_conv": ("AdaptiveConv",),
     "attention": ("AttentionRecord", "MultiHeadAttention"),
     "conv_adapters": ("ConvAsAttention", "LayerAsConv", "from_edge_index"),
     "dgl_layers": ("DotGATConv",),

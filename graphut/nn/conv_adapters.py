@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -153,8 +154,10 @@ class ConvAsAttention(nn.Module):
     In a recurrence, each node then takes its own number of steps with the convolution. The
     convolution is called for the active nodes only. So its result for a node must depend only on
     the features of the node, its in-edges and their sources, as with `GATConv`, `GINConv` and
-    `SAGEConv`. `BatchNorm` in the convolution depends on all active nodes in training:
-    `AdaptiveRecurrence` accepts it with `FixedDepth` and `halted="running"` only; use `LayerNorm`.
+    `SAGEConv`. `GCNConv` of PyG and `GraphConv` of DGL divide by degrees, which are taken from the
+    whole graph, with the self-loops that `GCNConv` adds. `BatchNorm` in the convolution depends on
+    all active nodes in training: `AdaptiveRecurrence` accepts it with `FixedDepth` and
+    `halted="running"` only; use `LayerNorm`.
 
     Parameters
     ----------
@@ -169,10 +172,11 @@ class ConvAsAttention(nn.Module):
     Raises
     ------
     ValueError
-        If the result for a node would depend on other active nodes, as with DGL's `GraphConv`,
-        which divides by out-degrees by default, or PyG's `GATConv`, which adds self-loops; or if a
-        layer of PyG does not accept a pair of features, such as `GCNConv`; or, in a call, if the
-        convolution does not return `feats` features.
+        If the result for a node would depend on other active nodes, as with PyG's `GATConv`, which
+        adds self-loops, or with a `GraphConv` inside another module; or if a layer of PyG does not
+        accept a pair of features, such as `ChebConv`; or, in a call, if the convolution does not
+        return `feats` features, or if `GCNConv` or `GraphConv` gets a block, in which degrees are
+        not those of the graph.
 
     Examples
     --------
@@ -193,11 +197,14 @@ class ConvAsAttention(nn.Module):
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
         pyg_layers = _pyg_layers(conv)
-        for part in pyg_layers:
+        is_normed = isinstance(conv, dgl.nn.GraphConv) or (
+            conv in pyg_layers and type(conv).__name__ == "GCNConv"
+        )
+        for part in () if is_normed else pyg_layers:
             _check_pyg_layer(part)
             # A step reorders edges, so it must apply the masks of an Explainer: see `edge_weight`.
             part.explain = False
-        for part in () if pyg_layers else conv.modules():
+        for part in () if pyg_layers or is_normed else conv.modules():
             if isinstance(part, dgl.nn.GraphConv) and part._norm in ("both", "left"):
                 raise ValueError(
                     f"GraphConv with norm={part._norm!r} divides by the out-degrees of sources, "
@@ -205,6 +212,8 @@ class ConvAsAttention(nn.Module):
                 )
         self.conv = conv
         self._edges_for_conv = _packed_edges if pyg_layers else _block
+        if is_normed:
+            self._edges_for_conv = partial(_normed_edges, conv)
         self.in_feats, self.out_feats = (feats, feats), feats
 
     def reset_parameters(self) -> None:
@@ -252,7 +261,7 @@ class ConvAsAttention(nn.Module):
         of PyG. Other options, such as `edge_bias`, raise `ValueError`.
         """
         asked = [name for name, value in others.items() if value is not None and value is not False]
-        if edge_weight is not None and self._edges_for_conv is _block:
+        if edge_weight is not None and self._edges_for_conv is not _packed_edges:
             asked.append("edge_weight")
         if asked:
             raise ValueError(
@@ -276,7 +285,10 @@ class ConvAsAttention(nn.Module):
             hooks = [part.register_message_forward_hook(scale) for part in _pyg_layers(self.conv)]
         with outside_autocast(feat.device.type):  # kernels of DGL need features of one dtype
             try:
-                out: Tensor = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
+                if isinstance(edges, _NormedEdges):
+                    out: Tensor = edges.convolve(self.conv, pair)
+                else:
+                    out = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
             finally:
                 for hook in hooks:
                     hook.remove()
@@ -318,6 +330,71 @@ def _scale_messages(weight: Tensor, layer: Any, _: Any, messages: Tensor) -> Ten
     shape = [1] * messages.dim()
     shape[layer.node_dim] = -1
     return messages * weight.view(shape)
+
+
+class _NormedEdges(NamedTuple):
+    """The in-edges of some nodes, with weights that follow from degrees in the whole graph."""
+
+    index: Any  # `(2, E)` for `GCNConv`, a block for `GraphConv`
+    weight: Tensor
+
+    def convolve(self, conv: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
+        """Return the result of a `GCNConv` or `GraphConv` with these weights, not its own."""
+        if isinstance(conv, dgl.nn.GraphConv):
+            conv = copy(conv)
+            conv._norm = "none"
+            result: Tensor = conv(self.index, pair, edge_weight=self.weight)
+            return result
+        size = tuple(map(len, pair))
+        mapped = conv.lin(pair[0]), None
+        result = conv.propagate(self.index, x=mapped, edge_weight=self.weight, size=size)
+        return result if conv.bias is None else result + conv.bias
+
+
+def _normed_edges(
+    conv: Any, layout: EdgeLayout, frontier: Tensor | None = None
+) -> tuple[_NormedEdges, Tensor]:
+    """Return the weighted in-edges of the nodes `frontier`, and the ids of their sources."""
+    if layout.num_src != layout.num_dst:
+        raise ValueError(
+            f"{type(conv).__name__} divides by degrees, which a block does not know: give a graph"
+        )
+    if isinstance(conv, dgl.nn.GraphConv):
+        weights = layout.cached(_degree_weights, conv._norm)
+        edges, sources = _block(layout, frontier)
+    else:
+        settings = (conv.improved, conv.add_self_loops, conv.normalize)
+        layout, weights = layout.cached(_gcn_layout, *settings)
+        edges, sources = _packed_edges(layout, frontier)
+    weight = weights[layout.in_edges(frontier)[2]]
+    return _NormedEdges(edges, weight.to(first_weight(conv, weight).dtype)), sources
+
+
+def _degree_weights(layout: EdgeLayout, norm: str) -> Tensor:
+    """Return the weight of each edge, in float64, by which DGL's `GraphConv` normalises."""
+    row, source, edge = layout.in_edges()
+    out_degrees = torch.bincount(source, minlength=layout.num_src).double()
+    in_degrees = layout.in_degrees.double()
+    powers = {"both": (-0.5, -0.5), "left": (-1, 0), "right": (0, -1), "none": (0, 0)}[norm]
+    weight = out_degrees[source] ** powers[0] * in_degrees[row] ** powers[1]
+    return torch.empty_like(weight).index_copy(0, edge, weight)
+
+
+def _gcn_layout(
+    layout: EdgeLayout, improved: bool, add_self_loops: bool, normalize: bool
+) -> tuple[EdgeLayout, Tensor]:
+    """Return the edges and their weights, in float64, that PyG's `GCNConv` makes of a graph."""
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    row, source, edge = layout.in_edges()
+    ends = torch.empty(2, len(edge), dtype=torch.int64, device=edge.device)
+    ends[:, edge] = torch.stack([source, row])
+    weight = torch.ones(len(edge), dtype=torch.double, device=edge.device)
+    if normalize:  # without weights of edges, as in a call of `GCNConv` without them
+        ends, weight = gcn_norm(
+            ends, None, layout.num_dst, improved, add_self_loops, dtype=torch.double
+        )
+    return layout_from_edges(*ends, num_src=layout.num_src, num_dst=layout.num_dst), weight
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from torch import Tensor, einsum, nn
 
 from graphut.attention import edge_attention
 from graphut.attention.functorch import in_jit_trace
+from graphut.nn import adaptive_conv
 from graphut.nn.attention import edge_feature_options
 from graphut.nn.conv_adapters import LayerAsConv, from_edge_index
 
@@ -50,6 +51,16 @@ class ExplainableConv(LayerAsConv):
                 mask = einsum("e...,e->e...", options["edge_weight"], mask)
             options["edge_weight"] = mask
         return super()._call_as_pyg(x, *args, **options)
+
+
+class AdaptiveConv(adaptive_conv.AdaptiveConv, pyg.MessagePassing):  # type: ignore[misc]
+    """`graphut.nn.AdaptiveConv` as a layer that tools of PyG recognise, such as `to_hetero`.
+
+    Examples
+    --------
+    >>> AdaptiveConv((-1, -1), 32, heads=4)
+    AdaptiveConv((-1, -1), 32, heads=4, max_steps=8)
+    """
 
 
 class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]

@@ -249,6 +249,13 @@ def test_circuits_follows_changes(what: str) -> None:
 
 
 @pytest.mark.data
+def test_adaptive_conv_on_cora(capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["--data", str(DATA / "cora" / "cora.npz")]
+    assert run("adaptive_conv", *data, "--seeds", "1", "--epochs", "2", "--weights", "0.1") == 0
+    assert capsys.readouterr().out.startswith("weight 0.1: test accuracy")
+
+
+@pytest.mark.data
 def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
     data = ["--data", str(DATA / "cora" / "cora.npz")]
     assert run("node_classification_cora", *data, "--seeds", "1", "--epochs", "3") == 0

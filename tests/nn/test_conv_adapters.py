@@ -191,6 +191,11 @@ CONVS: dict[str, Any] = {
     "gat": lambda: dgl.nn.GATConv(FEATS, FEATS // 2, 2),
     "gin": lambda: dgl.nn.GINConv(nn.Linear(FEATS, FEATS)),
     "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
+    "graph_both": lambda: dgl.nn.GraphConv(FEATS, FEATS),
+    "graph_left": lambda: dgl.nn.GraphConv(FEATS, FEATS, norm="left"),
+    "pyg_gcn": lambda: pyg_conv("GCNConv", FEATS, FEATS),
+    "pyg_gcn_improved": lambda: pyg_conv("GCNConv", FEATS, FEATS, improved=True, bias=False),
+    "pyg_gcn_plain": lambda: pyg_conv("GCNConv", FEATS, FEATS, normalize=False),
     "pyg_gat": lambda: pyg_conv("GATConv", FEATS, FEATS // 2, 2, add_self_loops=False),
     "pyg_gatv2": lambda: pyg_conv("GATv2Conv", FEATS, FEATS // 2, 2, add_self_loops=False),
     "pyg_gin": lambda: pyg_conv("GINConv", nn.Linear(FEATS, FEATS)),
@@ -199,6 +204,9 @@ CONVS: dict[str, Any] = {
     "pyg_edge": lambda: pyg_conv("EdgeConv", nn.Linear(2 * FEATS, FEATS)),
     "pyg_sage": lambda: pyg_conv("SAGEConv", FEATS, FEATS, aggr="max"),
 }
+
+
+WEIGHTED = [name for name in CONVS if "pyg" in name and "gcn" not in name]
 
 
 def conv_step(name: str, norm: str = "post") -> UniversalTransformerStep:
@@ -295,12 +303,11 @@ def test_conv_as_attention_names_a_value_that_is_not_finite() -> None:
     step.transition.layers[-1].bias.data[0] = torch.nan
     with pytest.raises(ValueError, match=r"feat\[0, 0\] is nan: it must be finite"):
         AdaptiveRecurrence(step, max_steps=2, step_signal=None)(GRAPH, normal(4, FEATS))
-    if pyg_layers := [name for name in CONVS if "pyg" in name]:
-        with pytest.raises(ValueError, match=r"edge_weight\[7\] is inf: it must be finite"):
-            conv_step(pyg_layers[0]).attention(GRAPH, normal(4, FEATS), edge_weight=weight)
+    with pytest.raises(ValueError, match=r"edge_weight\[7\] is inf: it must be finite"):
+        conv_step(WEIGHTED[0]).attention(GRAPH, normal(4, FEATS), edge_weight=weight)
 
 
-@pytest.mark.parametrize("name", [name for name in CONVS if "pyg" in name])
+@pytest.mark.parametrize("name", WEIGHTED)
 def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str) -> None:
     adapter, feat = conv_step(name).attention, normal(4, FEATS)
     weight = normal(9, seed=1)
@@ -378,8 +385,12 @@ def of_width(feats: int) -> Any:
             "norm='both' divides by the out-degrees of sources",
         ),
         (
-            lambda: ConvAsAttention(pyg_conv("GCNConv", 8, 8), 8),
-            "GCNConv takes one tensor .* such as SAGEConv",
+            lambda: ConvAsAttention(pyg_conv("ChebConv", 8, 8, 2), 8),
+            "ChebConv takes one tensor .* such as SAGEConv",
+        ),
+        (
+            lambda: conv_step("pyg_gcn")(from_edge_index(EDGES[:, :0], (4, 2)), X),
+            "GCNConv divides by degrees, which a block does not know",
         ),
         (
             lambda: ConvAsAttention(pyg_conv("GATConv", 8, 8), 8),

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import dgl
+from graphut.nn import AdaptiveConv, EventDriven, FixedDepth, from_edge_index
+from tests.helpers import assert_same, gradients, normal
+
+EDGES = torch.tensor([[0, 1, 2, 3, 3, 0, 4], [1, 2, 0, 1, 3, 2, 2]])
+X, EDGE_ATTR = normal(6, 5), normal(7, 3, seed=1)
+
+
+def build(*sizes: Any, **options: Any) -> AdaptiveConv:
+    torch.manual_seed(0)
+    return AdaptiveConv(*sizes, heads=2, max_steps=4, **options).double()
+
+
+def with_loops(edges: Tensor, nodes: int) -> Tensor:
+    kept = edges[:, edges[0] != edges[1]]
+    return torch.cat([kept, torch.arange(nodes).expand(2, -1)], 1)
+
+
+def test_adaptive_conv_is_a_recurrence_on_mapped_features_with_self_loops() -> None:
+    conv = build(5, 8)
+    found = conv(X, EDGES)
+    layout = from_edge_index(with_loops(EDGES, 6), 6)
+    expected, ponder = conv.recurrence(layout, conv.source_map(X))
+    assert_same([found], [expected])
+    assert conv.ponder is not None and torch.equal(conv.ponder.steps, ponder.steps)
+    assert len(ponder.steps.unique()) > 1 or ponder.cost > 1
+    inputs = [X, *conv.parameters()]
+    assert_same(*(gradients([out, p.cost], inputs) for out, p in
+                  [(found, conv.ponder), (expected, ponder)]))  # fmt: skip
+    plain = build(5, 8, add_self_loops=False)
+    expected, _ = plain.recurrence(from_edge_index(EDGES, 6), plain.source_map(X))
+    assert_same([plain(X, EDGES)], [expected])  # node 5 reads nothing
+
+
+def test_adaptive_conv_gives_self_loops_the_mean_of_edge_features() -> None:
+    conv = build(5, 8, edge_dim=3)
+    loop = EDGES[0] == EDGES[1]
+    rows = [*EDGE_ATTR[~loop]]
+    for node in range(6):
+        into = EDGE_ATTR[~loop & (EDGES[1] == node)]
+        rows.append(into.mean(0) if len(into) else torch.zeros(3).double())
+    layout = from_edge_index(with_loops(EDGES, 6), 6)
+    expected, _ = conv.recurrence(layout, conv.source_map(X), edge_feat=torch.stack(rows))
+    assert_same([conv(X, EDGES, EDGE_ATTR)], [expected])
+    assert_same([conv(dgl.graph((*EDGES,), num_nodes=6), X, EDGE_ATTR)], [expected])
+
+
+def test_adaptive_conv_takes_graphs_and_blocks_of_dgl() -> None:
+    conv, graph = build(5, 8), dgl.graph((*EDGES,), num_nodes=6)
+    assert_same([conv(graph, X)], [conv(X, EDGES)])
+    block = dgl.to_block(graph, torch.arange(6))
+    order = block.srcdata[dgl.NID]
+    for feat in (X[order], (X[order], X[:6])):
+        assert_same([conv(block, feat)], [conv(X, EDGES)])
+
+
+def test_adaptive_conv_on_a_bipartite_graph_keeps_the_sources() -> None:
+    conv, targets = build((5, 4), 8), normal(3, 4, seed=2)
+    edges = torch.tensor([[0, 4, 5, 5], [0, 0, 1, 1]])
+    union = torch.cat([edges + torch.tensor([[3], [0]]), torch.arange(3).expand(2, -1)], 1)
+    assert conv.target_map is not None
+    feat = torch.cat([conv.target_map(targets), conv.source_map(X)])
+    expected, _ = conv.recurrence(from_edge_index(union, (9, 3)), feat)
+    assert_same([conv((X, targets), edges)], [expected])
+    graph = dgl.heterograph({("a", "to", "b"): (*edges,)}, {"a": 6, "b": 3})
+    assert_same([conv(graph, (X, targets))], [expected])
+    alike = build(5, 8)
+    assert_same([alike((X, X), EDGES)], [alike(X, EDGES)])
+
+
+def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
+    lazy = AdaptiveConv(-1, 8, rule=FixedDepth()).double()
+    assert lazy(X, EDGES, batch=torch.tensor([0, 0, 0, 0, 0, 1])).shape == (6, 8)
+    assert lazy.ponder is not None and lazy.ponder.steps.tolist() == [8] * 6
+    assert repr(build(5, 8)) == "AdaptiveConv(5, 8, heads=2, max_steps=4)"
+    waking = AdaptiveConv(5, 8, rule=EventDriven()).double()
+    waking(X, EDGES)
+    assert waking.ponder is not None and waking.ponder.quiescent is not None
+    first = waking.source_map.weight.clone()
+    waking.reset_parameters()
+    assert not torch.equal(first, waking.source_map.weight)
+    with pytest.raises(ValueError, match="heads"):
+        AdaptiveConv(5, 7, heads=2)
+
+
+def test_adaptive_conv_copies_pickles_and_loads() -> None:
+    conv = build(5, 8)
+    out = conv(X, EDGES)
+    other = build(5, 8)
+    other.reset_parameters()
+    other.load_state_dict(conv.state_dict())
+    for copy in (deepcopy(conv), pickle.loads(pickle.dumps(conv)), other):
+        assert copy.ponder is None
+        assert_same([copy(X, EDGES)], [out])
+
+
+# A warning of torch itself, where a program breaks at a tensor that is no leaf.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+def test_adaptive_conv_compiles() -> None:
+    conv = build(5, 8).eval()
+    model = nn.Sequential(nn.Linear(5, 5), conv.double()).double()
+
+    def run(x: Tensor) -> Tensor:
+        return conv(model[0](x).relu(), EDGES).tanh()
+
+    inputs = [X, *model.parameters()]
+    found, expected = torch.compile(run, backend="eager")(X), run(X)
+    assert_same([found, *gradients([found], inputs)], [expected, *gradients([expected], inputs)])
+
+
+def test_adaptive_conv_in_pygs_sequential_and_to_hetero() -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    from torch_geometric.data import HeteroData
+
+    from graphut.nn.pyg_layers import AdaptiveConv
+
+    model = pyg.Sequential("x, edge_index", [(build(5, 8), "x, edge_index -> x"), nn.Linear(8, 2)])
+    assert model.double()(X, EDGES).shape == (6, 2)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = AdaptiveConv((-1, -1), 8), AdaptiveConv((-1, -1), 8)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.second(self.first(x, edge_index).relu(), edge_index)  # type: ignore[no-any-return]
+
+    data: Any = HeteroData()
+    data["paper"].x, data["author"].x = torch.randn(6, 5), torch.randn(3, 4)
+    data["paper", "cites", "paper"].edge_index = EDGES
+    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2], [0, 1, 5]])
+    data["paper", "rev", "author"].edge_index = torch.tensor([[0, 1, 5], [0, 1, 2]])
+    net = pyg.to_hetero(Net(), data.metadata())
+    out = net(data.x_dict, data.edge_index_dict)
+    assert {name: tuple(rows.shape) for name, rows in out.items()} == {
+        "paper": (6, 8),
+        "author": (3, 8),
+    }
+    sum(rows.sum() for rows in out.values()).backward()
