@@ -16,7 +16,7 @@ from graphut._files import reraise_for_file
 from graphut.models.checked_config import quote
 from graphut.models.config import ModelConfig
 from graphut.models.hub import CARD, model_card, model_folder, push_folder
-from graphut.models.pretrained import (
+from graphut.models.model_files import (
     CONFIG,
     WEIGHTS,
     load_weights,

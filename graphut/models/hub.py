@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphut._version import __version__
 from graphut.models.config import ModelConfig
-from graphut.models.pretrained import CONFIG, WEIGHTS
+from graphut.models.model_files import CONFIG, WEIGHTS
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

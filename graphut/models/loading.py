@@ -12,7 +12,7 @@ import graphut.models.universal_transformer  # noqa: F401  # each of them adds i
 from graphut.models.adaptive_model import KINDS, AdaptiveModel
 from graphut.models.checked_config import quote
 from graphut.models.hub import model_folder
-from graphut.models.pretrained import CONFIG, check_is_trained, read_config
+from graphut.models.model_files import CONFIG, check_is_trained, read_config
 
 
 def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:

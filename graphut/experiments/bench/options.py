@@ -8,7 +8,7 @@ from typing import Literal
 
 from graphut.models.checked_config import CheckedConfig, check_different, option
 from graphut.models.config import UniversalGraphTransformerConfig
-from graphut.models.pretrained import read_config
+from graphut.models.model_files import read_config
 from graphut.nn import EventDriven, parse_rule
 from graphut.topology import parse
 

@@ -25,7 +25,7 @@ from graphut.experiments.tasks.raw_graph import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.hub import check_repository
-from graphut.models.pretrained import check_is_trained
+from graphut.models.model_files import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
 
 

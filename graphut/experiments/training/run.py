@@ -23,7 +23,7 @@ from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import METRICS, FolderLock
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
 from graphut.models.config import ModelConfig, upgrade_fields
-from graphut.models.pretrained import CONFIG, check_is_trained, read_config
+from graphut.models.model_files import CONFIG, check_is_trained, read_config
 
 if TYPE_CHECKING:
     from graphut.experiments.training.learner import AnyLearner

@@ -24,7 +24,7 @@ from graphut._files import (
 )
 from graphut._torch import torch
 from graphut.experiments.machine import describe_machine
-from graphut.models.pretrained import WEIGHTS
+from graphut.models.model_files import WEIGHTS
 
 LOCK = "lock"
 
