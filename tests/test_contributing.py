@@ -89,7 +89,7 @@ def test_contributing_adds_a_task(
         TASK_PRESETS, task.name, {name: dict(p) for name, p in task.presets.items()}
     )
     run = str(tmp_path / "run")
-    sizes = ["--size", "16", "--epochs", "2", "--batch-size", "8", "--max-steps", "2"]
+    sizes = ["--size", "8", "--epochs", "1", "--batch-size", "8", "--max-steps", "2"]
     assert main(["train", task.name, "--out", run, *sizes, "--device", "cpu"]) == 0
     assert main(["eval", run]) == 0
     assert main(["generate", run, "a b"]) == 0

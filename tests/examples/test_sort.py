@@ -28,6 +28,7 @@ def test_load_gives_the_model_beside_its_vocabulary() -> None:
     assert letters.write(found.tokens) == "e h l l o"
 
 
+@pytest.mark.full
 def test_it_is_as_good_as_its_card_says() -> None:
     run = Run.open(FOLDER)
     kept = read_json(FOLDER / "evaluation-test.json")
