@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -48,6 +49,12 @@ RULES = ["ponder_net:threshold=0.8", "quantile:q=0.8", "convergence:tol=0.7", "f
 RULES += ["threshold:threshold=0.45,halt_from=output", "convergence:tol=0.8,patience=2"]
 CHANGES = ("", "max_steps=3", "max_steps=9", "rule=act:threshold=0.4")
 DECODED = [
+    # The state that a halted token shows depends on these three together. With this seed, tokens
+    # take many steps after tokens that take few.
+    *(
+        {**dict(zip(SHOWN, values, strict=True)), "changed": "max_steps=12", "seed": 11}
+        for values in product(*SHOWN.values())
+    ),
     *covering(
         rule=ACTS,
         decoder_topology=("causal", "window:2&causal"),

@@ -154,17 +154,24 @@ def test_recurrence_with_a_frozen_first_layer_drops_weights_in_the_others() -> N
     assert same()
 
 
+@pytest.mark.parametrize("tracked", [0, 1, 2])
 @pytest.mark.parametrize("halted", HALTED)
 def test_recurrence_with_frozen_keys_and_detached_states_has_the_gradient_of_queries(
-    halted: str,
+    halted: str, tracked: int
 ) -> None:
-    found = []
+    found, calls = [], []
+
+    def detach(module: Any, args: Any, out: Tensor) -> Tensor:
+        calls.append(out)
+        return out if len(calls) <= tracked else out.detach()
+
     for backend in ("auto", "dense"):
         case = build_case(halted=halted, norm="pre")
         step = case.layer.step
         step.attention.backend = backend
         step.attention.key_value.requires_grad_(False)
-        step.attention_norm.register_forward_hook(lambda module, args, out: out.detach())
+        step.attention_norm.register_forward_hook(detach)
+        calls.clear()
         out = engine(case.layer, case.graph, case.feat, **case.arguments)[0]
-        found.append(gradients([out], [step.attention.query.weight]))
+        found.append(gradients([out], [step.attention.query.weight, case.feat]))
     assert_same(*found)

@@ -27,7 +27,7 @@ from graphut.nn import (
 from graphut.nn.rules.base import BatchIndex, RuleState, StepRows, batch_index
 from graphut.topology import Complete
 from tests.helpers import gradients, normal
-from tests.nn.cases import FEATS, build_step
+from tests.nn.cases import FEATS, build_case, build_step
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
 states_read = st.sampled_from(["input", "output"])
@@ -236,3 +236,11 @@ def test_sampled_draws_are_of_the_node_and_not_of_its_row() -> None:
     order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
     steps = drawn(5, node // 20, node % 20, 0.2)
     assert torch.equal(drawn(5, node[order] // 20, node[order] % 20, 0.2), steps[order])
+
+
+def test_sampled_draws_the_same_for_copies_of_a_graph() -> None:
+    case = build_case(rule=Sampled(), lengths=[6, 6])
+    feat, ids = case.feat[:6].repeat(2, 1), torch.full((12,), 7)
+    steps = case.layer(case.graph, feat, graph_ids=ids)[1].steps
+    alone = case.layer(Complete().layout([6]), feat[:6], graph_ids=ids[:6])[1].steps
+    assert steps.tolist() == 2 * alone.tolist() and len(alone.unique()) > 1
