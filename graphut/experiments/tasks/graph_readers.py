@@ -47,6 +47,7 @@ _EDGE_FIELDS = {*chain(*EDGE_NAMES.values()), "id", "source", "target", "key"}
 _EDGE_FIELDS |= {"src_id", "dst_id", "graph_id"}
 _KEYS = {"edges": {"src_id", "dst_id"}, "nodes": {"node_id"}, "graphs": {"graph_id"}}
 """The columns that identify each type of CSV file."""
+_written = json.JSONEncoder(ensure_ascii=False).encode  # ids are equal if their texts are
 _DIRECTED = {"directed": True, "undirected": False, "true": True, "false": False}
 
 
@@ -102,23 +103,22 @@ def _read_graphml(path: Path, target: str | None) -> RawGraph:
         data = read_file(path)
         encoding = re.match(rb"""\s*<\?xml[^>]*encoding=["']([\w.-]+)""", data)
         root = ElementTree.fromstring(data.decode(encoding[1].decode()) if encoding else data)
-        graphs = root.findall("{*}graph")
+        for element in root.iter():
+            element.tag = element.tag.rpartition("}")[2]  # without the namespace
+        graphs = root.findall("graph")
         if len(graphs) != 1:
             raise ValueError(f"it has {len(graphs)} graphs: put each into a separate file")
-        if root.find(".//{*}hyperedge") is not None:
+        if root.find(".//hyperedge") is not None:
             raise ValueError("it has a hyperedge: replace it by edges, or by a node")
-        keys = _unique([(key.get("id"), key) for key in root.iterfind("{*}key")])
-        nodes = [
-            (node.get("id"), _attributes(node, keys, "node"))
-            for node in root.iterfind(".//{*}node")
-        ]
+        keys = _unique([(key.get("id"), key) for key in root.iterfind("key")])
+        nodes = [(node.get("id"), _attributes(node, keys, "node")) for node in root.iter("node")]
         default = {
             edge: graph.get("edgedefault", "undirected")
-            for graph in root.iterfind(".//{*}graph")
-            for edge in graph.iterfind("{*}edge")
+            for graph in root.iter("graph")
+            for edge in graph.iterfind("edge")
         }
         edges: list[Edge] = []
-        for edge in root.iterfind(".//{*}edge"):
+        for edge in root.iter("edge"):
             direction = edge.get("directed", default.get(edge))
             is_directed = _pick(_DIRECTED, direction, "directed or edgedefault of an edge")
             values = _attributes(edge, keys, "edge")
@@ -129,15 +129,15 @@ def _read_graphml(path: Path, target: str | None) -> RawGraph:
 
 def _attributes(element: Element, keys: Mapping[str, Element], kind: str) -> dict[str, Any]:
     """Return the attributes of a node, an edge or a graph in GraphML, with the default values."""
-    data = element.findall("{*}data")
+    data = element.findall("data")
     texts = [(_pick(keys, each.get("key"), "the key of data"), each.text) for each in data]
     names = {_key_name(key) for key, _ in texts}
     for key in keys.values():
-        default = key.find("{*}default")
+        default = key.find("default")
         if default is not None and key.get("for", "all") in (kind, "all"):
             texts += [(key, default.text)] if _key_name(key) not in names else []
     values = _unique([(_key_name(key), _typed(key, text)) for key, text in texts])
-    label = element.find("{*}data/*/{*}NodeLabel")  # of yEd
+    label = element.find("data/*/NodeLabel")  # of yEd
     if label is not None:
         values.setdefault("label", label.text)
     return {name: value for name, value in values.items() if not is_empty(value)}
@@ -271,11 +271,11 @@ def _tabulate(
                 raise ValueError("a node has no id")
             if number.setdefault(_written(node), index) != index:
                 raise ValueError(f"the node {_written(node)} occurs twice")
-        for edge in edges:
-            for end in map(_written, edge[:2]):
-                if end not in number:
-                    raise ValueError(f"an edge refers to {end}, which is not among the nodes")
-        ends = [(number[_written(edge[0])], number[_written(edge[1])]) for edge in edges]
+        written = [(_written(source), _written(end)) for source, end, *_ in edges]
+        for end in chain.from_iterable(written):
+            if end not in number:
+                raise ValueError(f"an edge refers to {end}, which is not among the nodes")
+        ends = [(number[source], number[end]) for source, end in written]
         turned = [k for k, edge in enumerate(edges) if not edge[3] and ends[k][0] != ends[k][1]]
         ends += [ends[k][::-1] for k in turned]
         of_nodes = [row for _, row in nodes]
@@ -287,10 +287,6 @@ def _tabulate(
     pairs = np.array(ends, np.int64).reshape(-1, 2).T
     ids = [node for node, _ in nodes]
     return RawGraph.of(place, name, ids, pairs, columns, target, unused=unused)
-
-
-def _written(id: Any) -> str:
-    return json.dumps(id, ensure_ascii=False)
 
 
 def _columns(rows: Sequence[Attributes], names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
