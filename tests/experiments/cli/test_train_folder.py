@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from shutil import copytree
+from socket import socket
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +19,7 @@ from safetensors.torch import load_file
 
 from graphut.experiments.cli import main
 from graphut.experiments.training import Run
+from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.forks import start
@@ -94,53 +99,52 @@ def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
         assert all(torch.equal(checkpoint[f"model.{name}"], first[name]) for name in first)
 
 
-PROCESSES = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def luckless() -> None:
+    raise ValueError("no luck")
 
 
 @pytest.mark.parametrize(
     ("last_act", "message"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "Signal 9 (SIGKILL) received"),
-        pytest.param(
-            "raise ValueError('no luck')", "graphut: no luck", marks=pytest.mark.full, id="error"
-        ),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "stops because another process has ended"),
+        pytest.param(luckless, "graphut: no luck", marks=pytest.mark.full),
     ],
 )
 def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
     tmp_path: Path,
-    last_act: str,
+    last_act: Callable[[], None],
     message: str,
-    capsys: pytest.CaptureFixture[str],
     output: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code = (
-        "import os, signal, sys\n"
-        "from graphut.experiments.cli import main\n"
-        "from graphut.experiments.training.gradient import BatchGradient\n"
-        "add, updates = BatchGradient.add, []\n"
-        "def add_until_death(*args):\n"
-        "    updates.append(args)\n"
-        f"    if len(updates) == 4 and os.environ['RANK'] == '1': {last_act}\n"
-        "    return add(*args)\n"
-        "BatchGradient.add = add_until_death\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
     argv = ["train", "sort", *TINY, "--batch-size", "7", "--epochs", "3", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
-    assert main([*argv, str(alone)]) == 0
-    found = subprocess.run(
-        [*PROCESSES, "--no-python", sys.executable, "-c", code, *argv, str(together)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert found.returncode != 0 and message in found.stderr
-    assert found.stdout.count("updates per epoch") == found.stdout.count("epoch 1: ") == 1
+    output(*argv, alone)
+    add, updates = BatchGradient.add, count(1)
+
+    def add_until_death(*args: Any) -> Any:
+        if next(updates) == 4 and os.environ["RANK"] == "1":
+            last_act()
+        return add(*args)
+
+    with socket() as free:
+        free.bind(("localhost", 0))
+        group = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchGradient, "add", add_until_death)
+        processes = [
+            start([*argv, str(together)], tmp_path / rank, RANK=rank, WORLD_SIZE="2", **group)
+            for rank in "01"
+        ]
+        for process in processes:
+            process.join(120)
+    assert all(process.exitcode for process in processes)
+    found = "".join((tmp_path / rank).read_text() for rank in "01")
+    assert message in found
+    assert found.count("updates per epoch") == found.count("epoch 1: ") == 1
     assert len(read_metrics(together / METRICS)) == 1
-    capsys.readouterr()
     assert "resumed after update 3, 1 epoch and 0 batches" in output(
-        "train", "sort", "--resume", "--device", "cpu", "--out", str(together)
+        "train", "sort", "--resume", "--device", "cpu", "--out", together
     )
     losses = [[line["loss"] for line in read_metrics(run / METRICS)] for run in (alone, together)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
@@ -151,7 +155,9 @@ def test_train_with_two_processes_ends_as_with_one(tmp_path: Path) -> None:
     argv = ["train", "sort", *TINY, "--batch-size", "7", "--accumulate", "2", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
     assert main([*argv, str(alone)]) == 0
-    subprocess.run([*PROCESSES, "-m", "graphut", *argv, str(together)], check=True)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    words = [*torchrun, "--nproc-per-node", "2", "-m", "graphut", *argv, str(together)]
+    subprocess.run(words, check=True)
     names = [sorted(path.name for path in run.iterdir()) for run in (alone, together)]
     assert names[0] == names[1]
     first, second = (
