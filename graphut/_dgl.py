@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 __all__ = ["DGLGraph", "dgl", "is_installed"]
 
-# The DGL release that has working wheels for this Python; setup.cfg requires the same.
+# The DGL release that has working wheels for this Python, if any; setup.cfg requires the same.
 _REQUIREMENT = "dgl>=1.1.3,<2" if sys.version_info < (3, 12) else "dgl>=2.1,<3"
+_HAS_WHEELS = sys.version_info < (3, 13)
 _GRAPHBOLT = "dgl.graphbolt"
 
 is_installed = importlib.util.find_spec("dgl") is not None
@@ -70,8 +71,10 @@ def _import_dgl() -> Any:
         _forget("dgl.")  # a second attempt then raises the same error
         raise ImportError(
             f"graphut needs DGL, which cannot be imported ({type(error).__name__}: {error}).\n"
+            "Without DGL, pass a layout instead of a graph (topology.layout(lengths), or "
+            "graphut.nn.from_edge_index(edge_index, num_nodes)), and sentences as lists.\n"
             f"This is Python {platform.python_version()}; DGL has wheels for 3.10 to 3.12. "
-            f'Try: pip install "{_missing_package(error)}"'
+            f"Try{_remedy(error)}"
         ) from error
 
 
@@ -80,14 +83,16 @@ def _forget(prefix: str) -> None:
         del sys.modules[name]
 
 
-def _missing_package(error: BaseException) -> str:
-    """Return the package to install: a missing one that DGL imports, or else a supported DGL."""
+def _remedy(error: BaseException) -> str:
+    """Name the package to install: a missing one that DGL imports, or else a supported DGL."""
     # dgl 1.1.3 imports `packaging` and, without it, a copy that setuptools no longer has.
     while error.__context__ is not None:
         error = error.__context__
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     package = (name or "dgl").partition(".")[0]
-    return _REQUIREMENT if package == "dgl" else package
+    if package == "dgl" and not _HAS_WHEELS:
+        return " Python 3.12."
+    return f': pip install "{_REQUIREMENT if package == "dgl" else package}"'
 
 
 class _LazyDGL:

@@ -8,13 +8,14 @@ from pathlib import Path
 def test_importing_the_layers_loads_few_modules_and_no_dgl() -> None:
     """Code that imports graphut's layers first can still import dgl after them, on any torch."""
     code = """
-import sys, torch
+import importlib.util, sys, torch
 before = {*sys.modules}
 import graphut.nn
 loaded = {*sys.modules} - before
 assert "dgl" not in loaded and len(loaded) <= 150, sorted(loaded)
-import dgl
-dgl.graph(([0], [1]))
+if importlib.util.find_spec("dgl"):
+    import dgl
+    dgl.graph(([0], [1]))
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

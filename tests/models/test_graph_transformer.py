@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dgl
 import pytest
 import torch
 from torch import Tensor
 
 from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut._dgl import dgl
 from graphut.attention import as_layout
 from graphut.nn import EventDriven, InputNoise, MessageAggregation, Quantized, dense_recurrence
 from tests.helpers import assert_same, covering, gradients, name_of, normal
@@ -290,7 +290,10 @@ def test_graph_transformer_normalises_and_drops_features() -> None:
 # Refused arguments.
 
 ONES = torch.ones(9).double()
-EMPTY = dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
+
+
+def half_empty() -> Any:
+    return dgl.batch([dgl.graph(([0], [0])), dgl.graph(([], []), num_nodes=0)])
 
 
 def run(
@@ -324,7 +327,7 @@ def run(
         (lambda: build(topology="star"), "must be one without extra nodes, or ''"),
         (lambda: build(topology="complete", answer_at="edge"), "must be one without extra nodes"),
         (
-            lambda: build(answer_at="graph")(EMPTY, NODES[:1]),
+            lambda: build(answer_at="graph")(half_empty(), NODES[:1]),
             "graph 1 of the batch has no nodes to",
         ),
         (lambda: build(input_dropout=0.5), r"input_dropout must be 0 where nodes .*; got 0\.5"),

@@ -339,8 +339,11 @@ def test_attention_record_of_a_hooked_layer(part: str) -> None:
 
 THREE, FEAT = Complete().layout([3]), torch.zeros(3, 8)
 RECORD = AttentionRecord(Causal().layout([2, 1]), [torch.ones(4, HEADS)])
-FILMS = dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
 SHAPES = r"edge_feat must be \(7, F\) with an .* got shapes \(6, 3\) and \(2, 4, 3\)"
+
+
+def films() -> Any:
+    return dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
 
 
 def with_edges(edge_dim: int | None, edge_feat: Tensor | None) -> Tensor:
@@ -359,7 +362,7 @@ def with_edges(edge_dim: int | None, edge_feat: Tensor | None) -> Tensor:
         (lambda: build(attn_drop=1.5), r"attn_drop must lie in \[0, 1\), got 1.5"),
         (lambda: build(backend="cuda"), "unknown backend 'cuda'"),
         (lambda: build((3, 4), symmetric_init=True), r"symmetric_init needs .*in_feats=\(3, 4\)"),
-        (lambda: build()(FILMS, normal(4, 8)), "'user' to 'film' nodes; pass a pair of features"),
+        (lambda: build()(films(), normal(4, 8)), "'user' to 'film' nodes; pass a pair of features"),
         (
             lambda: build().float()(THREE, FEAT, frontier=torch.tensor([1, 25])),
             "names destination 25; the graph has 3",

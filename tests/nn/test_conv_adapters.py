@@ -26,6 +26,7 @@ from graphut.nn import (
 from tests.helpers import assert_same, gradients, normal, pairs_of
 from tests.nn.cases import FEATS, build_case, randomised
 
+pytest.importorskip("dgl")
 ENDS = ([0, 0, 1, 1, 2, 2, 3, 3, 3], [1, 2, 3, 0, 0, 1, 2, 1, 1])  # one edge twice
 GRAPH, EDGES = dgl.graph(ENDS, num_nodes=4), torch.tensor(ENDS)
 

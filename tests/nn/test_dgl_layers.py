@@ -14,6 +14,7 @@ from graphut.nn import DotGATConv
 from tests.helpers import assert_same, gradients, normal
 from tests.nn.cases import randomised
 
+pytest.importorskip("dgl")
 ENDS = ([0, 0, 1, 1, 2, 2, 3, 3, 3], [1, 2, 3, 0, 0, 1, 2, 1, 1])  # one edge twice
 GRAPH = dgl.graph(ENDS, num_nodes=4)
 BIPARTITE = dgl.heterograph({("u", "e", "v"): ([0, 2, 1, 0, 2], [1, 0, 0, 3, 2])})

@@ -209,8 +209,11 @@ def test_messages_pass_the_bias_of_edges_to_attention() -> None:
 
 # Refused arguments.
 
-TWO_SIDES = dgl.heterograph({("u", "e", "v"): ([0, 3, 1], [0, 1, 1])})
 ATTENTION = MultiHeadAttention(FEATS, 2)
+
+
+def two_sides() -> Any:
+    return dgl.heterograph({("u", "e", "v"): ([0, 3, 1], [0, 1, 1])})
 
 
 def hooked() -> MessageAggregation:
@@ -252,7 +255,7 @@ def make(**options: Any) -> MessageAggregation:
         (lambda: call(aggregation(), edge_feat=normal(8, 2)), "no edge_feat: give MessageAgg"),
         (lambda: call(aggregation(), edge_bias=torch.zeros(8)), "no edge_bias: give MessageAgg"),
         (
-            lambda: aggregation(attends=True)(TWO_SIDES, normal(4, FEATS)),
+            lambda: aggregation(attends=True)(two_sides(), normal(4, FEATS)),
             "'u' to 'v' nodes; messages beside attention need",
         ),
     ],
@@ -260,4 +263,4 @@ def make(**options: Any) -> MessageAggregation:
 def test_messages_refuse_what_does_not_fit(run: Callable[[], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         run()
-    assert aggregation()(TWO_SIDES, normal(4, FEATS)).shape == (2, FEATS)
+    assert aggregation()(two_sides(), normal(4, FEATS)).shape == (2, FEATS)

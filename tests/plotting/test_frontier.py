@@ -91,15 +91,17 @@ def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
         ({"graph": Window(1).graph([513])}, "1 to 512 nodes, but the graph has 513"),
         ({"places": {1: (0, 0), 2: (0, 1), 3: (1, 1)}}, r"keys 0 to 2, got \[1, 2, 3\]"),
         ({"graph": Complete().graph([3], [3])}, "edges go from 'source' to 'target' nodes"),
-        (
-            {"graph": dgl.to_block(dgl.graph(([3, 3, 3], [0, 1, 2]))), "places": torch.zeros(3, 2)},
-            "places need a graph whose sources are its destinations",
-        ),
     ],
 )
 def test_draw_frontier_refuses_what_does_not_fit(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         draw_frontier(**{"graph": Causal().graph([3]), "steps": STEPS, **options})
+
+
+def test_draw_frontier_refuses_places_for_a_block() -> None:
+    block = dgl.to_block(dgl.graph(([3, 3, 3], [0, 1, 2])))
+    with pytest.raises(ValueError, match="places need a graph whose sources are its destinations"):
+        draw_frontier(block, STEPS, places=torch.zeros(3, 2))
 
 
 @pytest.mark.parametrize("steps", [[0, 0, 0], []])
