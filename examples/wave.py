@@ -74,7 +74,7 @@ def animate(frontiers: list[Tensor], answers: list[Tensor], right: Tensor, marke
         nodes = frontiers[step] if step < len(frontiers) else torch.empty(0, dtype=torch.int64)
         wrong = (answers[last] != right).nonzero()[:, 0]
         axes.imshow(
-            answers[last].view(side, side), cmap=ListedColormap([EVEN, ODD]), vmax=1, vmin=0
+            answers[last].view(side, side).numpy(), cmap=ListedColormap([EVEN, ODD]), vmax=1, vmin=0
         )
         size = 150 / side
         for marks, style in ((nodes, dot), (wrong, cross)):
