@@ -1,25 +1,9 @@
 """Tasks: data sets and their presets."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from graphut._lazy import lazy_names
-from graphut.experiments.tasks import (
-    agreement,
-    algorithmic,
-    babi,
-    char_lm,
-    circuit_simulate,
-    graph_problems,
-    lambada,
-    letters,
-    listops,
-    lte,
-    own_graphs,
-    pairs,
-    scan,
-    sudoku,
-    translation,
-)
 from graphut.experiments.tasks.base import (
     GraphTask,
     LabelledGraph,
@@ -51,12 +35,12 @@ from graphut.models.checked_config import option
 if TYPE_CHECKING:
     from graphut.experiments.tasks.graph_arrays import write_arrays
 
-# In the order of the command line's help.
-for _module in (
-    *(letters, algorithmic, lte, scan, listops, babi, lambada, agreement, translation, char_lm),
-    *(pairs, graph_problems, circuit_simulate, sudoku, own_graphs),
-):
-    register_module(_module)
+_IN_ORDER_OF_HELP = (
+    "letters algorithmic lte scan listops babi lambada agreement translation char_lm pairs "
+    "graph_problems circuit_simulate sudoku own_graphs"
+)
+for _name in _IN_ORDER_OF_HELP.split():
+    register_module(import_module(f"{__name__}.{_name}"))
 
 __all__ = [
     "TASKS",
