@@ -21,14 +21,7 @@ from graphut.experiments.tasks.base import (
 )
 from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Circuit, random_circuit
 from graphut.experiments.tasks.netlists import library_circuit, library_circuits, read_circuit
-from graphut.experiments.tasks.presets import (
-    CIRCUITS,
-    NARROW_CIRCUIT_LAYERS,
-    WAKING,
-    WAKING_CIRCUITS,
-    Preset,
-    with_baselines,
-)
+from graphut.experiments.tasks.presets import CIRCUITS, Preset
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
@@ -72,9 +65,7 @@ class CircuitSimulate(DrawnTask, GraphTask):
     """
 
     name: ClassVar[str] = "circuit-simulate"
-    presets: ClassVar[dict[str, Preset]] = with_baselines(CIRCUITS, NARROW_CIRCUIT_LAYERS) | {
-        WAKING: WAKING_CIRCUITS
-    }
+    presets: ClassVar[dict[str, Preset]] = CIRCUITS
     node_kinds: ClassVar[Vocabulary] = Vocabulary(KINDS)
     answers: ClassVar[Vocabulary] = Vocabulary(["0", "1"])
 

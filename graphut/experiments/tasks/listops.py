@@ -21,10 +21,7 @@ from graphut.experiments.tasks.presets import (
     DEEP,
     LIST_TREES,
     NARROW_LAYERS,
-    NARROW_LIST_TREE_LAYERS,
     PAIRS,
-    WAKING,
-    WAKING_LIST_TREES,
     with_baselines,
 )
 from graphut.experiments.tasks.vocabulary import Vocabulary
@@ -227,7 +224,7 @@ class ListOpsTree(ListExpressions, GraphTask):
     """
 
     name = "listops-tree"
-    presets = with_baselines(LIST_TREES, NARROW_LIST_TREE_LAYERS) | {WAKING: WAKING_LIST_TREES}
+    presets = LIST_TREES
     node_kinds: ClassVar[Vocabulary] = _KINDS
     answers: ClassVar[Vocabulary] = Vocabulary(digits)
 

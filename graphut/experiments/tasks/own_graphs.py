@@ -15,7 +15,7 @@ from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.graph_targets import class_weights
-from graphut.experiments.tasks.presets import NARROW_OWN_GRAPH_LAYERS, OWN_GRAPHS, with_baselines
+from graphut.experiments.tasks.presets import OWN_GRAPHS
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, graph_files, keep_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
@@ -50,7 +50,7 @@ class Graphs(GraphTask):
 
     name = "graphs"
     own_files = ("data",)
-    presets = with_baselines(OWN_GRAPHS, NARROW_OWN_GRAPH_LAYERS)
+    presets = OWN_GRAPHS
 
     data: str | Path = option(
         MISSING, "file or folder of graphs: GraphML, node-link JSON, CSV, npy"

@@ -112,7 +112,7 @@ QUANTIZED: Preset = {
 
 # A gate must count its inputs. From random initial states it learns not to rely on the state that
 # it has, so that it also finds its new value when an input changes.
-WAKING_CIRCUITS: Preset = (
+_WAKING_CIRCUITS: Preset = (
     EVENT_DRIVEN
     | QUANTIZED
     | {
@@ -124,12 +124,12 @@ WAKING_CIRCUITS: Preset = (
         "epochs": 8,
     }
 )
-CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
-NARROW_CIRCUIT_LAYERS: Preset = {"messages": "none", **model_size(8, 16, 18)}
+_CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
+_NARROW_CIRCUIT_LAYERS: Preset = {"messages": "none", **model_size(8, 16, 18)}
 
 # A single graph is one update per epoch. Without a LayerNorm on the features, sparse features of
 # words are too small to learn from: 60% of Cora's papers instead of 80%.
-OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
+_OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
     "norm": "pre",
     "halted": "frozen",
     "input_norm": True,
@@ -137,10 +137,10 @@ OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
     "patience": 100,
     "warmup": 50,
 }
-NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
+_NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 
 # The features divide into features of row, column and box. A puzzle with one wrong cell is wrong.
-SUDOKU: Preset = (
+_SUDOKU: Preset = (
     WHEN_RIGHT
     | model_size(96, 192, 16)
     | {
@@ -150,7 +150,7 @@ SUDOKU: Preset = (
     }
 )
 # Puzzles that need a guess may never come to rest.
-WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
+_WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
     "graph": "candidates",
     "messages": "sum",
     "noise": 0.1,
@@ -159,12 +159,12 @@ WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
     "epochs": 4,
 }
 # Lists of the official sets are nested at most 20 deep.
-LIST_TREES: Preset = (
+_LIST_TREES: Preset = (
     WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
 )
 # A sum modulo 10 needs a sum over the elements, which attention averages. It is learned late: after
 # seven epochs, when the other operators have been learned.
-WAKING_LIST_TREES: Preset = (
+_WAKING_LIST_TREES: Preset = (
     EVENT_DRIVEN
     | model_size(64, 128, 12)
     | {
@@ -179,8 +179,8 @@ WAKING_LIST_TREES: Preset = (
         "epochs": 21,
     }
 )
-NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
-NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
+_NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
+_NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
 
 
 def with_baselines(
@@ -198,3 +198,9 @@ def with_baselines(
     untied = fixed | {"share_weights": False}
     presets = {SMALL: small, FIXED: fixed, TRANSFORMER: untied | transformer, UNTIED: untied}
     return presets if paper is None else presets | {PAPER: paper}
+
+
+CIRCUITS = with_baselines(_CIRCUITS, _NARROW_CIRCUIT_LAYERS) | {WAKING: _WAKING_CIRCUITS}
+LIST_TREES = with_baselines(_LIST_TREES, _NARROW_LIST_TREE_LAYERS) | {WAKING: _WAKING_LIST_TREES}
+OWN_GRAPHS = with_baselines(_OWN_GRAPHS, _NARROW_OWN_GRAPH_LAYERS)
+SUDOKU = with_baselines(_SUDOKU, _NARROW_SUDOKU_LAYERS) | {WAKING: _WAKING_SUDOKU}

@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph, LazySets
 from graphut.experiments.tasks.cache import cached
-from graphut.experiments.tasks.presets import (
-    NARROW_SUDOKU_LAYERS,
-    SUDOKU,
-    WAKING,
-    WAKING_SUDOKU,
-    with_baselines,
-)
+from graphut.experiments.tasks.presets import SUDOKU
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
@@ -178,7 +172,7 @@ class Sudoku(GraphTask):
     """
 
     name = "sudoku"
-    presets = with_baselines(SUDOKU, NARROW_SUDOKU_LAYERS) | {WAKING: WAKING_SUDOKU}
+    presets = SUDOKU
 
     train_size: int = option(3000, "training puzzles", least=1)
     held_out: int = option(200, "puzzles in the validation set, and in each test set", least=1)
