@@ -159,9 +159,12 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
             name = next((name for name in known if attributes.get(name) is not None), None)
             if name is None:
                 continue
-            array = arrays[column] = _as_array(attributes[name], name)
-            if len(array) != rows and column not in ("labels", *MASKS):  # those of graphs have one
+            array = _as_array(attributes[name], name)
+            # Labels and masks may be those of a graph.
+            if len(array) != rows and column not in ("labels", *MASKS):
                 raise ValueError(f"{name} has {len(array)} rows; expected {rows}")
+            if array.size or column != "features":
+                arrays[column] = array
     if label:
         arrays.pop("labels", None)
         arrays["graph_labels"] = _as_array(label[0], "labels").reshape(1, -1)

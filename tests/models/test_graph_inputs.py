@@ -149,6 +149,8 @@ def test_as_input_reads_what_files_may_hold() -> None:
     for convert in (torch.Tensor.bfloat16, torch.Tensor.to_sparse):
         other = data.Data(convert(graph.ndata["feat"]), edges)
         np.testing.assert_array_equal(as_input(other, plain).nodes, wanted)
+    empty = as_input(data.Data(torch.zeros(3, 0), edges), config_of(num_kinds=1))
+    assert empty.nodes.tolist() == [0, 0, 0]
     for formats in ("csc", "csr", "coo"):
         restricted = as_input(graph.formats(formats), config)
         np.testing.assert_array_equal(restricted.edges, found.edges)

@@ -200,7 +200,7 @@ def keep_labels(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph
 
 def _kinds(column: Column, ids: Sequence[Any]) -> list[str] | None:
     """Return the name of the kind (category) of each node; None if nodes have numbers."""
-    if isinstance(column, np.ndarray) and column.dtype.kind != "U":
+    if isinstance(column, np.ndarray) and column.size and column.dtype.kind != "U":
         return None
     values = as_list(column)
     if all(map(is_empty, values)):
