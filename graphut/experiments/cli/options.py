@@ -176,9 +176,11 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
     usual = _default(field)
     values = {name: preset.get(field.name, usual) for name, preset in presets.items()}
     default = next(iter(values.values()), usual)
-    shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+    written = " ".join(map(str, default)) if isinstance(default, tuple) else default
     notes = (
-        [] if shown in (None, "") else ["required" if default is MISSING else f"default: {shown}"]
+        []
+        if written in (None, "")
+        else ["required" if default is MISSING else f"default: {written}"]
     )
     names: dict[Any, list[str]] = {}
     for name, value in values.items():
