@@ -10,21 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.attention import as_layout
-from graphut.sentences import (
-    CROSS,
-    DECODE,
-    ENCODE,
-    sentence_graph,
-    target_labels,
-    token_lengths,
-)
-from graphut.topology import (
-    Topology,
-    Window,
-    node_positions,
-    parse,
-    token_nodes,
-)
+from graphut.sentences import CROSS, DECODE, ENCODE, sentence_graph, target_labels, token_lengths
+from graphut.topology import Topology, Window, node_positions, parse, token_nodes
 from graphut.topology.cross import cross_layout
 from tests.topology.brute import brute_mask
 

@@ -10,12 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from graphut.attention.functorch import (
-    in_transform,
-    is_intercepted,
-    is_tracing,
-    outside_transforms,
-)
+from graphut.attention.functorch import in_transform, is_intercepted, is_tracing, outside_transforms
 from graphut.nn.attention import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table

@@ -12,14 +12,7 @@ from torch.func import functional_call, grad, jacfwd, jacrev, jvp, vmap
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import BACKENDS, as_layout, edge_attention
-from graphut.nn import (
-    ACT,
-    AdaptiveRecurrence,
-    Global,
-    HaltingUnit,
-    LayerAsConv,
-    MultiHeadAttention,
-)
+from graphut.nn import ACT, AdaptiveRecurrence, Global, HaltingUnit, LayerAsConv, MultiHeadAttention
 from graphut.topology import Causal, Complete
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients, normal

@@ -9,13 +9,7 @@ import torch
 
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
-from graphut.models.graph_inputs import (
-    GraphInput,
-    as_input,
-    graph_list,
-    in_groups,
-    raw_arrays,
-)
+from graphut.models.graph_inputs import GraphInput, as_input, graph_list, in_groups, raw_arrays
 from graphut.nn import EventDriven
 
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}

@@ -25,13 +25,7 @@ from graphut.nn import (
     dense_recurrence,
 )
 from graphut.topology import Causal, Complete
-from tests.helpers import (
-    assert_same,
-    covering,
-    gradients,
-    name_of,
-    normal,
-)
+from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import (
     FEATS,
     HEADS,

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphut.plotting.figure import (
-    check_picture_path,
-    new_figure,
-    save_figure,
-)
+from graphut.plotting.figure import check_picture_path, new_figure, save_figure
 
 
 def test_new_figure_without_matplotlib_says_how_to_install_it(

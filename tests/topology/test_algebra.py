@@ -6,13 +6,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import CSRLayout, IntervalLayout
-from graphut.topology import (
-    Causal,
-    Topology,
-    Virtual,
-    Window,
-    node_positions,
-)
+from graphut.topology import Causal, Topology, Virtual, Window, node_positions
 from tests.topology.brute import Back, Comb
 
 

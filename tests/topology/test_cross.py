@@ -5,14 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.attention import IntervalLayout
-from graphut.topology import (
-    Causal,
-    Complete,
-    Star,
-    Topology,
-    parse,
-    token_nodes,
-)
+from graphut.topology import Causal, Complete, Star, Topology, parse, token_nodes
 from graphut.topology.cross import cross_layout, cross_topology
 from tests.topology import brute
 

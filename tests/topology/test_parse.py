@@ -6,16 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from graphut.topology import (
-    Causal,
-    Complete,
-    Global,
-    Random,
-    Topology,
-    Window,
-    from_edges,
-    parse,
-)
+from graphut.topology import Causal, Complete, Global, Random, Topology, Window, from_edges, parse
 from tests.topology import brute
 from tests.topology.brute import Back, Comb
 

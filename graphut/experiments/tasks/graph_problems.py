@@ -21,13 +21,7 @@ from graphut.experiments.tasks.base import (
     LazySets,
     whole_numbers,
 )
-from graphut.experiments.tasks.graph_families import (
-    FAMILIES,
-    TREES,
-    UNCONNECTED,
-    Edges,
-    cut_apart,
-)
+from graphut.experiments.tasks.graph_families import FAMILIES, TREES, UNCONNECTED, Edges, cut_apart
 from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
 from graphut.experiments.tasks.presets import Preset
 from graphut.experiments.tasks.vocabulary import Vocabulary

@@ -28,13 +28,7 @@ from graphut.experiments.tasks.graph_arrays import read_arrays
 from graphut.experiments.tasks.graph_parts import read_part
 from graphut.experiments.tasks.graph_targets import known_labels
 from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
-from graphut.models.graph_columns import (
-    EDGE_NAMES,
-    MASKS,
-    NODE_NAMES,
-    is_empty,
-    read_mask,
-)
+from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, is_empty, read_mask
 
 Attributes = Mapping[str, Any]
 Node = tuple[Any, Attributes]

@@ -17,13 +17,7 @@ import numpy as np
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, LazySets, Pair, PairTask, Task
 from graphut.experiments.tasks.cache import Arrays, cached, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
-from graphut.experiments.tasks.presets import (
-    DEEP,
-    LIST_TREES,
-    NARROW_LAYERS,
-    PAIRS,
-    with_baselines,
-)
+from graphut.experiments.tasks.presets import DEEP, LIST_TREES, NARROW_LAYERS, PAIRS, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 

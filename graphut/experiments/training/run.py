@@ -9,11 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphut._files import (
-    read_checked_json,
-    reraise_for_file,
-    write_checked_json,
-)
+from graphut._files import read_checked_json, reraise_for_file, write_checked_json
 from graphut._torch import torch
 from graphut._version import __version__
 from graphut.experiments.messages import flag, import_words

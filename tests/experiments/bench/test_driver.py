@@ -8,12 +8,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import driver
-from graphut.experiments.bench.driver import (
-    CPU,
-    largest_error,
-    measure,
-    rows_text,
-)
+from graphut.experiments.bench.driver import CPU, largest_error, measure, rows_text
 
 MIB = 1 << 20
 

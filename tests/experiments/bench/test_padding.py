@@ -4,12 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from graphut.experiments.bench.padding import (
-    PaddedModel,
-    pad,
-    padded_mask,
-    present_positions,
-)
+from graphut.experiments.bench.padding import PaddedModel, pad, padded_mask, present_positions
 from graphut.nn import (
     AdaptiveRecurrence,
     MultiHeadAttention,

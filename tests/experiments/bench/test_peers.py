@@ -7,11 +7,7 @@ import torch
 
 from graphut.experiments.bench import peers
 from graphut.experiments.bench.driver import CPU, largest_error
-from graphut.experiments.bench.peers import (
-    PEERS,
-    check_memory,
-    flex_mask,
-)
+from graphut.experiments.bench.peers import PEERS, check_memory, flex_mask
 from tests.experiments.bench.cases import SPECS, small_call
 
 HERE = [

@@ -7,13 +7,7 @@ import numpy as np
 import pytest
 
 from graphut.experiments.tasks import LabelledGraph, Pair
-from graphut.experiments.tasks.listops import (
-    ListOps,
-    ListOpsTree,
-    draw_expression,
-    parse,
-    tree_of,
-)
+from graphut.experiments.tasks.listops import ListOps, ListOpsTree, draw_expression, parse, tree_of
 
 
 def value_of(symbols: list[str]) -> int:

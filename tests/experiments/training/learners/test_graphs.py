@@ -15,9 +15,7 @@ from graphut.experiments.messages import flag
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
-from graphut.experiments.training.learners.graph_scores import (
-    score_graphs,
-)
+from graphut.experiments.training.learners.graph_scores import score_graphs
 from graphut.nn.conv_adapters import from_edge_index
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,

@@ -11,12 +11,7 @@ import torch
 from graphut.experiments.tasks import Pair, Sort
 from graphut.experiments.tasks.listops import ListOps
 from graphut.experiments.training import GenerationOptions, evaluate
-from graphut.experiments.training.learners.pairs import (
-    PairLearner,
-    by_number,
-    decode,
-    pair_metrics,
-)
+from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
 from graphut.sentences import target_labels
 from tests.experiments.training.learners.small_models import small_model, smoothed_loss
 

@@ -8,9 +8,7 @@ import torch
 
 from graphut.experiments.tasks import Passage
 from graphut.experiments.training import Evaluation
-from graphut.experiments.training.learners.passages import (
-    PassageLearner,
-)
+from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.models.outputs import PointerPrediction
 from graphut.models.pointer import likeliest
 from tests.experiments.training.learners.small_models import small_model

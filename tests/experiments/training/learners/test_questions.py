@@ -9,10 +9,7 @@ import torch
 
 from graphut.experiments.tasks import Question
 from graphut.experiments.training import Evaluation
-from graphut.experiments.training.learners.questions import (
-    Answered,
-    QuestionLearner,
-)
+from graphut.experiments.training.learners.questions import Answered, QuestionLearner
 from graphut.models.outputs import ClassifierPrediction
 from tests.experiments.training.learners.small_models import small_model, smoothed_loss
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
