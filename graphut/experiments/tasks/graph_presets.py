@@ -30,7 +30,7 @@ _WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
     "families": "near,erdos-renyi,watts-strogatz,delaunay,grid,path,isolated",
     "sizes": "4-20",
     "step_loss": "mean",
-    "epochs": 3,
+    "epochs": 4,
 }
 # The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
 _WAKING_GWAC: Preset = (
@@ -41,6 +41,7 @@ _WAKING_GWAC: Preset = (
         "sizes": "10-10",
         "pool": 100,
         "max_steps": 12,
+        "epochs": 3,
         "test_sizes": "10,25,50,100,250,500,1000",
         "test_families": "gwac",
         "test_nodes": 1,
