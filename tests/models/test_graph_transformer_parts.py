@@ -21,7 +21,6 @@ PART_OF = np.array([0, 1, 0, 1, 1, 0, 0])
 SOURCE = [*range(7), 0, 1, 2, 3, 4, 5, 6, 2, 6]
 TARGET = [*range(7), 1, 2, 3, 4, 5, 6, 0, 5, 1]
 EDGES = np.array([SOURCE, TARGET])
-LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0])
 CASES: dict[str, dict[str, Any]] = {
     "attention": {"halted": "copied"},
     "waking": {"messages": "max+sum", "adaptive": False, "step_signal": "none"},

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
@@ -26,6 +27,7 @@ from graphut.nn import (
     PositionwiseTransition,
     Quantile,
     Sampled,
+    ScheduledHalting,
     SeparableConvTransition,
     Threshold,
     UniversalTransformerStep,
@@ -33,7 +35,7 @@ from graphut.nn import (
 )
 from graphut.nn.noise import PLACES
 from graphut.topology import Causal, Complete, Topology, Window
-from tests.helpers import assert_same, covering, gradients, layout_of, normal
+from tests.helpers import assert_same, covering, gradients, layout_of, multigraphs, normal
 
 FEATS, HEADS = 8, 2
 LENGTHS = [4, 1, 5]
@@ -299,3 +301,15 @@ def build_case(
     if edges is not None:
         case.arguments[f"edge_{edges[0]}"] = normal(graph.num_edges, edges[1], seed=9)
     return case
+
+
+@st.composite
+def cases_on_any_graph(draw: st.DrawFn, **more: st.SearchStrategy[Any]) -> Case:
+    """Recurrences in any mode, with any graph, halting pattern and number of steps."""
+    graph = draw(multigraphs(live=True))
+    factors = {name: st.sampled_from(values) for name, values in {**MODES, **SIGNALS}.items()}
+    modes = {name: draw(values) for name, values in {**factors, **more}.items()}
+    steps = draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
+    halting = ScheduledHalting(torch.tensor(steps))
+    cap = draw(st.integers(1, 5))
+    return build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap)

@@ -47,16 +47,14 @@ from tests.nn.cases import (
     PAIRS,
     ROWS,
     SCHEDULES,
-    SIGNALS,
+    Case,
     build_case,
     build_step,
+    cases_on_any_graph,
     engine,
     modes_of,
     same_as_dense,
 )
-
-ALL_MODES = {**MODES, **SIGNALS}
-
 
 # Against the oracle, over modes, graphs and lengths.
 
@@ -89,16 +87,9 @@ def test_recurrence_schedules(row: dict[str, Any]) -> None:
 
 
 @settings(max_examples=40)
-@given(multigraphs(live=True), st.data())
-def test_recurrence_any_graph_and_halting_pattern(
-    graph: tuple[Pairs, int, int], data: st.DataObject
-) -> None:
-    modes = {name: data.draw(st.sampled_from(values)) for name, values in ALL_MODES.items()}
-    modes["share_weights"] = data.draw(st.booleans())
-    steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
-    halting = ScheduledHalting(torch.tensor(steps))
-    cap = data.draw(st.integers(1, 5))
-    same_as_dense(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
+@given(cases_on_any_graph(share_weights=st.booleans()))
+def test_recurrence_any_graph_and_halting_pattern(case: Case) -> None:
+    same_as_dense(case)
 
 
 @pytest.mark.parametrize("backend", ["dense", "dgl", "torch"])

@@ -3,13 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from graphut.nn import ScheduledHalting, dense_recurrence
-from tests.helpers import Pairs, assert_same, covering, layout_of, multigraphs, name_of
-from tests.nn.cases import MODES, SIGNALLED, SIGNALS, build_case
+from graphut.nn import dense_recurrence
+from tests.helpers import assert_same, covering, layout_of, name_of
+from tests.nn.cases import MODES, SIGNALLED, Case, build_case, cases_on_any_graph
 from tests.nn.naive import naive_recurrence
 
 
@@ -20,15 +18,8 @@ def test_reference_the_oracle_is_the_definition(row: dict[str, Any]) -> None:
 
 
 @settings(max_examples=15)
-@given(multigraphs(live=True), st.data())
-def test_reference_the_oracle_is_the_definition_on_any_graph(
-    graph: tuple[Pairs, int, int], data: st.DataObject
-) -> None:
-    options = {**MODES, **SIGNALS}
-    modes = {name: data.draw(st.sampled_from(values)) for name, values in options.items()}
-    steps = data.draw(st.lists(st.integers(1, 4), min_size=graph[1], max_size=graph[1]))
-    halting = ScheduledHalting(torch.tensor(steps))
-    case = build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=3)
+@given(cases_on_any_graph())
+def test_reference_the_oracle_is_the_definition_on_any_graph(case: Case) -> None:
     assert_same(case.run(dense_recurrence), case.run(naive_recurrence))
 
 

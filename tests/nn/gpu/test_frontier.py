@@ -17,11 +17,8 @@ from graphut.nn.gpu.async_checks import AsyncHostCopy
 from graphut.nn.noise import draw_noise
 from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import (
-    Pairs,
     assert_same,
     covering,
-    layout_of,
-    multigraphs,
     name_of,
     no_device_waits,
     normal,
@@ -34,7 +31,9 @@ from tests.nn.cases import (
     ROWS,
     RULES,
     SCHEDULES,
+    Case,
     build_case,
+    cases_on_any_graph,
     engine,
     modes_of,
     same_as_dense,
@@ -85,16 +84,10 @@ def test_frontier_equals_the_dense_reference(row: dict[str, Any], lag: int) -> N
 
 @pytest.mark.usefixtures("by_slices")
 @settings(max_examples=40)
-@given(multigraphs(live=True), st.data())
-def test_frontier_any_graph_and_halting_pattern(
-    graph: tuple[Pairs, int, int], data: st.DataObject
-) -> None:
-    modes = {name: data.draw(st.sampled_from(values)) for name, values in MODES.items()}
-    steps = data.draw(st.lists(st.integers(1, 5), min_size=graph[1], max_size=graph[1]))
-    halting = ScheduledHalting(torch.tensor(steps))
-    cap = data.draw(st.integers(1, 5))
-    async_checks.LAG = data.draw(st.integers(1, 3))
-    same_as_dense(build_case(**modes, graph=layout_of(*graph), halting=halting, max_steps=cap))
+@given(cases_on_any_graph(), st.integers(1, 3))
+def test_frontier_any_graph_and_halting_pattern(case: Case, lag: int) -> None:
+    async_checks.LAG = lag
+    same_as_dense(case)
 
 
 @pytest.mark.usefixtures("by_slices")
