@@ -218,6 +218,9 @@ def _ponder(
         if halting:
             missing = halting[0][1].new_full((context.num_dst,), torch.nan)
             records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
+            records["stopped"] = torch.zeros_like(missing, dtype=torch.bool)
+            if rows and rows[-1].halts is not None and len(rows) == max_steps:
+                records["stopped"][rows[-1].nodes] = ~rows[-1].halts
     return Ponder(
         steps=found.steps,
         remainder=found.remainder,

@@ -38,6 +38,8 @@ class FrontierRows(NamedTuple):
     #: (A,) mean square change of the state, for a penalty on change; with `norm="pre"` it is
     #: divided by the mean square of the state before the step
     change: Tensor
+    #: (A,) bool, nodes that the rule itself halts, even without a limit; None with `EventDriven`
+    halts: Tensor | None = None
 
 
 class LoopState:
@@ -138,9 +140,10 @@ class LoopState:
         halts = self.rule_state.update(step_rows, active)
         if self.rows is not None and shown is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
-            weights = self.rule_state.weight
+            weights, chosen = self.rule_state.weight, self.rule_state.chosen
             change = squared_change(after, shown, relative=plan.steps[0].norm == "pre")
-            recorded = FrontierRows(nodes, self.readout(after), weights, probability, change)
+            states = self.readout(after)
+            recorded = FrontierRows(nodes, states, weights, probability, change, chosen)
             if active is not None:
                 recorded = FrontierRows._make(x if x is None else x[active] for x in recorded)
             self.rows.append(recorded)

@@ -76,6 +76,8 @@ class Ponder:
     #: with `get_attention=True` and a halting module: `(steps taken, N)` halting probabilities, NaN
     #: for nodes that have halted
     halting: Tensor | None = None
+    #: like `halting`: `(N,)` bool, nodes that the limit on the number of steps stopped
+    stopped: Tensor | None = None
     # With `EventDriven`:
     shown: Tensor | None = None  #: `(N, d)`, the last shown states, from which `resume` continues
     #: `(A,)` int64, sorted ids of the nodes that the next round would have computed; none at rest

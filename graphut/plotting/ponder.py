@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.figure import draw_cells, name_ticks, new_figure, shortened, spacing
+from graphut.plotting.figure import ORANGE, draw_cells, name_ticks, new_figure, shortened, spacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _LONG = 10  # longer names label rows, shorter ones label columns
 _LONGEST = 60
+# The mark of a token's number of steps, and its meaning.
+STOPPED, STOPPED_MEANING = "+", "stopped by the limit on the number of steps"
 
 
 def draw_ponder(
@@ -23,6 +25,7 @@ def draw_ponder(
     steps: Sequence[int] | Tensor,
     halting: Tensor | None = None,
     *,
+    stopped: Tensor | None = None,
     axes: Axes | None = None,
 ) -> Figure | SubFigure:
     """Draw the ponder time of tokens: one cell per step, followed by the number of steps.
@@ -39,6 +42,9 @@ def draw_ponder(
     halting : Tensor, optional
         `(steps, N)`, halting probabilities that set the colour of the cells, for example
         `ponder.halting`. By default the colour shows the number of steps of the token.
+    stopped : Tensor, optional
+        `(N,)` bool, tokens that the limit on the number of steps stopped, for example
+        `ponder.stopped`. Their number of steps has a + and another colour.
     axes : Axes, optional
         Axes to draw on. The function returns their figure.
 
@@ -54,6 +60,7 @@ def draw_ponder(
             f"steps must be ({len(names)},) for {len(names)} names; got {tuple(steps.shape)}"
         )
     values = _shades(steps, halting)
+    marked = [False] * len(names) if stopped is None else stopped.tolist()
     names = [shortened(str(name), _LONGEST) for name in names]
     beside = max(map(len, names)) > _LONG
     most = len(values)
@@ -73,7 +80,10 @@ def draw_ponder(
     if min(width, height) > 0.12:
         for place, count in enumerate(steps.tolist()):  # below or beside its last cell
             x, y = (count, place) if beside else (place, count)
-            axes.text(x, y, str(count), size=8, weight="bold", ha="center", va="center")
+            text, colour = f"{count}{STOPPED * marked[place]}", ORANGE if marked[place] else "black"
+            axes.text(x, y, text, size=8, weight="bold", color=colour, ha="center", va="center")
+    if any(marked):
+        axes.set_xlabel("step\n" * beside + f"{STOPPED} {STOPPED_MEANING}", size=8, color=ORANGE)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     if halting is not None:

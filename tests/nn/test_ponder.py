@@ -63,3 +63,12 @@ def test_attention_record_and_work_of_a_decoder_that_projects_its_source_at_ever
     source = case.arguments["cross"][1]
     projection = source.shape[0] * case.layer.step.cross_attention.key_value_flops
     assert ponder.encoded_flops == steps * projection
+
+
+def test_stopped_nodes_are_those_that_the_rule_would_not_halt() -> None:
+    case = build_case(lengths=[3], halting=ScheduledHalting(torch.tensor([1, 5, 9])))
+    _, ponder, *_ = case.layer(case.graph, case.feat, get_attention=True)
+    assert ponder.steps.tolist() == [1, 5, 5]
+    assert ponder.stopped.tolist() == [False, False, True]
+    case.layer.max_steps = 9
+    assert not case.layer(case.graph, case.feat, get_attention=True)[1].stopped.any()

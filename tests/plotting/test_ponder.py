@@ -35,6 +35,17 @@ def test_draw_ponder_draws_the_numbers_of_the_model() -> None:
     assert names == ["a", "b", "c"]
 
 
+def test_draw_ponder_marks_tokens_that_the_limit_stopped() -> None:
+    stopped = torch.tensor([False, True, False])
+    for names, places in (
+        (["a", "b", "c"], [(0, 1), (1, 3), (2, 2)]),
+        (FACTS, [(1, 0), (3, 1), (2, 2)]),
+    ):
+        figure = draw_ponder(names, STEPS, HALTING, stopped=stopped)
+        assert bold(figure) == dict(zip(places, ["1", "3+", "2"], strict=True))
+        assert "+ stopped by the limit" in figure.axes[0].get_xlabel()
+
+
 def test_draw_ponder_without_probabilities_shades_by_steps() -> None:
     figure = draw_ponder(["a", "b", "c"], [1, 3, 2])
     third = 1 / 3

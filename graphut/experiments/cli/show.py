@@ -62,7 +62,7 @@ def main(arguments: Namespace) -> int:
         if what in ("attention", "all"):
             pictures += map(_attention_picture, attention_tables(parts))
         save_figure(_stacked(" ".join(text.split()), written, pictures), out)
-    print(f"{out}: the answer is {written}")
+    print(f"{out}: the answer is {written}", *(part.table() for part in parts), sep="\n")
     return 0
 
 
@@ -108,7 +108,9 @@ def _ponder_picture(part: PonderedPart) -> _Picture:
     return _Picture(
         f"{part.name}: steps of each token",
         ponder_size(names, int(ponder.steps.max())),
-        lambda where: draw_ponder(names, ponder.steps, ponder.halting, axes=where.subplots()),
+        lambda where: draw_ponder(
+            names, ponder.steps, ponder.halting, stopped=ponder.stopped, axes=where.subplots()
+        ),
     )
 
 

@@ -157,7 +157,7 @@ def _examples(
     for index in selected:  # again, since the attention of all examples takes much memory
         answer = run.learner.answer(model, task, task.test[index])
         steps = {
-            part.name: (part.node_names, part.ponder.steps.tolist())
+            part.name: (part.node_names, steps := part.ponder.steps.tolist(), part.counts(steps))
             for part in answer.parts
             if part.is_listed
         }

@@ -19,6 +19,7 @@ from graphut.experiments.training.config import GenerationOptions
 from graphut.models import UniversalTransformer, UniversalTransformerLM
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
+from graphut.plotting.ponder import STOPPED, STOPPED_MEANING
 
 _BATCH = 100
 _LABEL_WIDTH = 8  # columns
@@ -53,10 +54,19 @@ class PonderedPart:
         if not self.is_listed:
             least, most, mean = min(self.steps), max(self.steps), fmean(self.steps)
             return f"steps of {len(self.steps)} nodes: {least} to {most}, mean {mean:.2f}"
+        counts = self.counts(self.steps)
         if self.label:
-            return steps_table(self.label, self.names, self.steps)
-        lines = [f"{n:6}  {text}" for text, n in zip(self.names, self.steps, strict=True)]
-        return "\n".join(["steps", *lines])
+            table = steps_table(self.label, self.names, counts)
+        else:
+            lines = [f"{n:>6}  {text}" for text, n in zip(self.names, counts, strict=True)]
+            table = "\n".join(["steps", *lines])
+        return f"{table}\n{STOPPED} {STOPPED_MEANING}" if STOPPED in "".join(counts) else table
+
+    def counts(self, steps: Sequence[int]) -> list[str]:
+        """Return the number of steps of each node as text, marked if the limit stopped the node."""
+        recorded = None if self.recorded is None else self.recorded.stopped
+        stopped = [False] * len(steps) if recorded is None else recorded.tolist()
+        return [f"{n}{STOPPED * stopped[node]}" for node, n in enumerate(steps)]
 
 
 @dataclass(frozen=True)
@@ -136,9 +146,9 @@ def generate(
         yield from zip(batch, model.generate(batch, **arguments), strict=True)
 
 
-def steps_table(label: str, tokens: Sequence[str], steps: Sequence[int]) -> str:
+def steps_table(label: str, tokens: Sequence[str], steps: Sequence[str]) -> str:
     """Return lines of tokens, with their numbers of steps below, that fit into the terminal."""
-    columns = list(zip(tokens, map(str, steps), strict=True))
+    columns = list(zip(tokens, steps, strict=True))
     available = get_terminal_size().columns - _LABEL_WIDTH
     rows, used = [[label, "steps"]], 0
     for column in columns:

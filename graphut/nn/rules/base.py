@@ -276,6 +276,7 @@ class RuleState:
         self.out = torch.zeros_like(rows)  # (A, d) weighted sum of the states so far
         # (A,) of the last decision: weight of the state, and `R` and cost of rows that halt
         self.weight = self.remainder = self.cost = self.out[:, 0]
+        self.chosen: Tensor  # (A,) bool, rows that the rule itself halts in the last decision
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
         """Let the rule decide after a step; return which of the active nodes halt, `(A,)` bool."""
@@ -286,6 +287,7 @@ class RuleState:
                 f"{type(rule).__name__}.decide must return halts as ({size},) bools, one for each "
                 f"row; got {tuple(found.halts.shape)} of {found.halts.dtype}"
             )
+        self.chosen = found.halts
         halts = torch.ones_like(found.halts) if rows.is_last else found.halts
         if active is not None:
             halts = halts & active
