@@ -192,7 +192,7 @@ class ActiveRows:
 
     def advance(self, states: Tensor, halts: Tensor) -> HaltSplit:
         """Store the new states, `(A, d)`, and split the nodes by the mask `halts`, `(A,)`."""
-        num_halting = int(halts.sum())
+        num_halting = int(torch.count_nonzero(halts))
         self.num_active -= num_halting
         if not num_halting:
             self._advance(states, None)

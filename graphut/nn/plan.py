@@ -29,6 +29,7 @@ from graphut.nn.hooked_step import HookedStep
 from graphut.nn.input_checks import check_feat, first_parameter
 from graphut.nn.module_checks import check_event_driven, check_sharding
 from graphut.nn.noise import InputNoise
+from graphut.nn.plain_step import PlainStep, is_plain
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.signals import Signal, fixed_step_signals
@@ -182,9 +183,7 @@ def _watched(layer: Recurrence) -> list[nn.Module]:
     """Return the modules, beside the recurrence, whose settings and hooks a plan depends on."""
     modules: list[nn.Module] = [] if layer.halting is None else [layer.halting]
     for step in layer.steps:
-        modules.append(step)
-        for attention in (step.attention, step.cross_attention):
-            modules += [] if attention is None else attention.modules()
+        modules += step.modules()
     return modules
 
 
@@ -226,6 +225,7 @@ def make_plan(
     called: Sequence[Any] = steps
     if layout is not None and (again or any(step.is_hooked for step in steps)):
         called = [HookedStep(step, checkpointed=again) for step in steps]
+    linear = called is steps and all(step.has_linear_projection for step in steps)
     runs_all = layer.halted == "running" or isinstance(rule, FixedDepth)
     frontier = "masked" if runs_all or (layout is not None and not layout.num_dst) else "halting"
     # With a rule that ignores probabilities, the module reads the state that it was trained on.
@@ -245,6 +245,8 @@ def make_plan(
         if waits and between is not None and not options.get_attention:
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
+    if in_place and (between is None or cross_in_place) and all(map(is_plain, steps)):
+        called = [PlainStep(step) for step in steps]
     step = steps[0]
     weight_of, name = first_parameter(step.attention)
     return Plan(
@@ -253,7 +255,7 @@ def make_plan(
         steps=called,
         frontier="waking" if waking else frontier,
         halted="frozen" if layer.step_signal is None and layer.halted == "copied" else layer.halted,
-        has_linear_projection=called is steps and all(s.has_linear_projection for s in steps),
+        has_linear_projection=linear,
         halting=halting if rule.uses_probability or options.record else None,
         halt_from=(readers or [rule])[0].halt_from,
         position_signal=layer.position_signal,

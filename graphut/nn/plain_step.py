@@ -1,0 +1,139 @@
+"""A step without Python decisions, which calls torch's functions instead of modules."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import dropout, linear
+
+from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.context import GraphContext
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.transition import PositionwiseTransition
+
+# The modules that `PlainStep` calls as functions.
+_PLAIN: tuple[type[nn.Module], ...] = (
+    *(UniversalTransformerStep, MultiHeadAttention, PositionwiseTransition, nn.Sequential),
+    *(nn.Linear, nn.LayerNorm, nn.Dropout, nn.Identity),
+)
+_METHODS = {"forward", "update", "project", "attend_memory", "readout", "value_shift"}
+_Parameters: TypeAlias = dict[str, Any]
+
+
+class PlainStep:
+    """The computation of a `UniversalTransformerStep` whose parts are all as graphut made them.
+
+    Modules are not called, and their weights are read anew in each step. `is_plain` says for which
+    steps this makes no difference. Keys and values must be in a `KeyValueMemory`.
+    """
+
+    is_hooked = False
+
+    def __init__(self, step: UniversalTransformerStep) -> None:
+        transition: Any = step.transition
+        first, self.activation, inner, last = transition.layers
+        self.first: _Parameters = first._parameters
+        self.last: _Parameters = last._parameters
+        self.step, self.norm = step, step.norm
+        self.readout, self.value_shift = step.readout, step.value_shift
+        self.attention, self.cross = _Attention(step.attention), None
+        if step.cross_attention is not None:
+            self.cross = _Attention(step.cross_attention)
+        self.attention_norm = _Norm(step.attention_norm)
+        self.cross_norm = _Norm(step.cross_norm)
+        self.transition_norm = _Norm(step.transition_norm)
+        self.drop = step.dropout.p if step.dropout.training else 0.0
+        self.inner_drop = inner.p if inner.training else 0.0
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Return the keys and values, `(R, 2 * H * D)`, of nodes with states `(R, d)`."""
+        key_value = self.attention.key_value
+        if self.norm == "pre":
+            rows = self.attention_norm(rows)
+        return linear(rows, key_value["weight"], key_value["bias"])
+
+    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
+        """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
+        pre, frontier, attention = self.norm == "pre", context.frontier, self.attention
+        context.work.attended.append((context.layout, frontier))
+        query = self.attention_norm(rows) if pre else rows
+        out = attention(context.layout, query, context.in_place, frontier, context.value_shift)
+        rows = self._add(rows, out, self.attention_norm)
+        if (cross := self.cross) is not None:
+            layout, encoded = context.cross_layout, context.encoded
+            assert layout is not None and encoded is not None
+            context.work.cross_attended.append((layout, frontier))
+            query = self.cross_norm(rows) if pre else rows
+            out = cross(layout, query, encoded.memory(cross.layer), frontier, None)
+            rows = self._add(rows, out, self.cross_norm)
+        first, last = self.first, self.last
+        hidden = linear(self.transition_norm(rows) if pre else rows, first["weight"], first["bias"])
+        hidden = self.activation(hidden)
+        if self.inner_drop:
+            hidden = dropout(hidden, self.inner_drop)
+        out = linear(hidden, last["weight"], last["bias"])
+        return self._add(rows, out, self.transition_norm)
+
+    def _add(self, rows: Tensor, change: Tensor, norm: _Norm) -> Tensor:
+        total = rows + (dropout(change, self.drop) if self.drop else change)
+        return total if self.norm == "pre" else norm(total)
+
+
+class _Attention:
+    """The computation of `MultiHeadAttention.attend_memory`."""
+
+    def __init__(self, layer: MultiHeadAttention) -> None:
+        self.layer, self.shape = layer, (layer.num_heads, layer.head_feats)
+        self.scale = layer.head_feats**-0.5
+        maps = (layer.query, layer.key_value, layer.output)
+        parameters: list[_Parameters] = [vars(each)["_parameters"] for each in maps]
+        self.query, self.key_value, self.output = parameters
+
+    def __call__(
+        self, layout: Any, rows: Tensor, memory: Any, frontier: Tensor | None, shift: Tensor | None
+    ) -> Tensor:
+        query, output = self.query, self.output
+        by_head = linear(rows, query["weight"], query["bias"]).view(-1, *self.shape)
+        out: Tensor = memory.attend(layout, by_head, frontier, self.scale).flatten(1)
+        if shift is not None:
+            out = out + shift
+        return linear(out, output["weight"], output["bias"])
+
+
+class _Norm:
+    """The computation of a LayerNorm, or of none."""
+
+    def __init__(self, layer: Any) -> None:
+        self.parameters: _Parameters = {} if layer is None else layer._parameters
+        self.shape, self.eps = getattr(layer, "normalized_shape", ()), getattr(layer, "eps", 0.0)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        if not self.shape:
+            return rows
+        both = self.parameters
+        return torch.layer_norm(rows, self.shape, both["weight"], both["bias"], self.eps)
+
+
+def is_plain(step: UniversalTransformerStep) -> bool:
+    """Return whether `PlainStep` computes what `step` computes.
+
+    No module may have hooks, another class or other methods; only the activation may.
+    """
+    transition = step.transition
+    if not (step.residual and type(transition) is PositionwiseTransition):
+        return False
+    kinds = [type(layer) for layer in transition.layers]
+    if kinds[:1] + kinds[2:] != [nn.Linear, nn.Dropout, nn.Linear]:
+        return False
+    activation = set(transition.layers[1].modules())
+    return all(
+        type(module) in _PLAIN
+        and not (module._forward_hooks or module._forward_pre_hooks)
+        and not (module._backward_hooks or module._backward_pre_hooks)
+        and _METHODS.isdisjoint(vars(module))
+        and getattr(module, "degree_scale", None) is None
+        for module in step.modules()
+        if module not in activation
+    )
