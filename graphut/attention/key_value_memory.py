@@ -23,7 +23,7 @@ from graphut.attention.native.ops import (
     ScalarArgs,
     Tables,
     check_one_gradient,
-    forward,
+    forward_table,
     gradient_buffer,
     trim_gradient,
     write_gradients,
@@ -93,8 +93,7 @@ class KeyValueMemory:
         parts, scalars = layout.cached(parts_of), ScalarArgs(scale, 0.0, 0, "fastest")
         linked = rows if self._chain is None else self._chain
         if not (torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)):
-            key, value = rows.unbind(1)
-            return forward(Tables(query, key, value, frontier, None), parts, scalars)[0]
+            return forward_table(query, rows, frontier, parts, scalars)[0]
         edges = frontier, parts, scalars
         if self._chain is None:
             self._was_read = True
@@ -246,8 +245,7 @@ class _ReadOnce(torch.autograd.Function):
 def _attend(rows: Tensor | None, query: Tensor, edges: _Edges) -> tuple[Tensor, Tensor]:
     """Return the output and the statistics of the softmax, see `graphut.attention.native.ops`."""
     assert rows is not None
-    (key, value), (frontier, parts, scalars) = rows.unbind(1), edges
-    return forward(Tables(query, key, value, frontier, None), parts, scalars)
+    return forward_table(query, rows, *edges)
 
 
 def _backward(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.functorch import outside_transforms
 from graphut.attention.ragged import starts
 from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout, token_lengths
 from graphut.topology import Topology, node_positions, token_nodes, with_extra_nodes
@@ -42,8 +45,8 @@ class SentenceNodes:
 
         With `causal`, raise `ValueError` if the topology is not causal.
         """
-        layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
-        return cls(topology, lengths, token, node_positions(topology, lengths), layout)
+        layout, position = kept_for_small_batches(_edges, (topology, causal), lengths)
+        return cls(topology, lengths, token, position, layout)
 
     @classmethod
     def from_graph(cls, graph: DGLGraph, side: str, topology: Topology) -> SentenceNodes:
@@ -71,11 +74,13 @@ class SentenceNodes:
 
     def first_states(self, embedded: Tensor) -> Tensor:
         """Return first states `(num_nodes, d)`: `embedded` for tokens, means for extra nodes."""
+        if len(self.position) == len(self.token):
+            return embedded
         return with_extra_nodes(self.topology, embedded, self.lengths)
 
     def select_tokens(self, rows: Tensor) -> Tensor:
         """Drop the rows of extra nodes (not tokens) from `rows`, which has one row per node."""
-        if not self.topology.has_extra_nodes:
+        if len(self.position) == len(self.token):
             return rows
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
@@ -98,6 +103,37 @@ class SentenceNodes:
         """Repeat the value of each sentence, `(batch,)`, for its nodes; return `(num_nodes,)`."""
         nodes = self.lengths + self.topology.extra_nodes(self.lengths)
         return torch.repeat_interleave(by_sentence, nodes).to(self.position.device)
+
+
+def _edges(settings: tuple[Topology, bool], lengths: Tensor) -> tuple[EdgeLayout, Tensor]:
+    """Return the edges and the positions of the nodes of sentences."""
+    topology, causal = settings
+    layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
+    return layout, node_positions(topology, lengths)
+
+
+def kept_for_small_batches(make: Callable[..., T], settings: Hashable, *lengths: Tensor) -> T:
+    """Return `make(settings, *lengths)`; the result for a small batch is kept for later calls.
+
+    A layout that is kept keeps its plans too (`graphut.nn.plan`). This matters in small batches.
+    """
+    sizes = [each.tolist() for each in lengths]
+    if sum(map(sum, sizes)) > _MOST_TOKENS:
+        return make(settings, *lengths)
+    key = make, settings, *map(tuple, sizes)
+    if key not in _KEPT:
+        with outside_transforms():
+            made = make(settings, *(torch.tensor(each) for each in sizes))
+        if len(_KEPT) >= _MOST_BATCHES:
+            _KEPT.pop(next(iter(_KEPT)), None)
+        _KEPT[key] = made
+    found: T = _KEPT[key]
+    return found
+
+
+T = TypeVar("T")
+_MOST_BATCHES, _MOST_TOKENS = 64, 1024
+_KEPT: dict[Hashable, Any] = {}
 
 
 def no_in_edge(topology: Topology, node: int) -> ValueError:

@@ -21,7 +21,11 @@ from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.generative_model import GenerativeModel
 from graphut.models.layer_builders import make_recurrence
 from graphut.models.outputs import Generation, SequenceOutput
-from graphut.models.sentence_nodes import SentenceNodes, restart_positions
+from graphut.models.sentence_nodes import (
+    SentenceNodes,
+    kept_for_small_batches,
+    restart_positions,
+)
 from graphut.nn import Ponder
 from graphut.sentences import (
     Sentences,
@@ -31,7 +35,7 @@ from graphut.sentences import (
     sentence_graph,
     shift_targets,
 )
-from graphut.topology import parse
+from graphut.topology import Topology, parse
 from graphut.topology.cross import cross_layout, cross_topology
 
 
@@ -47,7 +51,9 @@ class _Inputs(NamedTuple):
     cross: EdgeLayout | None = None  # edges from source nodes to target nodes
 
     def to(self, device: torch.device) -> _Inputs:
-        """Copy all inputs to a device in one transfer."""
+        """Copy all inputs, which are on the CPU, to a device in one transfer."""
+        if device.type == "cpu":
+            return self
         return _Inputs(*upload([x for x in self if x is not None], device))
 
 
@@ -249,11 +255,9 @@ class UniversalTransformer(GenerativeModel):
     ) -> tuple[SentenceNodes, EdgeLayout]:
         """Return the target nodes, and the edges from source nodes to target nodes."""
         token, _, lengths = shift_targets(*self._flatten_targets(targets, len(src_lengths)))
-        encoder, decoder = self.encoder_topology, self.decoder_topology
-        cross = cross_layout(
-            self.cross_topology, lengths, src_lengths, decoder=decoder, encoder=encoder
-        )
-        return SentenceNodes.from_tokens(token, lengths, decoder, causal=True), cross
+        topologies = self.cross_topology, self.decoder_topology, self.encoder_topology
+        cross = kept_for_small_batches(_cross_edges, topologies, lengths, src_lengths)
+        return SentenceNodes.from_tokens(token, lengths, self.decoder_topology, causal=True), cross
 
     def _flatten_sources(self, sources: Sentences) -> tuple[Tensor, Tensor]:
         """Return all source tokens, with `<bos>` and `<eos>` if configured, and their lengths."""
@@ -271,3 +275,10 @@ class UniversalTransformer(GenerativeModel):
         self._check_tokens(token, self.target_embedding.num_embeddings, "target token")
         self._check_length(int(lengths.max()) + 1, "a target sentence")
         return token, lengths
+
+
+def _cross_edges(
+    topologies: tuple[Topology, Topology, Topology], lengths: Tensor, src_lengths: Tensor
+) -> EdgeLayout:
+    cross, decoder, encoder = topologies
+    return cross_layout(cross, lengths, src_lengths, decoder=decoder, encoder=encoder)

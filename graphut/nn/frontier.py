@@ -35,8 +35,10 @@ class HaltingFrontier:
         """Update the key/value table; return the input of step `t` for active nodes, `(A, d)`."""
         state, rows, context = self.state, self.rows, self.state.context
         context.begin_step(t)
-        signal = None if state.signals is None else state.signals[t - 1]
-        active = add_encoding(rows.active(), signal)
+        signal, active = None, rows.active()
+        if state.signal_of is not None:
+            signal = state.signal_of[t - 1]
+            active = active + signal
         if rows.nodes is None and not (state.fill_cache or state.exchange):
             # Every row of the table is new, and the rows of this step are overwritten in the next.
             context.value_shift = None
@@ -156,19 +158,20 @@ class ActiveRows:
     def last(self) -> Tensor:
         """Return states plus encodings and noise of the nodes that were active in the last step."""
         if self._last is None:
-            rows = add_encoding(self._rows, self._encodings)
-            self._last = with_noise(self._noise, "every_step", rows, self.last_nodes, self.step)
+            rows = self._rows if self._encodings is None else self._rows + self._encodings
+            if self._noise:
+                rows = with_noise(self._noise, "every_step", rows, self.last_nodes, self.step)
+            self._last = rows
         return self._last
 
     def active(self) -> Tensor:
         """Return states plus encodings and noise of the active nodes, `(A, d)`."""
-        return self._select(self.last())
+        rows = self.last()
+        return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
     def active_states(self) -> Tensor:
         """Return the states of the active nodes, `(A, d)`, without encodings and noise."""
-        return self._select(self._rows)
-
-    def _select(self, rows: Tensor) -> Tensor:
+        rows = self._rows
         return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
     def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:

@@ -60,9 +60,12 @@ def call_recurrence(
         blocks = [block.to(feat.device) for block in _block_layouts(layer, graph, options)]
         layout = blocks[0]
     else:
-        if not isinstance(graph, EdgeLayout):
+        if isinstance(graph, EdgeLayout):
+            layout = graph
+            layout.check_unwritten()
+        else:
             check_same_nodes(graph)
-        layout = as_layout(graph)
+            layout = as_layout(graph)
         if layout.device != feat.device:
             layout = layout.to(feat.device)
     step, recorded = layer.steps[0], get_attention or get_steps
@@ -133,7 +136,8 @@ FRONTIERS: dict[str, Callable[[LoopState], Any]] = {
 
 
 def _check_positions(positions: Tensor, nodes: int) -> None:
-    check_tensor(positions, "positions")
+    if not isinstance(positions, Tensor):
+        check_tensor(positions, "positions")
     if positions.shape[:1] != (nodes,) or positions.dim() > 2:
         raise ValueError(
             f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "

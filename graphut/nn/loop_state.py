@@ -11,7 +11,7 @@ from torch import Tensor
 from graphut.attention.argument_checks import skip_checks
 from graphut.nn.context import GraphContext
 from graphut.nn.finite_checks import FiniteChecks, check_probability_shape
-from graphut.nn.noise import draw_noise, with_noise
+from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.plan import Plan
 from graphut.nn.rules.base import BatchIndex, RuleState, StepRows
 from graphut.nn.signals import encode, step_signals
@@ -70,19 +70,35 @@ class LoopState:
         self.exchange, self._all_reduce = exchange, exchange and exchange.sum
         self.checks = checks or FiniteChecks(plan.is_traced)
         self.halting: Callable[..., Tensor] | None = plan.halting
-        self.noise = draw_noise(plan, None if exchange is None else exchange.halo)
-        self.signals = plan.signals  # (max_steps, d) step signals
+        self.noise: Noise = {}
+        if plan.training and (plan.noise or plan.quantize):
+            self.noise = draw_noise(plan, None if exchange is None else exchange.halo)
+        # Step signals, (max_steps, d), and the signal of each step, (d,).
+        self.signals, self.signal_of = plan.signals, plan.signal_of
         if plan.step_signal is not None:
             self.signals = step_signals(plan.step_signal, plan.max_steps, feat)
+            self.signal_of = self.signals.unbind()
         self.encodings: Tensor | None = None  # (N_src, d), added to the states in every step
         if positions is not None and plan.position_signal is not None:
-            self.encodings = encode(plan.position_signal, positions, feat)
+            self.encodings = self._encode(positions, feat)
         if plan.inject_input:
             self.encodings = add_encoding(with_noise(self.noise, "injected", feat), self.encodings)
         if plan.quantize is not None:
             feat = plan.quantize.round(feat)
-        self.feat = with_noise(self.noise, "first", feat)  # (N_src, d) first states
+        # (N_src, d) first states
+        self.feat = with_noise(self.noise, "first", feat) if self.noise else feat
         self.rule_state = RuleState(plan.rule, self.feat[: context.num_dst], batch)
+
+    def _encode(self, positions: Tensor, feat: Tensor) -> Tensor:
+        """Return the signals of positions, `(N_src, d)`."""
+        table, signal = self.plan.positions, self.plan.position_signal
+        assert signal is not None
+        is_plain = positions.dim() == 1 and positions.dtype == torch.int64 and len(positions)
+        if table is not None and is_plain:
+            low, high = positions.aminmax()
+            if low.item() >= 0 and high.item() < len(table):
+                return table.index_select(0, positions)
+        return encode(signal, positions, feat)
 
     def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
         """Return changed nodes and their `rows`, plus nodes received from any other processes."""

@@ -51,7 +51,7 @@ class MaskedFrontier:
         if state.noise and first:
             ids = torch.arange(first, stop, device=states.device)
         rows = with_noise(state.noise, "every_step", rows, ids, noise)
-        return add_encoding(rows, None if state.signals is None else state.signals[signal - 1])
+        return rows if state.signal_of is None else rows + state.signal_of[signal - 1]
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Store the states `after` step `t`, and the outputs of the nodes that the rule halts."""

@@ -1,4 +1,4 @@
-"""A step without Python decisions, which calls torch's functions instead of modules."""
+"""Steps and halting units without Python decisions: they call functions instead of modules."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch.nn.functional import dropout, linear
 
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.context import GraphContext
+from graphut.nn.halting import HaltingUnit
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition
 
@@ -116,6 +117,36 @@ class _Norm:
         return torch.layer_norm(rows, self.shape, both["weight"], both["bias"], self.eps)
 
 
+class PlainHalting:
+    """The computation of a `HaltingUnit`, which is called like the unit."""
+
+    def __init__(self, unit: HaltingUnit) -> None:
+        self.unit, self.parameters = unit, vars(unit.linear)["_parameters"]
+
+    def __call__(self, rows: Tensor, nodes: Tensor | None, step: int) -> Tensor:
+        """Return the halting probabilities, `(A,)`, of states `(A, d)`."""
+        weight, bias = self.parameters["weight"], self.parameters["bias"]
+        if weight.dtype != rows.dtype or bias.dtype != rows.dtype:
+            return self.unit(rows, nodes, step)
+        return torch.sigmoid(linear(rows, weight, bias)).squeeze(1)
+
+
+def plain_halting(module: Any, like: Tensor) -> Any:
+    """Return `module`, or a `PlainHalting` that computes the same for states like `like`."""
+    is_unit = type(module) is HaltingUnit and type(module.linear) is nn.Linear
+    if not is_unit or module.norm is not None or torch._C._is_any_autocast_enabled():
+        return module
+    is_wide = like.dtype in (torch.float32, torch.float64)
+    return PlainHalting(module) if is_wide and all(map(_is_untouched, module.modules())) else module
+
+
+def _is_untouched(module: nn.Module) -> bool:
+    """Return whether a module has neither hooks nor methods of its own."""
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    hooks = hooks or module._backward_hooks or module._backward_pre_hooks
+    return not hooks and _METHODS.isdisjoint(vars(module))
+
+
 def is_plain(step: UniversalTransformerStep) -> bool:
     """Return whether `PlainStep` computes what `step` computes.
 
@@ -130,9 +161,7 @@ def is_plain(step: UniversalTransformerStep) -> bool:
     activation = set(transition.layers[1].modules())
     return all(
         type(module) in _PLAIN
-        and not (module._forward_hooks or module._forward_pre_hooks)
-        and not (module._backward_hooks or module._backward_pre_hooks)
-        and _METHODS.isdisjoint(vars(module))
+        and _is_untouched(module)
         and getattr(module, "degree_scale", None) is None
         for module in step.modules()
         if module not in activation

@@ -6,13 +6,13 @@ layout of the edges, as long as the settings of the layer do not change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.utils.hooks import RemovableHandle
 
 from graphut.attention import EdgeLayout
 from graphut.attention.functorch import (
@@ -29,10 +29,10 @@ from graphut.nn.hooked_step import HookedStep
 from graphut.nn.input_checks import check_feat, first_parameter
 from graphut.nn.module_checks import check_event_driven, check_sharding
 from graphut.nn.noise import InputNoise
-from graphut.nn.plain_step import PlainStep, is_plain
+from graphut.nn.plain_step import PlainStep, is_plain, plain_halting
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
-from graphut.nn.signals import Signal, fixed_step_signals
+from graphut.nn.signals import Signal, fixed_step_signals, position_table
 from graphut.nn.step import UniversalTransformerStep
 
 _MOST_PLANS = 8  # of one layer on one layout
@@ -99,11 +99,13 @@ class Plan:
     frontier: str  # a key of `graphut.nn.loop.FRONTIERS`
     halted: str  # as in `AdaptiveRecurrence`, but never "copied" if "frozen" is the same
     has_linear_projection: bool  # whether a step signal moves all values by one vector
-    halting: nn.Module | None  # None if nothing reads the probabilities
+    halting: Callable[..., Tensor] | None  # None if nothing reads the probabilities
     halt_from: str
     position_signal: Signal | None
     step_signal: Signal | None  # None if `signals` has its values
     signals: Tensor | None  # (max_steps, d)
+    signal_of: Sequence[Tensor] | None  # the rows of `signals`
+    positions: Tensor | None  # the signals of positions 0, 1, ...
     inject_input: bool
     noise: InputNoise | Sequence[InputNoise] | None
     training: bool
@@ -163,41 +165,57 @@ def plan_for(
     plans = layout.plans.get(layer)
     if plans is None:
         plans = layout.plans.setdefault(layer, {})
-    known = plans.get(key)
-    if known is not None:
-        plan, watched, before = known
-        now = _settings(layer, watched)
-        if len(now) == len(before) and all(map(is_, now, before)):
-            if not plan.fits(feat):
-                _check_features(layer, layout, feat)
-            return plan
+    kept: _KeptPlan | None = plans.get(key)
+    if kept is not None and kept.is_valid(layer):
+        if not kept.plan.fits(feat):
+            _check_features(layer, layout, feat)
+        return kept.plan
     plan = make_plan(layer, feat, layout, between, options)
-    watched = _watched(layer)
     if len(plans) >= _MOST_PLANS:
         plans.clear()
-    plans[key] = plan, watched, _settings(layer, watched)
+    plans[key] = _KeptPlan(layer, plan)
     return plan
 
 
-def _watched(layer: Recurrence) -> list[nn.Module]:
-    """Return the modules, beside the recurrence, whose settings and hooks a plan depends on."""
-    modules: list[nn.Module] = [] if layer.halting is None else [layer.halting]
-    for step in layer.steps:
-        modules += step.modules()
-    return modules
+class _KeptPlan:
+    """A plan, and the settings of the layer that it was made from."""
 
+    def __init__(self, layer: Recurrence, plan: Plan) -> None:
+        self.plan = plan
+        self._modules = [] if layer.halting is None else [*layer.halting.modules()]
+        for step in layer.steps:
+            self._modules += step.modules()
+        # Maps have no settings: their weights are read in each call.
+        self._states = [vars(each) for each in self._modules if type(each) is not nn.Linear]
+        self._settings = self._read_settings(layer)
+        self._hooks, self._hook_id = self._count_hooks(), RemovableHandle.next_id
 
-def _settings(layer: Recurrence, watched: Sequence[nn.Module]) -> list[Any]:
-    """Return all values that a plan depends on; two lists are compared by identity."""
-    values = [*map(vars(layer).get, _NAMES), *vars(layer)["_modules"].values()]
-    for module in watched:
-        state = vars(module)
-        values.append(type(module))
-        values += state.values()
-        values += state["_modules"].values()
-        values += len(state["_forward_hooks"]), len(state["_forward_pre_hooks"])
-        values += len(state["_backward_hooks"]), len(state["_backward_pre_hooks"])
-    return values
+    def is_valid(self, layer: Recurrence) -> bool:
+        """Return whether the layer has the same settings, modules and hooks as before."""
+        try:
+            if self._settings != self._read_settings(layer):
+                return False
+        except (RuntimeError, TypeError, ValueError):  # tensors or arrays among the attributes
+            return False
+        # Torch numbers all hooks. Without a new one, only the removal of hooks is possible.
+        if self._hook_id != RemovableHandle.next_id or any(self._hooks):
+            if self._hooks != self._count_hooks():
+                return False
+            self._hook_id = RemovableHandle.next_id
+        return True
+
+    def _read_settings(self, layer: Recurrence) -> list[Any]:
+        values = [*map(vars(layer).get, _NAMES), *vars(layer)["_modules"].values()]
+        values += map(type, self._modules)
+        values += map(len, map(vars, self._modules))
+        for state in self._states:
+            values += state.values()
+            values += state["_modules"].values()
+        return values
+
+    def _count_hooks(self) -> list[int]:
+        kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        return [len(vars(module)[kind]) for module in self._modules for kind in kinds]
 
 
 def make_plan(
@@ -225,6 +243,7 @@ def make_plan(
     called: Sequence[Any] = steps
     if layout is not None and (again or any(step.is_hooked for step in steps)):
         called = [HookedStep(step, checkpointed=again) for step in steps]
+    probability: Any = halting
     linear = called is steps and all(step.has_linear_projection for step in steps)
     runs_all = layer.halted == "running" or isinstance(rule, FixedDepth)
     frontier = "masked" if runs_all or (layout is not None and not layout.num_dst) else "halting"
@@ -246,7 +265,7 @@ def make_plan(
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
     if in_place and (between is None or cross_in_place) and all(map(is_plain, steps)):
-        called = [PlainStep(step) for step in steps]
+        called, probability = [PlainStep(step) for step in steps], plain_halting(halting, feat)
     step = steps[0]
     weight_of, name = first_parameter(step.attention)
     return Plan(
@@ -256,11 +275,13 @@ def make_plan(
         frontier="waking" if waking else frontier,
         halted="frozen" if layer.step_signal is None and layer.halted == "copied" else layer.halted,
         has_linear_projection=linear,
-        halting=halting if rule.uses_probability or options.record else None,
+        halting=probability if rule.uses_probability or options.record else None,
         halt_from=(readers or [rule])[0].halt_from,
         position_signal=layer.position_signal,
         step_signal=layer.step_signal if signals is None else None,
         signals=signals,
+        signal_of=None if signals is None else signals.unbind(),
+        positions=position_table(layer.position_signal, feat),
         inject_input=layer.inject_input,
         noise=layer.noise,
         training=layer.training,

@@ -259,7 +259,9 @@ class AdaptiveRecurrence(nn.Module):
         }
         if is_compiling() and not is_exporting() and needs_host(self):
             return _uncompiled(self, graph, feat, **options)
-        return call_recurrence(self, graph, sources_of(feat), **options)
+        if not isinstance(feat, Tensor):
+            feat = sources_of(feat)
+        return call_recurrence(self, graph, feat, **options)
 
     plain_forward = forward  # for `is_hooked`
 

@@ -105,13 +105,14 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     """Return the signal of `n` coordinates, `(n, d)`, in the dtype of `like`, `(..., d)`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
-    is_plain = coordinates.device.type == "cpu" and coordinates.dtype == torch.int64
-    if is_plain and _is_fixed(signal, like) and not (in_transform() or is_intercepted()):
-        low, high = (int(x) for x in coordinates.aminmax()) if len(coordinates) else (0, 0)
-        if low >= 0 and high < _TABLE:
-            table = _sinusoids(signal.count_from - 1, _TABLE, like)
-            return table.index_select(0, coordinates)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
+
+
+def position_table(signal: Signal | None, like: Tensor) -> Tensor | None:
+    """Return the rows of a signal for 0, 1, ... if they can be kept; on the CPU only."""
+    if signal is None or like.device.type != "cpu" or in_transform() or is_intercepted():
+        return None
+    return _sinusoids(signal.count_from - 1, _TABLE, like) if _is_fixed(signal, like) else None
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows
@@ -24,7 +26,7 @@ def gpu_frontier(state: LoopState) -> HaltingFrontier:
     # Triton decides at the import of kernels whether they are compiled or interpreted.
     from graphut.nn.gpu.fused_act import FusedFrontier, FusedRows
 
-    assert isinstance(plan.rule, ACT) and plan.halting is not None
+    assert isinstance(plan.rule, ACT) and isinstance(plan.halting, nn.Module)
     fused = FusedRows(*given, plan.rule, plan.halting, plan.max_steps)
     return FusedFrontier(state, fused)
 

@@ -52,7 +52,8 @@ class ACT(HaltingRule):
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         """Return a decision to halt nodes whose probabilities sum to `threshold`, and new sums."""
         (spent,) = memory
-        reached, remainder = spent + measure >= self.threshold, 1.0 - spent
+        total, remainder = spent + measure, torch.rsub(spent, 1.0)
+        reached = total >= self.threshold
         weight = torch.where(reached, remainder, measure)
         if rows.is_last and self.forced_remainder:
             # In a single step, halting units get the gradient 0: DistributedDataParallel needs one.
@@ -60,7 +61,7 @@ class ACT(HaltingRule):
         elif rows.is_last:
             remainder = remainder.masked_fill(~reached, 0.0)
         cost = remainder if self.cost == "remainder" else remainder + rows.step
-        return Decision(reached, weight, remainder, cost), (spent + weight,)
+        return Decision(reached, weight, remainder, cost), (total,)
 
 
 @dataclass(frozen=True)

@@ -275,40 +275,43 @@ class RuleState:
         self.memory = rule.start(rows, members)
         self.out = torch.zeros_like(rows)  # (A, d) weighted sum of the states so far
         # (A,) of the last decision: weight of the state, and `R` and cost of rows that halt
-        self.weight = self.remainder = self.cost = self.out[:, 0]
+        self.weight: Tensor
+        self.remainder: Tensor
+        self.cost: Tensor
         self.chosen: Tensor  # (A,) bool, rows that the rule itself halts in the last decision
 
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
         """Let the rule decide after a step; return which of the active nodes halt, `(A,)` bool."""
-        rule, size = self.rule, len(rows.after)
+        rule, states = self.rule, rows.after
         found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
-        if found.halts.shape != (size,) or found.halts.dtype != torch.bool:
+        halts, weight, remainder, cost = found
+        if halts.shape != states.shape[:1] or halts.dtype != torch.bool:
             raise ValueError(
-                f"{type(rule).__name__}.decide must return halts as ({size},) bools, one for each "
-                f"row; got {tuple(found.halts.shape)} of {found.halts.dtype}"
+                f"{type(rule).__name__}.decide must return halts as ({len(states)},) bools, one "
+                f"for each row; got {tuple(halts.shape)} of {halts.dtype}"
             )
-        self.chosen = found.halts
-        halts = torch.ones_like(found.halts) if rows.is_last else found.halts
+        self.chosen = halts
+        if rows.is_last:
+            halts = torch.ones_like(halts)
         if active is not None:
             halts = halts & active
-        weight = found.weight
         if weight is None or rule.weighting == "last":
-            weight = halts.to(torch.promote_types(rows.after.dtype, torch.float32))
+            weight = halts.to(torch.promote_types(states.dtype, torch.float32))
         elif active is not None:
             weight = weight.masked_fill(~active, 0.0)
-        self.remainder, self.cost = (
-            torch.zeros_like(weight) if x is None else x for x in found[2:]
-        )
         self.weight = weight
-        self.out = self._weighted(rows.after, weight.to(rows.after.dtype)[:, None], active)
+        self.remainder = torch.zeros_like(weight) if remainder is None else remainder
+        self.cost = torch.zeros_like(weight) if cost is None else cost
+        factor = weight.to(states.dtype).unsqueeze(1)
+        if rule.weighting == "sum":
+            self.out = torch.addcmul(self.out, factor, states)
+        elif rule.weighting == "ema":
+            self.out = torch.lerp(self.out.to(states.dtype), states, factor)
+        elif active is None:
+            self.out = states
+        else:
+            self.out = torch.where(active[:, None], states, self.out)
         return halts
-
-    def _weighted(self, states: Tensor, weight: Tensor, active: Tensor | None) -> Tensor:
-        if self.rule.weighting == "sum":
-            return torch.addcmul(self.out, weight, states)
-        if self.rule.weighting == "ema":
-            return torch.lerp(self.out.to(states.dtype), states, weight)
-        return states if active is None else torch.where(active[:, None], states, self.out)
 
     def keep(self, rows: Tensor | None) -> None:
         """Keep memory and outputs only of active nodes with the indices `rows`; None keeps all."""
