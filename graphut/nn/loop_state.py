@@ -177,9 +177,10 @@ def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
     `shown` and `new`, `(A, d)`, are the states before and after a step. With `relative`, each
     change is divided by the mean square of the state in `shown`.
     """
-    wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
-    new, shown = new.to(wide), shown.to(wide)
+    if new.dtype != shown.dtype or new.element_size() < 4:
+        wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
+        new, shown = new.to(wide), shown.to(wide)
     change = (new - shown).square().mean(1)
     if relative:
-        change = change / shown.square().mean(1).clamp_min(torch.finfo(wide).eps ** 2)
+        change = change / shown.square().mean(1).clamp_min(torch.finfo(new.dtype).eps ** 2)
     return change

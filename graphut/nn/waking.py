@@ -9,7 +9,9 @@ from __future__ import annotations
 from math import isfinite
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
@@ -22,6 +24,9 @@ from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState, squared_c
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules.event_driven import EventDriven
+
+Ints = NDArray[np.int64]
+_FEW = 256  # nodes
 
 
 class Start(NamedTuple):
@@ -41,11 +46,13 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     tensor([2, 3, 4, 5])
     """
     ends, degrees, targets = layout.cached(_out_edges)
+    size = layout.num_dst
+    if nodes.device.type == "cpu" and len(nodes) < _FEW:
+        return torch.from_numpy(_few_with_out_neighbours(layout, nodes.numpy()))
     degree = degrees.index_select(0, nodes)
     edge = torch.repeat_interleave(ends.index_select(0, nodes) - degree.cumsum(0), degree)
     edge += torch.arange(len(edge), device=edge.device)
     reached = targets.index_select(0, edge)
-    size = layout.num_dst
     if size < layout.num_src:
         nodes = nodes[nodes < size]
     if 8 * (len(nodes) + len(reached)) < size:
@@ -54,6 +61,19 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
     awake = torch.zeros(size, dtype=torch.bool, device=nodes.device)
     awake.index_fill_(0, nodes, True).index_fill_(0, reached, True)
     return awake.nonzero()[:, 0]
+
+
+def _few_with_out_neighbours(layout: EdgeLayout, nodes: Ints) -> Ints:
+    """Return `with_out_neighbours` of a few nodes, for which calls of numpy are shorter."""
+    ends, degrees, targets = (x.numpy() for x in layout.cached(_out_edges))
+    degree = degrees[nodes]
+    edge = np.repeat(ends[nodes] - degree.cumsum(), degree)
+    edge += np.arange(len(edge))
+    if layout.num_dst < layout.num_src:
+        nodes = nodes[nodes < layout.num_dst]
+    reached: Ints = np.concatenate([nodes, targets[edge]])
+    reached.sort()
+    return reached[np.diff(reached, prepend=-1) > 0]
 
 
 def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,7 +177,8 @@ class WakingFrontier:
         own = self._encodings
         if own is not None:
             rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
-        return with_noise(self.state.noise, "every_step", rows, nodes, t)
+        noise = self.state.noise
+        return with_noise(noise, "every_step", rows, nodes, t) if noise else rows
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Update states that neighbours read, if they change enough; find the next active nodes."""
@@ -167,7 +188,7 @@ class WakingFrontier:
         decided = change.detach()
         if not isfinite(decided.sum().item()):
             self._check_finite(after, t)
-        moved = (decided > self.rule.tol**2).nonzero()[:, 0]
+        moved = (decided > self.rule.tol**2).nonzero().flatten()
         self._count(t)
         self._accept(after, moved, t)
         self._wake()
@@ -190,8 +211,10 @@ class WakingFrontier:
         else:
             self._last_change.index_fill_(0, changed, t)
         self._changed, new = self.state.with_halo(changed, new)
-        wide = torch.promote_types(new.dtype, self.shown.dtype)
-        table, new, nodes = self.shown.to(wide), new.to(wide), self._changed
+        table, nodes = self.shown, self._changed
+        if new.dtype != table.dtype:
+            wide = torch.promote_types(new.dtype, table.dtype)
+            table, new = table.to(wide), new.to(wide)
         if nodes is None:
             self.shown = torch.cat([new, table[len(new) :]])
         elif self._track:

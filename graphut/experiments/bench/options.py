@@ -81,6 +81,9 @@ class ModelOptions(CheckedConfig):
         False,
         "also measure the padded model under torch.compile; on a GPU, with CUDA graphs",
     )
+    small: bool = option(
+        False, "measure only small calls, of 5 to 240 nodes and two steps, beside plain torch"
+    )
 
     def _check_values(self) -> None:
         for spec in self.topology:

@@ -19,6 +19,7 @@ from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
 from graphut.experiments.bench.model import COMPILED, bench_model
 from graphut.experiments.bench.options import AttentionOptions, GpuOptions, ModelOptions
+from graphut.experiments.bench.small_calls import bench_small_calls
 from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.bench_options import NO_GPU
@@ -57,6 +58,8 @@ def _attention(options: AttentionOptions) -> list[Row]:
 
 
 def _model(options: ModelOptions) -> list[Row]:
+    if options.small:
+        return bench_small_calls(repeats=options.repeats)
     rows: list[Row] = []
     schedules = (True, False) if options.nobody_halts else (True,)
     for dim, shape, spec, halting in product(
@@ -79,7 +82,7 @@ def _model(options: ModelOptions) -> list[Row]:
 _BENCHMARKS: Mapping[str, tuple[Callable[[Any], list[Row]], tuple[str, ...]]] = {
     "attention": (_attention, attention.BASELINES),
     "layers": (layers.bench_layers, layers.PEERS),
-    "model": (_model, ("dense", COMPILED)),
+    "model": (_model, ("dense", COMPILED, "plain torch")),
     "train": (bench_training, ("plain torch",)),
     "waking": (bench_waking, (EVERY,)),
 }
