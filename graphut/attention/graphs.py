@@ -51,7 +51,8 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
         names = ", ".join(map(repr, graph.etypes))
         raise ValueError(
             f"the graph has several edge types ({names}); choose one, as in "
-            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r})"
+            f"graphut.attention.as_layout(graph, {graph.etypes[0]!r}), or use "
+            "graphut.nn.HeteroAdaptiveConv for all of them"
         )
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
     from graphut.nn.dgl_layers import DotGATConv
     from graphut.nn.halting import HaltingUnit, ScheduledHalting
+    from graphut.nn.hetero_attention import HeteroAttention
+    from graphut.nn.hetero_conv import HeteroAdaptiveConv
     from graphut.nn.messages import MessageAggregation
     from graphut.nn.noise import InputNoise
     from graphut.nn.ponder import Ponder
@@ -52,6 +54,8 @@ __all__ = [
     "Global",
     "HaltingRule",
     "HaltingUnit",
+    "HeteroAdaptiveConv",
+    "HeteroAttention",
     "InputNoise",
     "LayerAsConv",
     "LearnedSignal",
@@ -82,6 +86,8 @@ _MODULES = {
     "conv_adapters": ("ConvAsAttention", "LayerAsConv", "from_edge_index"),
     "dgl_layers": ("DotGATConv",),
     "halting": ("HaltingUnit", "ScheduledHalting"),
+    "hetero_attention": ("HeteroAttention",),
+    "hetero_conv": ("HeteroAdaptiveConv",),
     "messages": ("MessageAggregation",),
     "noise": ("InputNoise",),
     "ponder": ("Ponder",),

@@ -91,8 +91,8 @@ class AdaptiveConv(nn.Module):
         # Not `add_self_loops`, which `to_hetero` refuses: here a self-loop is a node's own state.
         self.has_self_loops = add_self_loops
         pair = in_channels if isinstance(in_channels, tuple) else (in_channels, None)
-        self.source_map = _linear(pair[0], out_channels)
-        self.target_map = None if pair[1] is None else _linear(pair[1], out_channels)
+        self.source_map = linear(pair[0], out_channels)
+        self.target_map = None if pair[1] is None else linear(pair[1], out_channels)
         attention = MultiHeadAttention(
             out_channels, heads, attn_drop=dropout, edge_dim=edge_dim, allow_zero_in_degree=True
         )
@@ -175,13 +175,14 @@ class AdaptiveConv(nn.Module):
         return f"{type(self).__name__}({sizes}, max_steps={self.recurrence.max_steps})"
 
 
-def _linear(in_channels: int, out_channels: int) -> nn.Linear:
+def linear(in_channels: int, out_channels: int) -> nn.Linear:
+    """Return a linear map; with -1, the first call decides the number of its inputs."""
     return (
         nn.LazyLinear(out_channels) if in_channels == -1 else nn.Linear(in_channels, out_channels)
     )
 
 
-def _edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
+def edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
     """Return the source and the destination of each edge, in the order of the edges."""
     row, source, edge = layout.in_edges()
     return torch.empty_like(source).index_copy(0, edge, source), torch.empty_like(row).index_copy(
@@ -191,7 +192,7 @@ def _edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
 
 def _with_destinations_first(layout: EdgeLayout) -> EdgeLayout:
     """Return a layout in which the destinations are sources too, before all other sources."""
-    source, target = _edge_list(layout)
+    source, target = edge_list(layout)
     num_src, num_dst = layout.num_src + layout.num_dst, layout.num_dst
     return layout_from_edges(source + num_dst, target, num_src=num_src, num_dst=num_dst)
 
@@ -201,7 +202,7 @@ def _with_self_loops(layout: EdgeLayout) -> tuple[EdgeLayout, Tensor]:
 
     The self-loops come after the edges that are kept.
     """
-    source, target = _edge_list(layout)
+    source, target = edge_list(layout)
     kept = (source != target).nonzero()[:, 0]
     loops = torch.arange(layout.num_dst, device=source.device)
     source, target = (torch.cat([ends[kept], loops]) for ends in (source, target))

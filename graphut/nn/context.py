@@ -11,6 +11,7 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import MultiHeadAttention, is_hooked
+from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.ponder import FlopCount
 from graphut.nn.transition import PositionwiseTransition, Transition
 
@@ -94,6 +95,11 @@ class GraphContext:
             self.layout = self.blocks[step - 1]
             if self.key_value is not None:
                 self.key_value = self.key_value[: self.num_src]
+
+    def project(self, step: Any, nodes: Tensor | None, rows: Tensor) -> None:
+        """Project the states `rows` of `nodes` with `step`, and store the keys and values."""
+        by_type = isinstance(getattr(step, "attention", None), HeteroAttention)
+        self.write(nodes, step.project(rows, *((self.layout, nodes) if by_type else ())))
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         """Store the keys and values, `(A, 2 * H * D)`, of `nodes`, `(A,)`; None is all nodes."""

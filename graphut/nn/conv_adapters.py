@@ -125,11 +125,7 @@ def from_edge_index(
     tensor([1, 2, 0])
     """
     num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
-        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise TypeError(f"edge_index must be an int64 tensor, got {kind}")
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise ValueError(f"edge_index must be (2, E), got shape {tuple(edge_index.shape)}")
+    check_edge_index(edge_index, num_src, num_dst)
     lengths = None
     if batch is not None:
         if isinstance(num_nodes, tuple):
@@ -142,10 +138,21 @@ def from_edge_index(
                 f"nodes; got {len(batch)} entries, {falls} of them below the one before or 0"
             )
         lengths = torch.bincount(batch)
-    check_range("edge_index", edge_index[0], num_src, "source node", "x has only {} row(s)")
-    check_range("edge_index", edge_index[1], num_dst, "target node", "x has only {} row(s)")
     sizes: Any = {"num_src": num_src, "num_dst": num_dst}
     return layout_from_edges(*edge_index, **sizes, src_lengths=lengths, dst_lengths=lengths)
+
+
+def check_edge_index(
+    edge_index: Tensor, num_src: int, num_dst: int, name: str = "edge_index"
+) -> None:
+    """Raise an error unless `edge_index` is `(2, E)` int64 and refers to existing nodes."""
+    if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
+        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        raise TypeError(f"{name} must be an int64 tensor, got {kind}")
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}")
+    check_range(name, edge_index[0], num_src, "source node", "x has only {} row(s)")
+    check_range(name, edge_index[1], num_dst, "target node", "x has only {} row(s)")
 
 
 class ConvAsAttention(nn.Module):

@@ -44,7 +44,7 @@ class HaltingFrontier:
             context.value_shift = None
             if self.halted == "copied" and not state.plan.has_linear_projection:
                 rows.all_states(context.num_src, None, rows.last())
-            context.write(None, state.step(t).project(active))
+            context.project(state.step(t), None, active)
         else:
             self._write(active, signal, t)
         if context.num_dst < rows.num_dst:  # each sampled block has fewer destinations
@@ -69,7 +69,7 @@ class HaltingFrontier:
         if self.halted == "copied" and signal is not None:
             if not state.plan.has_linear_projection:
                 table = rows.all_states(context.num_src, nodes, shown)
-                context.write(None, step.project(table + signal))
+                context.project(step, None, table + signal)
                 return
             # The signal moves the values of all halted nodes by one vector. It is added after
             # attention, and halted nodes are not projected.
@@ -78,7 +78,7 @@ class HaltingFrontier:
             )
         elif self.halted != "stale" or rows.step == 1:
             shown = add_encoding(shown, signal)
-        context.write(nodes, step.project(shown))
+        context.project(step, nodes, shown)
 
     def end_step(self, before: Tensor, after: Tensor, t: int) -> None:
         """Store the states `after` step `t`, and the outputs of the nodes that the rule halts."""

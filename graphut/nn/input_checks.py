@@ -63,8 +63,9 @@ def first_parameter(layer: nn.Module) -> tuple[dict[str, Any], str]:
 
 def check_same_nodes(
     graph: DGLGraph | EdgeLayout,
-    advice: str = "a step needs a graph with one node type, or a block; MultiHeadAttention and "
-    "MessageAggregation, without a step, connect two types",
+    advice: str = "a step needs a graph with one node type, or a block; HeteroAdaptiveConv is a "
+    "recurrence over several node types; MultiHeadAttention and MessageAggregation, without a "
+    "step, connect two types",
 ) -> None:
     """Raise an error, with `advice`, if the edges connect two different types of nodes."""
     if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
@@ -87,8 +88,9 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
         raise ValueError(
             f"got features of {len(sources)} sources and of {len(destinations)} other "
-            "destinations, but the destinations of a step must be the first sources: between two "
-            "node types, use MultiHeadAttention or MessageAggregation without a step"
+            "destinations, but the destinations of a step must be the first sources: for several "
+            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention or "
+            "MessageAggregation"
         )
     return sources
 

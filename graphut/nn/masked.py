@@ -40,7 +40,7 @@ class MaskedFrontier:
             signal = 1 if halted in ("frozen", "stale") else t
             noise = t if halted == "running" else 1
             shown = torch.cat([shown, self._with_signals(others, moving, signal, noise)])
-        context.write(None, state.step(t).project(shown))
+        context.project(state.step(t), None, shown)
         return shown[: context.num_dst]
 
     def _with_signals(self, states: Tensor, first: int, signal: int, noise: int) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence
@@ -237,7 +238,8 @@ def _step(
 
 
 def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges: Any) -> Tensor:
-    out: Tensor = _plain(layer).attend(layout, rows, layer.project(shown), **edges)[0]
+    of = (layout,) if isinstance(layer, HeteroAttention) else ()
+    out: Tensor = _plain(layer).attend(layout, rows, layer.project(shown, *of), **edges)[0]
     return out
 
 
@@ -246,6 +248,8 @@ def _plain(layer: Any) -> Any:
     plain = copy(layer)
     if isinstance(layer, MultiHeadAttention):
         plain.backend, plain.attn_drop, plain.allow_zero_in_degree = "dense", 0.0, True
+    elif isinstance(layer, HeteroAttention):
+        plain.backend, plain.attn_drop = "dense", 0.0
     elif isinstance(layer, MessageAggregation):
         plain.backend = "torch"
         plain._modules = {**layer._modules, "attention": _plain(layer.attention)}

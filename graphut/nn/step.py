@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -176,7 +177,7 @@ class UniversalTransformerStep(nn.Module):
         if self.loop_context is not None or is_hooked(self.attention):
             context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
         else:
-            context.write(None, self.project(feat))
+            context.project(self, None, feat)
         out = self.update(rows if frontier is None else rows[frontier], context)
         return (out, context.weights[0]) if get_attention else out
 
@@ -188,9 +189,15 @@ class UniversalTransformerStep(nn.Module):
         parts = (self, self.attention, self.cross_attention)
         return any(part is not None and is_hooked(part) for part in parts)
 
-    def project(self, rows: Tensor) -> Tensor:
-        """Return the keys and values, `(R, 2 * H * D)`, of nodes with states `(R, d)`."""
-        return self.attention.project(self.attention_norm(rows) if self.norm == "pre" else rows)
+    def project(self, rows: Tensor, *types: Any) -> Tensor:
+        """Return the keys and values, `(R, 2 * H * D)`, of nodes with states `(R, d)`.
+
+        `types`, for `HeteroAttention`, are the layout and the ids of the nodes.
+        """
+        attention: Any = self.attention
+        rows = self.attention_norm(rows) if self.norm == "pre" else rows
+        found: Tensor = attention.project(rows, *types)
+        return found
 
     @property
     def has_linear_projection(self) -> bool:

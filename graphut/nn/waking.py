@@ -164,8 +164,7 @@ class WakingFrontier:
         context.frontier = nodes
         changed = None if "every_step" in self.state.noise else self._changed
         written = self.shown if changed is None else self.shown.index_select(0, changed)
-        projected = self.state.step(t).project(self._read(written, changed, t))
-        context.write(changed, projected)
+        context.project(self.state.step(t), changed, self._read(written, changed, t))
         if nodes is None:
             self._active = self.shown[: context.num_dst]
         else:

@@ -1,0 +1,277 @@
+"""A graph convolution over several node types, with a separate depth for each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.nn.adaptive_conv import edge_list, linear
+from graphut.nn.conv_adapters import check_edge_index
+from graphut.nn.halting import HaltingUnit
+from graphut.nn.hetero_attention import HeteroAttention
+from graphut.nn.input_checks import check_tensor
+from graphut.nn.ponder import Ponder
+from graphut.nn.recurrence import AdaptiveRecurrence
+from graphut.nn.rules import HaltingRule
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.transition import PositionwiseTransition
+
+EdgeType: TypeAlias = tuple[str, str, str]
+Metadata: TypeAlias = tuple[Sequence[str], Sequence[EdgeType]]
+
+
+class HeteroAdaptiveConv(nn.Module):
+    r"""Attend over the edges of all types again and again, until each node halts.
+
+    `AdaptiveConv` for graphs with several types of nodes, with the arguments of PyG's `HGTConv`. A
+    linear map for each node type makes the first states, of one width. Then all nodes of all types
+    are the nodes of one `AdaptiveRecurrence`, in which each node has its own number of steps. Its
+    attention is that of HGT (arXiv 2003.01332): keys and values by edge type, queries by node type,
+    and one softmax over the in-edges of all types; see `HeteroAttention`. All nodes share the
+    feed-forward layer, the norms and the halting unit. A node without in-edges reads nothing.
+
+    After a call, `ponder` is its record, in which `nodes` has the rows of each node type:
+    `conv.ponder.steps[conv.nodes["paper"]]`. Add `ponder.cost`, the mean number of steps (with
+    remainders) over all nodes, to the loss, for example with the weight 0.1.
+
+    Parameters
+    ----------
+    in_channels : int or dict of str to int
+        Features of a node, of all types or of each type. With -1 the first call decides.
+    out_channels : int
+        Features of a state, and of the output.
+    metadata : pair of sequences
+        The node types, and the edge types as triples (source, name, destination):
+        `data.metadata()` of PyG, or `(graph.ntypes, graph.canonical_etypes)` of DGL.
+    heads, max_steps, dropout, rule
+        As in `AdaptiveConv`.
+
+    Raises
+    ------
+    ValueError
+        If an edge type has an unknown node type, if `out_channels` does not divide into `heads`,
+        or, in a call, if a type is not in `metadata` or the features do not fit.
+
+    Examples
+    --------
+    >>> written = ("author", "writes", "paper")
+    >>> conv = HeteroAdaptiveConv({"author": 3, "paper": 5}, 8, (["author", "paper"], [written]))
+    >>> x = {"author": torch.randn(2, 3), "paper": torch.randn(3, 5)}
+    >>> out = conv(x, {written: torch.tensor([[0, 1, 1], [0, 0, 2]])})  # or conv(graph, x) of DGL
+    >>> loss = out["paper"].square().mean() + 0.1 * conv.ponder.cost
+    >>> out["paper"].shape, conv.ponder.steps[conv.nodes["paper"]].shape
+    (torch.Size([3, 8]), torch.Size([3]))
+    """
+
+    ponder: Ponder | None
+
+    def __init__(
+        self,
+        in_channels: int | Mapping[str, int],
+        out_channels: int,
+        metadata: Metadata,
+        heads: int = 4,
+        max_steps: int = 8,
+        *,
+        dropout: float = 0.0,
+        rule: HaltingRule | None = None,
+    ) -> None:
+        super().__init__()
+        self.node_types, self.edge_types = list(metadata[0]), [tuple(r) for r in metadata[1]]
+        for source, _, target in self.edge_types:
+            self._check_types("node types", {source, target}, self.node_types)
+        if isinstance(in_channels, Mapping):
+            self._check_types("node types of in_channels", in_channels, self.node_types)
+            self._check_types("node types of metadata", self.node_types, in_channels)
+            sizes = [in_channels[kind] for kind in self.node_types]
+        else:
+            sizes = [in_channels] * len(self.node_types)
+        self.out_channels = out_channels
+        self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
+        sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
+        attention: Any = HeteroAttention(
+            out_channels, heads, len(self.node_types), sources, attn_drop=dropout
+        )
+        transition = PositionwiseTransition(out_channels, 2 * out_channels)
+        self.recurrence = AdaptiveRecurrence(
+            UniversalTransformerStep(attention, transition, dropout=dropout),
+            HaltingUnit(out_channels) if rule is None or rule.uses_probability else None,
+            rule=rule,
+            max_steps=max_steps,
+            halted="frozen",
+            position_signal=None,
+            step_signal=None,
+        )
+        self.ponder, self.nodes = None, dict[str, Tensor]()
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters in all layers."""
+        for part in (*self.input_maps, self.recurrence):
+            part.reset_parameters()
+
+    def forward(self, *args: Any, batch_dict: Mapping[str, Tensor] | None = None) -> Any:
+        """Return the output states of each node type, `(N_dst, out_channels)`.
+
+        Parameters
+        ----------
+        x_dict, edge_index_dict
+            Of PyG: features `(N, in_channels)` by node type, and edges `(2, E)` by edge type.
+        graph, x_dict
+            Of DGL: a heterograph, a sampled block, or a list of blocks, one for each step; and the
+            features of the (first) sources by node type. The output is that of the (last)
+            destinations.
+        batch_dict : dict of str to Tensor, optional
+            `(N,)` int64, the graph of each node by node type, for the rule `Global`.
+        """
+        layout, feat, rows = self.union(*args)
+        last = layout[-1] if isinstance(layout, list) else layout
+        self.nodes = {kind: ids[ids < last.num_dst] for kind, ids in rows.items()}
+        if batch_dict is None and isinstance(args[0], DGLGraph) and args[0].batch_size > 1:
+            sizes = {kind: args[0].batch_num_nodes(kind) for kind in args[0].ntypes}
+            batch_dict = {kind: torch.repeat_interleave(size) for kind, size in sizes.items()}
+        graph_ids = None
+        if batch_dict is not None:
+            graph_ids = feat.new_zeros(last.num_dst, dtype=torch.int64)
+            for kind, ids in batch_dict.items():
+                graph_ids[self.nodes[kind]] = ids.to(feat.device)
+        out, self.ponder, *_ = self.recurrence(layout, feat, graph_ids=graph_ids)
+        return {kind: out.index_select(0, ids) for kind, ids in self.nodes.items()}
+
+    def union(self, *args: Any) -> tuple[Any, Tensor, dict[str, Tensor]]:
+        """Return one graph of all node types, the first states of its nodes, and their numbers.
+
+        The arguments are those of a call. The three results are the layout of the edges, or a list
+        of layouts for a list of blocks; the states `(N, out_channels)`; and the nodes of each type,
+        as rows of these states. `conv.recurrence(layout, feat)` accepts more options than a call,
+        such as `get_steps=True`.
+        """
+        graph, x = args[::-1] if isinstance(args[0], Mapping) else args
+        if not isinstance(x, Mapping):
+            raise TypeError(f"features must be a dict by node type, got {type(x).__name__}")
+        self._check_types("node types", x, self.node_types)
+        for kind, feat in x.items():
+            check_tensor(feat, f"features of {kind!r} nodes")
+        if isinstance(graph, Mapping):
+            self._check_types("edge types", graph, self.edge_types)
+            sizes = {kind: len(feat) for kind, feat in x.items()}
+            blocks = [_Block(sizes, sizes, _edges_of_pyg(graph, sizes))]
+        else:
+            blocks = [_read(each) for each in (graph if isinstance(graph, list) else [graph])]
+        for block in blocks:
+            self._check_types("node types", block.sources, self.node_types)
+            self._check_types("edge types", block.edges, self.edge_types)
+        device = self.recurrence.steps[0].attention.output.weight.device
+        rows = self._number_nodes(blocks, device)
+        feat = self._first_states(x, rows)
+        layouts = [self._layout(block, rows, feat.device) for block in blocks]
+        return (layouts if isinstance(graph, list) else layouts[0]), feat, rows
+
+    def _number_nodes(self, blocks: Sequence[_Block], device: torch.device) -> dict[str, Tensor]:
+        """Return the rows of the nodes of each type, of which destinations are the first.
+
+        The destinations of each block are the first sources, so that a node keeps its row.
+        """
+        for number, (block, following) in enumerate(pairwise(blocks)):
+            for kind in self.node_types:
+                ends = block.targets.get(kind, 0), following.sources.get(kind, 0)
+                if ends[0] != ends[1]:
+                    raise ValueError(
+                        f"block {number} has {ends[0]} {kind!r} destinations, but block "
+                        f"{number + 1} has {ends[1]} {kind!r} sources; they must be the same nodes"
+                    )
+        counts = [block.sources for block in blocks] + [blocks[-1].targets]
+        parts: dict[str, list[Tensor]] = {kind: [] for kind in self.node_types}
+        numbered, total = dict.fromkeys(self.node_types, 0), 0
+        for count in reversed(counts):
+            for kind in self.node_types:
+                more = count.get(kind, 0) - numbered[kind]
+                if more < 0:
+                    raise ValueError(
+                        f"a block has {numbered[kind]} {kind!r} destinations, but only "
+                        f"{count.get(kind, 0)} {kind!r} sources; every destination must be a source"
+                    )
+                parts[kind].append(torch.arange(total, total + more))
+                numbered[kind], total = numbered[kind] + more, total + more
+        return {kind: torch.cat(part).to(device) for kind, part in parts.items()}
+
+    def _first_states(self, x: Mapping[str, Tensor], rows: dict[str, Tensor]) -> Tensor:
+        for kind, ids in rows.items():
+            given = len(x[kind]) if kind in x else 0
+            if len(ids) != given:
+                raise ValueError(f"the graph has {len(ids)} {kind!r} nodes, but x has {given} rows")
+        maps = dict(zip(self.node_types, self.input_maps, strict=True))
+        states = torch.cat([maps[kind](feat) for kind, feat in x.items()])
+        return states.index_select(0, torch.cat([rows[kind] for kind in x]).argsort())
+
+    def _layout(self, block: _Block, rows: dict[str, Tensor], device: torch.device) -> EdgeLayout:
+        none = torch.zeros(0, dtype=torch.int64, device=device)
+        ends, types = ([none], [none]), [none]
+        for number, kind in enumerate(self.edge_types):
+            if kind in block.edges:
+                for side, part, name in zip(ends, block.edges[kind], kind[::2], strict=True):
+                    side.append(rows[name][part.to(device)])
+                types.append(torch.full_like(ends[0][-1], number))
+        sizes = sum(block.sources.values()), sum(block.targets.values())
+        source, target = map(torch.cat, ends)
+        layout = layout_from_edges(source, target, num_src=sizes[0], num_dst=sizes[1])
+        of_nodes = torch.empty(sizes[0], dtype=torch.int64, device=device)
+        for number, ids in enumerate(rows.values()):
+            of_nodes[ids[ids < sizes[0]]] = number
+        attention: Any = self.recurrence.steps[0].attention
+        attention.add_types(layout, of_nodes, torch.cat(types))
+        return layout
+
+    def _check_types(self, name: str, given: Iterable[Any], known: Iterable[Any]) -> None:
+        unknown = [kind for kind in given if kind not in known]
+        if unknown:
+            raise ValueError(
+                f"unknown {name} {unknown}: the known ones are {[*known]}; pass data.metadata() of "
+                "PyG, or (graph.ntypes, graph.canonical_etypes) of DGL, as metadata"
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes to pickle or copy, without the record of the last call."""
+        return {**self.__dict__, "ponder": None, "nodes": {}}
+
+    def __repr__(self) -> str:
+        """Return the sizes in one line, as layers of PyG do."""
+        sizes = f"{len(self.node_types)} node types, {len(self.edge_types)} edge types"
+        return f"{type(self).__name__}({self.out_channels}, {sizes})"
+
+
+class _Block(NamedTuple):
+    """The numbers of sources and of destinations by node type, and edges by edge type."""
+
+    sources: dict[str, int]
+    targets: dict[str, int]
+    edges: dict[EdgeType, tuple[Tensor, Tensor]]
+
+
+def _edges_of_pyg(
+    edge_index: Mapping[EdgeType, Tensor], sizes: Mapping[str, int]
+) -> dict[EdgeType, tuple[Tensor, Tensor]]:
+    """Check PyG's edges by type, and return the sources and the destinations."""
+    for kind, edges in edge_index.items():
+        nodes = sizes.get(kind[0], 0), sizes.get(kind[2], 0)
+        check_edge_index(edges, *nodes, f"edge_index of {kind}")
+    return {kind: (edges[0], edges[1]) for kind, edges in edge_index.items()}
+
+
+def _read(graph: DGLGraph) -> _Block:
+    if not isinstance(graph, DGLGraph):
+        raise TypeError(
+            f"expected a graph of DGL or a dict of PyG's edges, got {type(graph).__name__}"
+        )
+    sources = {kind: graph.num_src_nodes(kind) for kind in graph.srctypes}
+    targets = {kind: graph.num_dst_nodes(kind) for kind in graph.dsttypes}
+    kinds = graph.canonical_etypes
+    if not graph.is_block:  # DGL may list types without in-edges among the sources only
+        sources = targets = {kind: graph.num_nodes(kind) for kind in graph.ntypes}
+    edges = {kind: edge_list(as_layout(graph, kind)) for kind in kinds}
+    return _Block(sources, targets, edges)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.nn import (
+    ACT,
+    EventDriven,
+    FixedDepth,
+    HaltingUnit,
+    HeteroAttention,
+    PonderNet,
+    ScheduledHalting,
+    dense_event_driven,
+    dense_recurrence,
+)
+from tests.helpers import assert_same, gradients
+from tests.nn.hetero import EDGES, X, build, with_recurrence
+
+
+@pytest.mark.parametrize(
+    ("halted", "rule", "backend"),
+    [
+        ("copied", ACT(), "torch"),
+        ("frozen", PonderNet(), "dgl"),
+        ("stale", ACT(), "native"),
+        ("running", PonderNet(), "auto"),
+        ("copied", FixedDepth(), "dense"),
+    ],
+)
+def test_hetero_attention_in_a_recurrence_equals_masks(
+    halted: str, rule: Any, backend: str
+) -> None:
+    torch.manual_seed(2)
+    halting: Any = HaltingUnit(8, bias_init=-1.0)
+    options: Any = {"rule": rule, "halted": halted, "step_signal": "sinusoidal"}
+    conv = with_recurrence(build(), halting=halting, **options)
+    attention: Any = conv.recurrence.steps[0].attention
+    attention.backend = backend
+    layout, feat, _ = conv.union(X, EDGES)
+    out, ponder = conv.recurrence(layout, feat)
+    again = conv.union(X, EDGES)[:2]
+    expected, steps, _, cost = dense_recurrence(conv.recurrence, *again)
+    assert torch.equal(ponder.steps, steps if rule != FixedDepth() else torch.full((8,), 5))
+    inputs = [*X.values(), *conv.parameters()]
+    assert_same([out, ponder.cost], [expected, cost])
+    assert_same(*(gradients(each, inputs) for each in ([out, ponder.cost], [expected, cost])))
+
+
+def test_hetero_attention_wakes_nodes_of_all_types() -> None:
+    conv = with_recurrence(build(), rule=EventDriven(0.3, max_rounds=9), inject_input=True)
+    layout, feat, rows = conv.union(X, EDGES)
+    out, ponder = conv.recurrence(layout, feat)
+    expected, updates, *_ = dense_event_driven(conv.recurrence, layout, feat)
+    assert_same([out], [expected])
+    assert torch.equal(ponder.steps, updates) and len(updates.unique()) > 1
+    changed = dict(X, a=X["a"] + torch.eye(3, 4).double())
+    feat = conv.union(changed, EDGES)[1]
+    found, after = conv.recurrence.resume(ponder, layout, feat, changed=rows["a"])
+    assert found.shape == out.shape and int(after.steps.sum())
+
+
+def test_hetero_attention_with_hooks_and_checkpoints_gives_the_same() -> None:
+    conv = build()
+    inputs = [*X.values(), *conv.parameters()]
+    expected = [*conv(X, EDGES).values()]
+    of_inputs = gradients(expected, inputs)
+    conv.recurrence.checkpoint_steps = True
+    found = [*conv(X, EDGES).values()]
+    assert_same(found + gradients(found, inputs), expected + of_inputs)
+    conv.recurrence.checkpoint_steps = False
+    calls: list[Any] = []
+    conv.recurrence.steps[0].attention.register_forward_hook(lambda *args: calls.append(args))
+    assert_same([*conv(X, EDGES).values()], expected)
+    assert calls
+
+
+def test_hetero_attention_projects_the_frontier_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    conv, seen, project = build().eval(), [], HeteroAttention.project
+    conv.recurrence.halting = ScheduledHalting(torch.tensor([1, 3, 2, 1, 1, 4, 1, 2]))
+
+    def noted(layer: Any, rows: Tensor, *args: Any) -> Tensor:
+        seen.append(len(rows))
+        return project(layer, rows, *args)
+
+    monkeypatch.setattr(HeteroAttention, "project", noted)
+    conv(X, EDGES)
+    assert seen == [8, 8, 4, 2]  # each with the nodes that have just halted

@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import pickle
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphut._dgl import dgl
+from graphut.attention import as_layout
+from graphut.nn import (
+    ACT,
+    FixedDepth,
+    Global,
+    HeteroAdaptiveConv,
+)
+from tests.helpers import assert_same, gradients, normal
+from tests.nn.hetero import CITES, EDGES, METADATA, WRITES, X, build, with_recurrence
+
+
+def attend(layer: Any, shown: dict[str, Tensor], now: dict[str, Tensor], edges: Any) -> Any:
+    """Return the attention of each node, by loops over node types, nodes and edge types."""
+    of, out = dict(zip(edges, layer.key_values, strict=True)), {}
+    for number, kind in enumerate(now):
+        rows = []
+        for node, own in enumerate(now[kind]):
+            query = layer.query[number](own).view(layer.num_heads, -1)
+            scores, values = [], []
+            for name, (source, target) in edges.items():
+                for j in source[target == node].tolist() if name[2] == kind else ():
+                    key, value = of[name](shown[name[0]][j]).chunk(2)
+                    scores.append((query * key.view_as(query)).sum(1) / query.shape[1] ** 0.5)
+                    values.append(value.view_as(query))
+            read = torch.zeros_like(query)
+            if values:
+                share = torch.stack(scores).softmax(0)
+                read = (share[:, :, None] * torch.stack(values)).sum(0)
+            rows.append(layer.output(read.flatten()))
+        out[kind] = torch.stack(rows) if rows else now[kind]
+    return out
+
+
+def plain(conv: HeteroAdaptiveConv, x: dict[str, Tensor], edges: Any) -> Any:
+    """Run adaptive computation time by node type, with masks; return outputs, steps and cost."""
+    step, halting = conv.recurrence.steps[0], conv.recurrence.halting
+    maps = dict(zip(conv.node_types, conv.input_maps, strict=True))
+    edges = {kind: edges[kind] for kind in conv.edge_types}
+    now = {kind: maps[kind](x[kind]) for kind in conv.node_types}
+    active = {kind: torch.ones(len(rows), dtype=torch.bool) for kind, rows in now.items()}
+    total = {kind: torch.zeros(len(rows)).double() for kind, rows in now.items()}
+    out = {kind: torch.zeros_like(rows) for kind, rows in now.items()}
+    steps = {kind: torch.zeros(len(rows), dtype=torch.int64) for kind, rows in now.items()}
+    cost = {kind: torch.zeros(len(rows)).double() for kind, rows in now.items()}
+    threshold = conv.recurrence.active_rule.threshold
+    for t in range(1, conv.recurrence.max_steps + 1):
+        read = attend(step.attention, now, now, edges)
+        for kind, rows in now.items():
+            new = step.attention_norm(rows + read[kind])
+            new = step.transition_norm(new + step.transition(None, new))
+            seen = rows if conv.recurrence.active_rule.halt_from == "input" else new
+            p = halting(seen, None, t)
+            halts = (total[kind] + p >= threshold) | (t == conv.recurrence.max_steps)
+            share = torch.where(halts, 1 - total[kind], p)
+            on = active[kind]
+            out[kind] = torch.where(on[:, None], out[kind] + share[:, None] * new, out[kind])
+            steps[kind] = steps[kind] + on
+            cost[kind] = torch.where(on & halts, t + share, cost[kind])
+            total[kind] = torch.where(on & ~halts, total[kind] + p, total[kind])
+            now[kind] = torch.where(on[:, None], new, rows)
+            active[kind] = on & ~halts
+    return out, steps, torch.cat([*cost.values()]).mean()
+
+
+def draw_schema(seed: int) -> tuple[Any, dict[str, int], dict[str, Tensor], Any]:
+    """Draw node and edge types, some without in-edges or without nodes, features and edges."""
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(low: int, high: int, *shape: int) -> Any:
+        return torch.randint(low, high, shape, generator=random)
+
+    kinds = [f"type.{i}" for i in range(int(draw(1, 5)))]
+    counts = [int(draw(0, 6)) for _ in kinds]
+    counts[0] += 1
+    edges = {}
+    for number in range(int(draw(1, 7))):
+        a, b = draw(0, len(kinds), 2).tolist()
+        size = int(draw(0, 9)) if counts[a] and counts[b] else 0
+        ends = [draw(0, max(counts[end], 1), size) for end in (a, b)]
+        edges[kinds[a], f"edge {number}", kinds[b]] = torch.stack(ends)
+    sizes = {kind: int(draw(1, 7)) for kind in kinds}
+    x = {
+        kind: torch.randn(count, sizes[kind], dtype=torch.double, generator=random).requires_grad_()
+        for kind, count in zip(kinds, counts, strict=True)
+    }
+    return (kinds, [*edges]), sizes, x, edges
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_hetero_adaptive_conv_equals_a_loop_over_edge_types(seed: int) -> None:
+    metadata, sizes, x, edges = draw_schema(seed)
+    conv = build(metadata, sizes)
+    out = conv(x, edges)
+    expected, steps, cost = plain(conv, x, edges)
+    assert out.keys() == expected.keys() and conv.ponder is not None
+    for kind in out:
+        assert torch.equal(conv.ponder.steps[conv.nodes[kind]], steps[kind])
+    inputs = [*x.values(), *conv.parameters()]
+    found = [*out.values(), conv.ponder.cost]
+    assert_same(found, [*expected.values(), cost], tolerance=1e-10)
+    assert_same(
+        gradients(found, inputs), gradients([*expected.values(), cost], inputs), tolerance=1e-10
+    )
+    graph = dgl.heterograph({k: (*e,) for k, e in edges.items()}, {k: len(f) for k, f in x.items()})
+    assert_same([*conv(graph, x).values()], [*out.values()], tolerance=1e-10)
+
+
+def test_hetero_adaptive_conv_takes_blocks_of_dgls_sampler() -> None:
+    conv = build()
+    graph = dgl.heterograph({k: (*e,) for k, e in EDGES.items()}, {"a": 3, "p": 5})
+    seeds = {"p": torch.tensor([3, 0]), "a": torch.tensor([1])}
+    sampler = dgl.dataloading.NeighborSampler([-1] * 5)
+    sources, targets, blocks = sampler.sample(graph, seeds)
+    whole = conv(graph, X)
+    ponder: Any = conv.ponder
+    steps = {kind: ponder.steps[ids] for kind, ids in conv.nodes.items()}
+    x = {kind: X[kind][ids] for kind, ids in sources.items()}
+    out = conv(blocks, x)
+    ponder = conv.ponder
+    for kind, ids in targets.items():
+        assert_same([out[kind]], [whole[kind][ids]])
+        assert torch.equal(ponder.steps[conv.nodes[kind]], steps[kind][ids])
+    (block,) = dgl.dataloading.NeighborSampler([-1]).sample(graph, seeds)[2]
+    x = {kind: X[kind][block.srcnodes[kind].data[dgl.NID]] for kind in block.srctypes}
+    one = conv(block, x)
+    assert {kind: len(rows) for kind, rows in one.items()} == {"a": 1, "p": 2}
+    moved = with_recurrence(conv, rule=FixedDepth(), max_steps=1)
+    assert_same([moved(block, x)["p"]], [moved(graph, X)["p"][seeds["p"]]])
+
+
+def test_hetero_adaptive_conv_halts_each_graph_of_a_batch() -> None:
+    conv = build(rule=Global(ACT()))
+    halting: Any = conv.recurrence.halting
+    torch.nn.init.normal_(halting.linear.weight, std=3.0)
+    ends = {k: (*e,) for k, e in EDGES.items()}
+    graph = dgl.heterograph(ends, {"a": 3, "p": 5})
+    other = {"a": -2 * X["a"], "p": X["p"].flip(1)}
+    alone = [conv(graph, x) for x in (X, other)]
+    both = {kind: torch.cat([X[kind], other[kind]]) for kind in X}
+    batch = dgl.batch([graph, graph])
+    expected = [torch.cat([x[kind] for x in alone]) for kind in ("a", "p")]
+    assert_same([*conv(batch, both).values()], expected)
+    graph_ids = {kind: torch.tensor([0, 1]).repeat_interleave(len(X[kind])) for kind in X}
+    sizes = {"a": 3, "p": 5}
+    edges = {
+        kind: torch.cat([e, e + torch.tensor([[sizes[kind[0]]], [sizes[kind[2]]]])], 1)
+        for kind, e in EDGES.items()
+    }
+    assert_same([*conv(both, edges, batch_dict=graph_ids).values()], expected)
+
+
+def test_hetero_adaptive_conv_decides_about_widths_in_the_first_call() -> None:
+    torch.manual_seed(0)
+    conv = HeteroAdaptiveConv(-1, 8, METADATA).double()
+    out = conv(X, EDGES)
+    again = HeteroAdaptiveConv({"a": 4, "p": 6}, 8, METADATA).double()
+    again.load_state_dict(conv.state_dict())
+    for copy in (again, deepcopy(conv), pickle.loads(pickle.dumps(conv))):
+        assert copy.ponder is None
+        assert_same([*copy(X, EDGES).values()], [*out.values()])
+    conv.reset_parameters()
+    assert not torch.equal(conv(X, EDGES)["p"], out["p"])
+    assert repr(conv) == "HeteroAdaptiveConv(8, 2 node types, 3 edge types)"
+
+
+def test_hetero_adaptive_conv_returns_attention_by_edge() -> None:
+    conv = build()
+    layout, feat, rows = conv.union(X, EDGES)
+    weights = conv.recurrence(layout, feat, get_attention=True)[2][0]
+    target = torch.cat([rows[kind[2]][EDGES[kind][1]] for kind in METADATA[1]])
+    total = torch.zeros(8, 2).double().index_add(0, target, weights)
+    has_edges = torch.bincount(target, minlength=8) > 0
+    assert_same([total], [has_edges[:, None].expand(8, 2).double()])
+    with torch.autocast("cpu"):
+        assert conv.float()({k: x.float() for k, x in X.items()}, EDGES)["p"].isfinite().all()
+
+
+def test_hetero_adaptive_conv_refuses() -> None:
+    conv = build()
+    typed: Any = conv.recurrence.steps[0].attention
+    graph = dgl.heterograph({k: (*e,) for k, e in EDGES.items()}, {"a": 3, "p": 5})
+    kinds: Any = (["a"], [WRITES])
+    cases: list[tuple[Any, str]] = [
+        (lambda: conv(X, {("a", "reads", "p"): EDGES[WRITES]}), r"unknown edge types .*'reads'"),
+        (lambda: conv(X | {"venue": X["a"]}, EDGES), r"unknown node types \['venue'\]"),
+        (lambda: build(kinds), r"unknown node types \['p'\]"),
+        (lambda: build(sizes={"a": 4}), r"unknown node types of metadata \['p'\]"),
+        (lambda: conv(X, X), r"unknown edge types \['a', 'p'\]"),
+        (lambda: conv({"a": X["a"], "p": X["p"][:3]}, EDGES), r"edge_index of .*x has only 3 row"),
+        (lambda: conv(graph, {"a": X["a"]}), "5 'p' nodes, but x has 0 rows"),
+        (lambda: conv(graph, X["a"]), "features must be a dict by node type, got Tensor"),
+        (lambda: conv(graph, {"a": None, "p": X["p"]}), "features of 'a' nodes must be a tensor"),
+        (lambda: conv("graph", X), "got str"),
+        (lambda: conv(dgl.heterograph({("v", "r", "v"): ([0], [1])}), X), r"node types \['v'\]"),
+        (lambda: typed(as_layout(graph, CITES), normal(5, 8)), "HeteroAdaptiveConv.union"),
+        (lambda: HeteroAdaptiveConv(4, 9, METADATA), "9 features do not divide into 4 heads"),
+    ]
+    for call, message in cases:
+        with pytest.raises((ValueError, TypeError), match=message):
+            call()
+    layout, feat, _ = conv.union(X, EDGES)
+    with pytest.raises(ValueError, match="no edge_feat"):
+        conv.recurrence(layout, feat, edge_feat=normal(12, 2))
+    blocks = dgl.dataloading.NeighborSampler([-1] * 5).sample(graph, {"p": torch.tensor([0])})[2]
+    with pytest.raises(ValueError, match=r"block 0 has .* they must be the same nodes"):
+        conv([blocks[0], blocks[-1]], X)
+    # What the messages of other layers advise works.
+    step = conv.recurrence.steps[0]
+    layer = dgl.nn.HeteroGraphConv(dict.fromkeys(("writes", "by", "cites"), step))
+    same = {"a": normal(3, 8), "p": normal(5, 8)}
+    with pytest.raises(ValueError, match="HeteroAdaptiveConv is a recurrence over several"):
+        layer(graph, same)
+    with pytest.raises(ValueError, match=r"HeteroAdaptiveConv for all"):
+        step(graph, same["p"])
+    wide = HeteroAdaptiveConv(8, 8, (graph.ntypes, graph.canonical_etypes)).double()
+    assert wide(graph, same)["p"].shape == (5, 8)
