@@ -20,6 +20,7 @@ from graphut.plotting.figure import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
@@ -34,6 +35,7 @@ def draw_attention(
     queries: Sequence[str],
     keys: Sequence[str] | None = None,
     *,
+    first: int = 1,
     figure: Figure | SubFigure | None = None,
 ) -> Figure | SubFigure:
     """Draw attention weights: one row of panels per step, one column per head.
@@ -50,6 +52,8 @@ def draw_attention(
         Names of the queries.
     keys : sequence of str, optional
         Names of the keys; the default is `queries`.
+    first : int
+        The step of the first row.
     figure : Figure or SubFigure, optional
         Empty figure to draw on. The default is a new figure.
 
@@ -83,7 +87,7 @@ def draw_attention(
         for head, axes in enumerate(row):
             draw(axes, weights[step, head], named[0], named[1])
             axes.set_title(f"head {head + 1}" if step == 0 and heads > 1 else "", size=9)
-            axes.set_ylabel(f"step {step + 1}" if head == 0 else "", size=9)
+            axes.set_ylabel(f"step {step + first}" if head == 0 else "", size=9)
             axes.spines[:].set_visible(False)
             axes.tick_params(length=0)
             if not has_lines:
@@ -92,6 +96,23 @@ def draw_attention(
         bar = figure.colorbar(panels[0, 0].images[0], ax=panels, pad=0.01, aspect=30)
         bar.ax.tick_params(labelsize=7)
     return figure
+
+
+def animate_attention(
+    weights: Tensor, queries: Sequence[str], keys: Sequence[str] | None = None
+) -> FuncAnimation:
+    """Return an animation of attention weights with one frame per step; see `draw_attention`.
+
+    `animation.save("attention.gif", writer="pillow")` saves the animation.
+    """
+    figure = new_figure(*attention_size(weights[:1], queries, queries if keys is None else keys))
+    from matplotlib.animation import FuncAnimation
+
+    def draw_frame(step: int) -> None:
+        figure.clear()
+        draw_attention(weights[step : step + 1], queries, keys, first=step + 1, figure=figure)
+
+    return FuncAnimation(figure, draw_frame, len(weights), interval=800)
 
 
 def attention_size(

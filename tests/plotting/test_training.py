@@ -48,6 +48,20 @@ def test_draw_training_draws_the_metrics() -> None:
     assert ticks(0.5).startswith("50") and ticks(0.5).endswith("%")
 
 
+def test_draw_training_draws_the_distribution_of_steps_of_a_run_that_halts() -> None:
+    active = [
+        {"encoder": [1.0, 1.0], "decoder": shares} for shares in ([1.0, 0.25], [1.0, 0.5, 0.1])
+    ]
+    lines = [{**line, "active": each} for line, each in zip(epochs(2), active, strict=True)]
+    figure = draw_training({"sort": lines})
+    image = panel(figure, "decoder: share of nodes by steps").images[0]
+    expected = [[0.75, 0.5], [0.25, 0.4], [0.0, 0.1]]  # a row for each number of steps
+    np.testing.assert_allclose(image.get_array(), expected, atol=1e-12)
+    assert list(image.get_extent()) == [0.5, 2.5, 0.5, 3.5]
+    assert len(figure.axes) == len(TITLES) + 2  # the heat map and its bar
+    assert_nothing_is_cut_off(figure)
+
+
 def test_draw_training_of_a_model_of_values() -> None:
     found = {"accuracy": 0.5, "mae": 2.5, "r2": -0.5}
     figure = draw_training({"values": [{**line, "validation": found} for line in epochs(2)]})

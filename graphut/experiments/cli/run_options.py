@@ -60,8 +60,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
             raise ValueError("--skip-unknown skips lines of a file: name it with --input")
         if options.input not in (None, "-"):
             check_is_file(options.input)
-    if command == "show" and options.draw and Path(options.out).suffix.lower() == ".gif":
-        raise ValueError("--draw is for pictures; a .gif shows the active tokens of each step")
+    if command == "show" and options.draw == "all" and Path(options.out).suffix.lower() == ".gif":
+        raise ValueError("a .gif shows one thing: --draw ponder, the active tokens, or attention")
     if command == "share" and options.repository is not None:
         check_repository(options.repository)
     if command in ("partition", "predict") and not Path(options.data).exists():
@@ -205,8 +205,8 @@ def _add_show(parser: Parser) -> None:
            help="the input, as for graphut generate; for a task on graphs, the number of a test "
            "graph, counted from 1")
     option("--out", metavar="FILE", required=True,
-           help="the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens of "
-           "each step, in the decoder if there is one")
+           help="the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens, or "
+           "the attention, of each step (of the decoder, if there is one)")
     option("--draw", choices=("ponder", "attention", "all"),
            help="what to draw (default: ponder, the steps of each token)")
     _add_generation(parser)

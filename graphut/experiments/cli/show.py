@@ -16,7 +16,13 @@ from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.plotting import animate_frontier, draw_attention, draw_frontier, draw_ponder
+from graphut.plotting import (
+    animate_attention,
+    animate_frontier,
+    draw_attention,
+    draw_frontier,
+    draw_ponder,
+)
 from graphut.plotting.attention import MAX_PANELS, attention_size
 from graphut.plotting.figure import BLUE, new_figure, save_figure, shortened
 from graphut.plotting.frontier import place_nodes
@@ -53,7 +59,10 @@ def main(arguments: Namespace) -> int:
         return _show_graph(run, model, text, out, animated)
     [answer] = run.learner.generate(model, run.vocabularies, [text], search, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)
-    if animated:
+    if animated and what == "attention":
+        *_, table = attention_tables(parts)  # of the decoder: its attention to the encoder
+        _save(animate_attention(table.weights, table.queries, table.keys), out)
+    elif animated:
         ponder = parts[-1].ponder
         names = parts[-1].node_names
         _save(animate_frontier(ponder.layouts[0], ponder.steps, names=names), out)

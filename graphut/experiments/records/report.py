@@ -28,9 +28,10 @@ from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.plotting import draw_attention, draw_frontier, draw_training
+from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure
 from graphut.plotting.frontier import place_nodes
+from graphut.plotting.training import PANEL, training_panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -89,7 +90,7 @@ def run_report(run: Run, device: torch.device) -> str:
         meaning=meaning_of(type(task)),
         duration=duration,
         options=_table("Options", ["option", "value"], options),
-        curves=_curves(run),
+        curves=[*_curves(run)],
         results=_table("Metrics", results, record.results),
         meanings=record.metrics,
         groups=groups,
@@ -106,16 +107,19 @@ def run_report(run: Run, device: torch.device) -> str:
     )
 
 
-def _curves(run: Run) -> _Content:
-    """Return a picture with the curves of loss, accuracy and steps over the epochs."""
+def _curves(run: Run) -> Iterator[_Content]:
+    """Yield a picture for each panel of `draw_training`."""
     with reraise_for_file(run.folder / METRICS):
-        figure = draw_training({run.folder.absolute().name: read_metrics(run.folder / METRICS)})
-    ends = []
-    for axes in figure.axes:
-        curve: Any = axes.lines[0].get_ydata()
-        text = percent if is_share(axes.get_title()) else three_digits
-        ends.append(f"{axes.get_title()} {text(curve[0])} and {text(curve[-1])}")
-    return _picture(figure, f"Curves; after the first and the last epoch: {', '.join(ends)}.")
+        runs = {run.folder.absolute().name: read_metrics(run.folder / METRICS)}
+        for title, draw in training_panels(runs).items():
+            figure = new_figure(*PANEL)
+            draw(axes := figure.add_subplot())
+            alt = f"{title}, for each epoch."
+            if axes.lines:
+                curve: Any = axes.lines[0].get_ydata()
+                text = percent if is_share(title) else three_digits
+                alt = f"Curve of {title}; first {text(curve[0])}, last {text(curve[-1])}."
+            yield _picture(figure, alt)
 
 
 @torch.no_grad()

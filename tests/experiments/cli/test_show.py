@@ -64,6 +64,14 @@ def test_show_animates_the_frontier(finished_run: Path, tmp_path: Path) -> None:
         assert 2 <= picture.n_frames <= 3  # type: ignore[attr-defined]
 
 
+def test_show_animates_the_attention(finished_run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "attention.gif"
+    argv = ["--draw", "attention", "--out", str(out), "--max-length", "5"]
+    assert main(["show", str(finished_run), "q d x a", *argv]) == 0
+    with Image.open(out) as picture:
+        assert picture.n_frames == 2  # type: ignore[attr-defined]
+
+
 def test_few_panels_takes_the_mean_of_many_heads() -> None:
     weights = torch.rand(20, 8, 3, 3)
     few, note = show._few_panels(weights)
