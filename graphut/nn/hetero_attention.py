@@ -29,8 +29,8 @@ class HeteroAttention(nn.Module):
             \frac{W^Q_{t,h} x_i \cdot W^K_{r,h} x_j}{\sqrt{d_{head}}}
 
     where :math:`t` is the type of node :math:`i`, and :math:`r` is the type of the edge. The
-    softmax runs over the in-edges of all types. This is the heterogeneous mutual attention of HGT
-    (arXiv 2003.01332, Eqs. 3 and 4); each product of its maps of the source type and of the edge
+    softmax runs over the in-edges of all types. This is the attention of HGT (arXiv
+    2003.01332, section 3); each product of its maps of the source type and of the edge
     type, and its prior of the edge type, is one map here. Edge types share no maps.
 
     The layouts are those of `HeteroAdaptiveConv.union`. The key/value table has, for each node, one

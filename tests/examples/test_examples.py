@@ -258,6 +258,16 @@ def test_adaptive_conv_on_cora(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.data
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of PyG
+@pytest.mark.parametrize("library", ["dgl", "pyg"])
+def test_hetero_papers_and_words_of_cora(library: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["--data", str(DATA / "cora" / "cora.npz"), "--library", library]
+    small = ["--seeds", "1", "--epochs", "2", "--weights", "0.1"]
+    assert run("hetero_papers_and_words", *data, *small) == 0
+    assert capsys.readouterr().out.startswith("weight 0.1: test accuracy")
+
+
+@pytest.mark.data
 def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
     data = ["--data", str(DATA / "cora" / "cora.npz")]
     assert run("node_classification_cora", *data, "--seeds", "1", "--epochs", "3") == 0

@@ -17,6 +17,7 @@ from graphut.nn import (
     dense_event_driven,
     dense_recurrence,
 )
+from graphut.nn.waking import with_out_neighbours
 from tests.helpers import assert_same, gradients
 from tests.nn.hetero import EDGES, X, build, with_recurrence
 
@@ -59,8 +60,13 @@ def test_hetero_attention_wakes_nodes_of_all_types() -> None:
     assert torch.equal(ponder.steps, updates) and len(updates.unique()) > 1
     changed = dict(X, a=X["a"] + torch.eye(3, 4).double())
     feat = conv.union(changed, EDGES)[1]
+    awake = torch.cat([with_out_neighbours(layout, rows["a"]), ponder.awake]).unique()
     found, after = conv.recurrence.resume(ponder, layout, feat, changed=rows["a"])
-    assert found.shape == out.shape and int(after.steps.sum())
+    expected, updates, *_ = dense_event_driven(
+        conv.recurrence, layout, feat, shown=ponder.shown, frontier=awake
+    )
+    assert_same([found], [expected])
+    assert torch.equal(after.steps, updates)
 
 
 def test_hetero_attention_with_hooks_and_checkpoints_gives_the_same() -> None:
