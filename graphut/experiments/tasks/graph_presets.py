@@ -31,6 +31,7 @@ _WAKING_DISTANCE: Preset = WAKING_GRAPHS | {
     "sizes": "4-20",
     "step_loss": "mean",
     "epochs": 4,
+    "test_sizes": "100,1000,10000",
 }
 # The protocol of GwAC (lukasjf/gwac): 100 fixed training graphs and 10 test graphs of each size.
 _WAKING_GWAC: Preset = (
