@@ -82,7 +82,9 @@ def test_generate_is_the_forward_pass_again_and_again(row: dict[str, Any]) -> No
 
 @pytest.mark.filterwarnings("ignore:hooks or custom classes in the decoder")
 @pytest.mark.parametrize(
-    "row", covering(change=(LowRank, halving, normed), **SHOWN), ids=lambda row: str(row["change"])
+    "row",
+    covering(change=(LowRank, halving, normed), **SHOWN),
+    ids=lambda row: row["change"].__name__,
 )
 def test_generate_with_changed_maps_is_the_forward_pass(row: dict[str, Any]) -> None:
     change = row.pop("change")
