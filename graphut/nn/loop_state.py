@@ -80,7 +80,7 @@ class LoopState:
             self.signal_of = self.signals.unbind()
         self.encodings: Tensor | None = None  # (N_src, d), added to the states in every step
         if positions is not None and plan.position_signal is not None:
-            self.encodings = self._encode(positions, feat)
+            self.encodings = self.encode(positions, feat)
         if plan.inject_input:
             self.encodings = add_encoding(with_noise(self.noise, "injected", feat), self.encodings)
         if plan.quantize is not None:
@@ -89,7 +89,7 @@ class LoopState:
         self.feat = with_noise(self.noise, "first", feat) if self.noise else feat
         self.rule_state = RuleState(plan.rule, self.feat[: context.num_dst], batch)
 
-    def _encode(self, positions: Tensor, feat: Tensor) -> Tensor:
+    def encode(self, positions: Tensor, feat: Tensor) -> Tensor:
         """Return the signals of positions, `(N_src, d)`."""
         table, signal = self.plan.positions, self.plan.position_signal
         assert signal is not None

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import combinations
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from graphut._tokens import EOS
 from graphut.models.sentence_nodes import SentenceNodes, draw_positions
-from graphut.nn.signals import encode
+from graphut.nn.loop_state import LoopState
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, parse
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
@@ -89,12 +88,13 @@ def test_draw_positions_spread_has_the_documented_distribution() -> None:
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The positions for which signals were computed: for sources, for targets, ..."""
     seen: list[Tensor] = []
+    encode = LoopState.encode
 
-    def spy(signal: Any, positions: Tensor, like: Tensor) -> Tensor:
+    def spy(state: LoopState, positions: Tensor, feat: Tensor) -> Tensor:
         seen.append(positions)
-        return encode(signal, positions, like)
+        return encode(state, positions, feat)
 
-    monkeypatch.setattr("graphut.nn.loop_state.encode", spy)
+    monkeypatch.setattr(LoopState, "encode", spy)
     return seen
 
 
