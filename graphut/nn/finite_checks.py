@@ -31,7 +31,9 @@ class FiniteChecks:
         """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
         if self.is_traced or not probability.numel():
             return
-        low, high = probability.detach().aminmax()
+        if probability.requires_grad:
+            probability = probability.detach()
+        low, high = probability.aminmax()
         if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
             return
         row = int(wrong_probabilities(probability).nonzero()[0])

@@ -81,7 +81,8 @@ def call_recurrence(
     halo, exchange = layout.halo, None
     if positions is not None:
         _check_positions(positions, layout.num_src if halo is None else layout.num_dst)
-        positions = positions.to(feat.device, non_blocking=True)
+        if positions.device != feat.device:
+            positions = positions.to(feat.device, non_blocking=True)
     if halo is not None:
         _check_part(layer.steps, start, graph_ids)
         exchange = halo.begin()
@@ -124,7 +125,8 @@ def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
         after = state.update(before, t)
         frontier.end_step(before, after, t)
     output: LoopOutput = frontier.result()
-    return output._replace(out=state.readout(output.out))
+    out = state.readout(output.out)
+    return output if out is output.out else output._replace(out=out)
 
 
 FRONTIERS: dict[str, Callable[[LoopState], Any]] = {

@@ -87,7 +87,9 @@ class LoopState:
             feat = plan.quantize.round(feat)
         # (N_src, d) first states
         self.feat = with_noise(self.noise, "first", feat) if self.noise else feat
-        self.rule_state = RuleState(plan.rule, self.feat[: context.num_dst], batch)
+        size = context.num_dst
+        first = self.feat if size == len(self.feat) else self.feat[:size]
+        self.rule_state = RuleState(plan.rule, first, batch)
 
     def encode(self, positions: Tensor, feat: Tensor) -> Tensor:
         """Return the signals of positions, `(N_src, d)`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from graphut.attention import EdgeLayout
@@ -158,8 +158,7 @@ def plan_for(
         feat.dtype,
         device,
         autocast,
-        device.type == "cuda" and is_capturing(),
-        distributed.is_available() and distributed.is_initialized(),
+        feat.is_cuda and is_capturing(),
         between is None or between.has_empty_rows,
     )
     plans = layout.plans.get(layer)
@@ -186,7 +185,8 @@ class _KeptPlan:
         for step in layer.steps:
             self._modules += step.modules()
         # Maps have no settings: their weights are read in each call.
-        self._states = [vars(each) for each in self._modules if type(each) is not nn.Linear]
+        states = [vars(each) for each in self._modules if type(each) is not nn.Linear]
+        self._states = [(state, state["_modules"]) for state in states]
         self._settings = self._read_settings(layer)
         self._hooks, self._hook_id = self._count_hooks(), RemovableHandle.next_id
 
@@ -208,9 +208,9 @@ class _KeptPlan:
         values = [*map(vars(layer).get, _NAMES), *vars(layer)["_modules"].values()]
         values += map(type, self._modules)
         values += map(len, map(vars, self._modules))
-        for state in self._states:
+        for state, children in self._states:
             values += state.values()
-            values += state["_modules"].values()
+            values += children.values()
         return values
 
     def _count_hooks(self) -> list[int]:
