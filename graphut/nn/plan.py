@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 from torch.utils.hooks import RemovableHandle
 
 from graphut.attention import EdgeLayout
@@ -145,7 +146,7 @@ def plan_for(
     `layout` and `between` are the edges of self-attention and of cross-attention. Raise an error if
     the features, `(N_src, d)`, or the graph do not fit the layer.
     """
-    if in_transform() or is_intercepted():
+    if in_transform() or is_intercepted() or _has_any_global_hook():
         return make_plan(layer, feat, layout, between, options)
     device = feat.device
     autocast = torch._C._is_any_autocast_enabled() and (
@@ -264,7 +265,8 @@ def make_plan(
         if waits and between is not None and not options.get_attention:
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
-    if in_place and (between is None or cross_in_place) and all(map(is_plain, steps)):
+    skips_modules = in_place and (between is None or cross_in_place) and all(map(is_plain, steps))
+    if skips_modules and not _has_any_global_hook():  # such hooks expect to see each module
         called, probability = [PlainStep(step) for step in steps], plain_halting(halting, feat)
     step = steps[0]
     weight_of, name = first_parameter(step.attention)

@@ -181,6 +181,18 @@ def test_plan_is_kept_and_a_hook_that_is_removed_ends_it() -> None:
     assert plan_for(layer.double(), layout, None, feat, Options()).signals.dtype == feat.dtype
 
 
+def test_plan_lets_global_hooks_see_each_module() -> None:
+    layer, layout, feat = build(), Complete().layout([5]), normal(5, 32, dtype=torch.float32)
+    layer(layout, feat)
+    seen: list[nn.Module] = []
+    handle = nn.modules.module.register_module_forward_hook(lambda each, *_: seen.append(each))
+    try:
+        layer(layout, feat)
+    finally:
+        handle.remove()
+    assert {*layer.step.attention.children()} - {*seen} == set()
+
+
 def test_plan_does_not_keep_the_layer() -> None:
     layer, layout = build(), Complete().layout([5])
     layer(layout, normal(5, 32, dtype=torch.float32))
