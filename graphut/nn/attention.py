@@ -344,7 +344,7 @@ class MultiHeadAttention(nn.Module):
         are not multiplied, so that backends need not support the factor.
         """
         query: Tensor = self.query(rows)
-        query = query.reshape(len(query), self.num_heads, self.head_feats)
+        query = query.reshape(query.shape[0], self.num_heads, self.head_feats)
         if self.degree_scale is None:
             return query
         degrees = layout.in_degrees

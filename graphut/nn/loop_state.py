@@ -88,15 +88,17 @@ class LoopState:
         # (N_src, d) first states
         self.feat = with_noise(self.noise, "first", feat) if self.noise else feat
         size = context.num_dst
-        first = self.feat if size == len(self.feat) else self.feat[:size]
+        first = self.feat
+        if plan.is_traced or size != first.shape[0]:  # sizes of a traced call are not compared
+            first = first[:size]
         self.rule_state = RuleState(plan.rule, first, batch)
 
     def encode(self, positions: Tensor, feat: Tensor) -> Tensor:
         """Return the signals of positions, `(N_src, d)`."""
         table, signal = self.plan.positions, self.plan.position_signal
         assert signal is not None
-        is_plain = positions.dim() == 1 and positions.dtype == torch.int64 and len(positions)
-        if table is not None and is_plain:
+        is_plain = table is not None and positions.dtype == torch.int64 and positions.dim() == 1
+        if table is not None and is_plain and positions.numel():
             low, high = positions.aminmax()
             if low.item() >= 0 and high.item() < len(table):
                 return table.index_select(0, positions)

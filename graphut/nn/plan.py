@@ -37,6 +37,7 @@ from graphut.nn.signals import Signal, fixed_step_signals, position_table
 from graphut.nn.step import UniversalTransformerStep
 
 _MOST_PLANS = 8  # of one layer on one layout
+_CALL = nn.Module.__call__
 _NAMES = (  # the settings of an `AdaptiveRecurrence` beside its modules
     *("_rule", "_evaluation_rule", "_max_steps", "halted", "inject_input", "noise", "quantize"),
     *("checkpoint_steps", "training", "position_signal", "step_signal", "halting"),
@@ -146,7 +147,7 @@ def plan_for(
     `layout` and `between` are the edges of self-attention and of cross-attention. Raise an error if
     the features, `(N_src, d)`, or the graph do not fit the layer.
     """
-    if in_transform() or is_intercepted() or _has_any_global_hook():
+    if in_transform() or is_intercepted() or _are_modules_watched():
         return make_plan(layer, feat, layout, between, options)
     device = feat.device
     autocast = torch._C._is_any_autocast_enabled() and (
@@ -219,6 +220,11 @@ class _KeptPlan:
         return [len(vars(module)[kind]) for module in self._modules for kind in kinds]
 
 
+def _are_modules_watched() -> bool:
+    """Return whether global hooks, or a tool that replaces `Module.__call__`, see each module."""
+    return bool(_has_any_global_hook()) or nn.Module.__call__ is not _CALL
+
+
 def make_plan(
     layer: Recurrence,
     feat: Tensor,
@@ -266,7 +272,7 @@ def make_plan(
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
     skips_modules = in_place and (between is None or cross_in_place) and all(map(is_plain, steps))
-    if skips_modules and not _has_any_global_hook():  # such hooks expect to see each module
+    if skips_modules and not _are_modules_watched():
         called, probability = [PlainStep(step) for step in steps], plain_halting(halting, feat)
     step = steps[0]
     weight_of, name = first_parameter(step.attention)
