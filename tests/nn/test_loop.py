@@ -39,7 +39,7 @@ from tests.nn.cases import (
 )
 from tests.nn.naive import naive_recurrence, signal
 from tests.nn.rules.histories import plain_recurrence
-from tests.nn.test_call import SEEDS, big_graph, blocks_of
+from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 from tests.topology.brute import batches, topologies
 
 LAYERS = 3

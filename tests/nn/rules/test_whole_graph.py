@@ -7,7 +7,7 @@ from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet, Quantil
 from graphut.topology import Complete
 from tests.helpers import assert_same, normal
 from tests.nn.cases import FEATS, build_case, engine
-from tests.nn.test_call import SEEDS, big_graph, blocks_of
+from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 
 RULES = [ACT(), PonderNet(threshold=0.8), Quantile(), Sampled(), Convergence(0.45)]
 
