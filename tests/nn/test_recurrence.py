@@ -274,7 +274,7 @@ def broken(value: float) -> Tensor:
         ({"positions": torch.zeros(10, 3)}, "8 features do not divide into 3 coordinates"),
         ({"graph": Complete().layout([3], [2])}, "3 destination and 2 source nodes"),
         ({"graph": (torch.tensor([0]),) * 2}, "an EdgeLayout, got Tensor: a topology has"),
-        ({"graph": CASE.feat, "feat": dgl.graph(([0], [0]))}, "DGLGraph; pass the graph first"),
+        ({"graph": CASE.feat, "feat": Complete().layout([3])}, "Layout; pass the graph first"),
     ],
 )
 def test_recurrence_refuses_arguments_that_do_not_fit(call: dict[str, Any], words: str) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -93,15 +95,17 @@ def test_separable_conv_needs_the_features_of_all_nodes() -> None:
 @pytest.mark.parametrize(
     "graph",
     [
-        Star().layout([3, 2]),
-        Virtual(2).layout([2, 1]),
-        Star().graph([3, 2]),
-        (Star() & Causal() | Causal()).graph([3, 2]),
+        lambda: Star().layout([3, 2]),
+        lambda: Virtual(2).layout([2, 1]),
+        lambda: Star().graph([3, 2]),
+        lambda: (Star() & Causal() | Causal()).graph([3, 2]),
     ],
     ids=["rows", "intervals", "graph", "composed"],
 )
-def test_separable_conv_refuses_nodes_that_are_not_tokens(graph: DGLGraph | EdgeLayout) -> None:
+def test_separable_conv_refuses_nodes_that_are_not_tokens(
+    graph: Callable[[], DGLGraph | EdgeLayout],
+) -> None:
     step = UniversalTransformerStep(MultiHeadAttention(6, 2), SeparableConvTransition(6, 9))
     layer = AdaptiveRecurrence(step.double(), max_steps=2)
     with pytest.raises(ValueError, match="nodes that are not tokens: use PositionwiseTransition"):
-        layer(graph, normal(7, 6))
+        layer(graph(), normal(7, 6))

@@ -88,17 +88,18 @@ def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
         ({"steps": [1, 2]}, "the graph has 3 nodes, but there are 2 steps"),
         ({"names": ["a"]}, "the graph has 3 nodes, but there are 1 names"),
         ({"places": torch.zeros(4, 2)}, "the graph has 3 nodes, but there are 4 places"),
-        ({"graph": Window(1).graph([513])}, "1 to 512 nodes, but the graph has 513"),
+        ({"graph": Window(1).layout([513])}, "1 to 512 nodes, but the graph has 513"),
         ({"places": {1: (0, 0), 2: (0, 1), 3: (1, 1)}}, r"keys 0 to 2, got \[1, 2, 3\]"),
-        ({"graph": Complete().graph([3], [3])}, "edges go from 'source' to 'target' nodes"),
     ],
 )
 def test_draw_frontier_refuses_what_does_not_fit(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        draw_frontier(**{"graph": Causal().graph([3]), "steps": STEPS, **options})
+        draw_frontier(**{"graph": Causal().layout([3]), "steps": STEPS, **options})
 
 
-def test_draw_frontier_refuses_places_for_a_block() -> None:
+def test_draw_frontier_refuses_two_kinds_of_nodes_and_places_for_a_block() -> None:
+    with pytest.raises(ValueError, match="edges go from 'source' to 'target' nodes"):
+        draw_frontier(Complete().graph([3], [3]), STEPS)
     block = dgl.to_block(dgl.graph(([3, 3, 3], [0, 1, 2])))
     with pytest.raises(ValueError, match="places need a graph whose sources are its destinations"):
         draw_frontier(block, STEPS, places=torch.zeros(3, 2))
