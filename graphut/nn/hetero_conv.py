@@ -15,7 +15,7 @@ from graphut.nn.adaptive_conv import edge_list, linear
 from graphut.nn.conv_adapters import check_edge_index
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.hetero_attention import HeteroAttention
-from graphut.nn.input_checks import check_tensor
+from graphut.nn.input_checks import check_feat, check_tensor
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
@@ -115,7 +115,9 @@ class HeteroAdaptiveConv(nn.Module):
         for part in (*self.input_maps, self.recurrence):
             part.reset_parameters()
 
-    def forward(self, *args: Any, batch_dict: Mapping[str, Tensor] | None = None) -> Any:
+    def forward(
+        self, graph: Any, x: Any, *, batch_dict: Mapping[str, Tensor] | None = None
+    ) -> dict[str, Tensor]:
         """Return the output states of each node type, `(N_dst, out_channels)`.
 
         Parameters
@@ -129,11 +131,11 @@ class HeteroAdaptiveConv(nn.Module):
         batch_dict : dict of str to Tensor, optional
             `(N,)` int64, the graph of each node by node type, for the rule `Global`.
         """
-        layout, feat, rows = self.union(*args)
+        layout, feat, rows = self.union(graph, x)
         last = layout[-1] if isinstance(layout, list) else layout
         self.nodes = {kind: ids[ids < last.num_dst] for kind, ids in rows.items()}
-        if batch_dict is None and isinstance(args[0], DGLGraph) and args[0].batch_size > 1:
-            sizes = {kind: args[0].batch_num_nodes(kind) for kind in args[0].ntypes}
+        if batch_dict is None and isinstance(graph, DGLGraph) and graph.batch_size > 1:
+            sizes = {kind: graph.batch_num_nodes(kind) for kind in graph.ntypes}
             batch_dict = {kind: torch.repeat_interleave(size) for kind, size in sizes.items()}
         graph_ids = None
         if batch_dict is not None:
@@ -143,7 +145,7 @@ class HeteroAdaptiveConv(nn.Module):
         out, self.ponder, *_ = self.recurrence(layout, feat, graph_ids=graph_ids)
         return {kind: out.index_select(0, ids) for kind, ids in self.nodes.items()}
 
-    def union(self, *args: Any) -> tuple[Any, Tensor, dict[str, Tensor]]:
+    def union(self, graph: Any, x: Any) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """Return one graph of all node types, the first states of its nodes, and their numbers.
 
         The arguments are those of a call. The three results are the layout of the edges, or a list
@@ -151,9 +153,13 @@ class HeteroAdaptiveConv(nn.Module):
         as rows of these states. `conv.recurrence(layout, feat)` accepts more options than a call,
         such as `get_steps=True`.
         """
-        graph, x = args[::-1] if isinstance(args[0], Mapping) else args
+        if isinstance(graph, Mapping):  # (x_dict, edge_index_dict)
+            graph, x = x, graph
         if not isinstance(x, Mapping):
-            raise TypeError(f"features must be a dict by node type, got {type(x).__name__}")
+            raise TypeError(
+                "features must be a dict by node type, such as "
+                f"{{{self.node_types[0]!r}: x}}, got {type(x).__name__}"
+            )
         self._check_types("node types", x, self.node_types)
         for kind, feat in x.items():
             check_tensor(feat, f"features of {kind!r} nodes")
@@ -201,11 +207,13 @@ class HeteroAdaptiveConv(nn.Module):
         return {kind: torch.cat(part).to(device) for kind, part in parts.items()}
 
     def _first_states(self, x: Mapping[str, Tensor], rows: dict[str, Tensor]) -> Tensor:
+        maps: dict[str, Any] = dict(zip(self.node_types, self.input_maps, strict=True))
         for kind, ids in rows.items():
-            given = len(x[kind]) if kind in x else 0
-            if len(ids) != given:
-                raise ValueError(f"the graph has {len(ids)} {kind!r} nodes, but x has {given} rows")
-        maps = dict(zip(self.node_types, self.input_maps, strict=True))
+            if kind in x:
+                width = maps[kind].in_features or x[kind].shape[-1]  # 0 before the first call
+                check_feat(x[kind], repr(kind), len(ids), width, maps[kind])
+            elif len(ids):
+                raise ValueError(f"the graph has {len(ids)} {kind!r} nodes, but x has no {kind!r}")
         states = torch.cat([maps[kind](feat) for kind, feat in x.items()])
         return states.index_select(0, torch.cat([rows[kind] for kind in x]).argsort())
 
