@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from graphut import UniversalGraphTransformer, UniversalGraphTransformerConfig
-from graphut._dgl import dgl, is_installed
-from graphut.attention import as_layout, layout_from_edges
+from graphut._dgl import dgl
+from graphut.attention import as_layout
 from graphut.nn import EventDriven, InputNoise, MessageAggregation, Quantized, dense_recurrence
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import randomised
@@ -28,17 +28,10 @@ ROWS = covering(**MODES)
 
 
 def graph() -> Any:
-    """Two graphs, of 4 and 3 nodes, with edges in no order; without DGL, their layout."""
-    src = torch.tensor([3, 0, 1, 2, 2, 1, 4, 6, 5, 4, 5, 6])
-    dst = torch.tensor([0, 1, 2, 2, 3, 0, 6, 5, 4, 4, 5, 6])
-    sizes = torch.tensor([4, 3])
-    if not is_installed:
-        lengths = {"src_lengths": sizes, "dst_lengths": sizes}
-        return layout_from_edges(src, dst, num_src=7, num_dst=7, **lengths)
-    batch = dgl.graph((src, dst))
-    batch.set_batch_num_nodes(sizes)
-    batch.set_batch_num_edges(torch.tensor([6, 6]))
-    return batch
+    """Two graphs, of 4 and 3 nodes, with edges in no order."""
+    one = dgl.graph(([3, 0, 1, 2, 2, 1], [0, 1, 2, 2, 3, 0]))
+    other = dgl.graph(([0, 2, 1], [2, 1, 0]))
+    return dgl.batch([one, dgl.add_self_loop(other)])
 
 
 def build(inputs: str = "kinds", answer_at: str = "node", **options: Any) -> Any:
