@@ -39,3 +39,10 @@ def test_dropout_factors_drop_their_share(dropout: float) -> None:
 def test_dropout_factors_of_other_seeds_edges_and_heads_are_unrelated(other: Tensor) -> None:
     both = (kept() & other).double().mean()
     assert abs(both - 0.49) <= 5 * (0.49 * 0.51 / (EDGES * HEADS)) ** 0.5
+
+
+def test_dropout_factors_depend_on_edge_and_head_alone() -> None:
+    whole = dropout_factors(torch.arange(EDGES), HEADS, 0.3, 7, torch.float32)
+    some = torch.tensor([4999, 0, 17, 17])
+    assert torch.equal(dropout_factors(some, HEADS, 0.3, 7, torch.float32), whole[some])
+    assert torch.equal(dropout_factors(some, 2, 0.3, 7, torch.float32), whole[some, :2])

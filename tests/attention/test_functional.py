@@ -346,3 +346,17 @@ def test_edge_attention_has_second_derivatives(edges: bool, backend: str) -> Non
 
     given = (*inputs(layout), bias, *((feat, edge_map) if edges else ()))
     assert torch.autograd.gradgradcheck(attend, given)
+
+
+@pytest.mark.parametrize("backend", ON_CPU)
+def test_edge_attention_dropout_does_not_depend_on_the_order_of_edges(backend: str) -> None:
+    layout = Causal().layout([3, 4])
+    row, source, edge = layout.in_edges()
+    shuffle = torch.randperm(edge.numel(), generator=torch.Generator().manual_seed(0))
+    pairs = list(zip(source[shuffle].tolist(), row[shuffle].tolist(), strict=True))
+    shuffled = layout_of(pairs, 7, 7)
+    options: dict[str, Any] = {"dropout": 0.5, "seed": 4, "get_attention": True, "backend": backend}
+    kept = edge_attention(shuffled, *inputs(layout), **options)[1] != 0
+    by_edge_id = edge_attention(layout, *inputs(layout), **options)[1] != 0
+    assert torch.equal(kept, by_edge_id)  # edge id e is kept or dropped, whatever edge bears it
+    assert 0 < kept.sum() < kept.numel()

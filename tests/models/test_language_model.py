@@ -146,3 +146,22 @@ def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
     for call in (lambda: model([[2, 3, 4]]), lambda: model.generate([[2, 3, 4]], max_length=3)):
         with pytest.raises(ValueError, match=r"node 2 of a sentence has no .*\)\|window:0'"):
             call()
+
+
+@pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
+def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
+    model, prompts = build_language_model(), [*TEXTS, [5], [4, 4, 4, 4]]
+    together = model.generate(prompts, max_length=6, **search)
+    alone = [model.generate([prompt], max_length=6, **search)[0] for prompt in prompts]
+    assert_same_generations(together, alone)
+    assert_same_generations(model.generate(prompts[::-1], max_length=6, **search), alone[::-1])
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_language_model_hides_later_tokens(place: int) -> None:
+    text = [3, 5, 2, 4, 4, 3]
+    other = [*text[:place], 6 if text[place] == 5 else 5, *text[place + 1 :]]
+    model = build_language_model(topology="star&causal")
+    found, expected = model([other]).logits, model([text]).logits
+    assert_same([found[: place + 1]], [expected[: place + 1]])
+    assert place == 5 or not torch.allclose(found[place + 1], expected[place + 1])
