@@ -38,7 +38,10 @@ class HeteroAdaptiveConv(nn.Module):
 
     After a call, `ponder` is its record, in which `nodes` has the rows of each node type:
     `conv.ponder.steps[conv.nodes["paper"]]`. Add `ponder.cost`, the mean number of steps (with
-    remainders) over all nodes, to the loss, for example with the weight 0.1.
+    remainders) over all nodes, to the loss. A weight of 0.1 is a good first choice: on the papers
+    and words of Cora, a paper then takes 2.2 steps and a word 2.0, instead of 4.8 and 5.3 with the
+    weight 0, and the accuracy is not lower (79% and 75%, two seeds;
+    `examples/hetero_papers_and_words.py`).
 
     Parameters
     ----------
