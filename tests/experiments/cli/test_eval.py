@@ -191,8 +191,8 @@ def test_eval_of_questions(stories: str, tmp_path: Path, output: Command) -> Non
     assert [row["group"] for row in record["by_group"]] == ["qa1", "qa2"]
     assert [row["supporting"] for row in record["by_supporting"]] == [1]
     asked = "John went to the hall. Where is John?"
-    *_, last, answer = output("generate", run, asked, "--device", "cpu").splitlines()
-    assert last.endswith("  Where is John?")
+    *lines, answer = output("generate", run, asked, "--device", "cpu").splitlines()
+    assert any(line.endswith("  Where is John?") for line in lines)
     assert answer.startswith(("answer  hall (", "answer  garden ("))
     own = tmp_path / "own.txt"
     own.write_text(STORY)
@@ -206,7 +206,7 @@ def test_eval_of_passages(passages: str, tmp_path: Path, output: Command) -> Non
     assert "accuracy " in output("train", "lambada-reading", *arguments)
     assert output("eval", run, "--device", "cpu").startswith("test, 6 passages: ")
     found = output("generate", run, "the umbrella", "--device", "cpu")
-    asked, _, answer = found.strip().splitlines()
+    asked, *_, answer = found.strip().splitlines()
     assert asked == "input   the umbrella"
     assert answer.split()[1] in ("the", "umbrella")
 
