@@ -96,16 +96,7 @@ class AdaptiveConv(nn.Module):
         attention = MultiHeadAttention(
             out_channels, heads, attn_drop=dropout, edge_dim=edge_dim, allow_zero_in_degree=True
         )
-        transition = PositionwiseTransition(out_channels, 2 * out_channels)
-        self.recurrence = AdaptiveRecurrence(
-            UniversalTransformerStep(attention, transition, dropout=dropout),
-            HaltingUnit(out_channels) if rule is None or rule.uses_probability else None,
-            rule=rule,
-            max_steps=max_steps,
-            halted="frozen",
-            position_signal=None,
-            step_signal=None,
-        )
+        self.recurrence = make_recurrence(attention, max_steps, dropout, rule)
         self.ponder = None
 
     def reset_parameters(self) -> None:
@@ -173,6 +164,24 @@ class AdaptiveConv(nn.Module):
         """Return the sizes in one line, as layers of PyG do."""
         sizes = f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
         return f"{type(self).__name__}({sizes}, max_steps={self.recurrence.max_steps})"
+
+
+def make_recurrence(
+    attention: Any, max_steps: int, dropout: float, rule: HaltingRule | None
+) -> AdaptiveRecurrence:
+    """Return a recurrence of post-norm steps without signals, whose halted nodes are frozen."""
+    feats = attention.out_feats
+    return AdaptiveRecurrence(
+        UniversalTransformerStep(
+            attention, PositionwiseTransition(feats, 2 * feats), dropout=dropout
+        ),
+        HaltingUnit(feats) if rule is None or rule.uses_probability else None,
+        rule=rule,
+        max_steps=max_steps,
+        halted="frozen",
+        position_signal=None,
+        step_signal=None,
+    )
 
 
 def linear(in_channels: int, out_channels: int) -> nn.Linear:

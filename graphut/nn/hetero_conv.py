@@ -11,16 +11,12 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
-from graphut.nn.adaptive_conv import edge_list, linear
+from graphut.nn.adaptive_conv import edge_list, linear, make_recurrence
 from graphut.nn.conv_adapters import check_edge_index
-from graphut.nn.halting import HaltingUnit
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_tensor
 from graphut.nn.ponder import Ponder
-from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
-from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.transition import PositionwiseTransition
 
 EdgeType: TypeAlias = tuple[str, str, str]
 Metadata: TypeAlias = tuple[Sequence[str], Sequence[EdgeType]]
@@ -98,19 +94,10 @@ class HeteroAdaptiveConv(nn.Module):
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
-        attention: Any = HeteroAttention(
+        attention = HeteroAttention(
             out_channels, heads, len(self.node_types), sources, attn_drop=dropout
         )
-        transition = PositionwiseTransition(out_channels, 2 * out_channels)
-        self.recurrence = AdaptiveRecurrence(
-            UniversalTransformerStep(attention, transition, dropout=dropout),
-            HaltingUnit(out_channels) if rule is None or rule.uses_probability else None,
-            rule=rule,
-            max_steps=max_steps,
-            halted="frozen",
-            position_signal=None,
-            step_signal=None,
-        )
+        self.recurrence = make_recurrence(attention, max_steps, dropout, rule)
         self.ponder, self.nodes = None, dict[str, Tensor]()
 
     def reset_parameters(self) -> None:
