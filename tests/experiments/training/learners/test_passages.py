@@ -121,7 +121,7 @@ def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
 def test_generate_reads_words_or_letters() -> None:
     spaced, dense = LEARNER.generate(make_model(), TASK.vocabularies, ["c a b h a", "cabha"])
     assert str(spaced) == str(dense)
-    asked, steps, answer = str(spaced).splitlines()
+    asked, steps, *_, answer = str(spaced).splitlines()
     assert asked.split() == ["input", *"cabha"]
-    assert steps.split() == ["steps", *map(str, spaced.parts[0].steps)]
+    assert steps.replace("+", "").split() == ["steps", *map(str, spaced.parts[0].steps)]
     assert answer.startswith(f"answer  {spaced.text} (")

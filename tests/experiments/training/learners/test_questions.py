@@ -178,8 +178,10 @@ def test_generate_lists_the_sentences_with_their_steps() -> None:
     [answer] = LEARNER.generate(make_model(), TASK.vocabularies, texts)
     [part] = answer.parts
     assert part.names == part.reads == ["John went garden.", "Mary went hall.", "Where is Mary?"]
-    heading, *lines, last = str(answer).splitlines()
+    heading, *lines, note, last = str(answer).splitlines()
     assert heading == "steps" and last.startswith(f"answer  {answer.text} (")
+    # Without training, the limit stops each sentence.
+    assert note == "+ stopped by the limit on the number of steps"
     assert [line.split(maxsplit=1) for line in lines] == [
-        [str(steps), name] for steps, name in zip(part.steps, part.names, strict=True)
+        [f"{steps}+", name] for steps, name in zip(part.steps, part.names, strict=True)
     ]
