@@ -13,11 +13,14 @@ from graphut.attention.ragged import row_sums
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.conv_adapters import from_edge_index
 from graphut.nn.halting import HaltingUnit
+from graphut.nn.input_checks import check_feat, check_tensor
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition
+
+_SIDES = ("source", "destination")
 
 
 class AdaptiveConv(nn.Module):
@@ -118,6 +121,8 @@ class AdaptiveConv(nn.Module):
         batch : Tensor, optional
             `(N,)` int64, with an `edge_index`: the graph of each node, for the rule `Global`.
         """
+        if len(args) + len(options) < 2:
+            raise TypeError("call the layer as conv(x, edge_index), or as conv(graph, x)")
         if isinstance(args[0] if args else options.get("x"), (Tensor, tuple)):
             return self._call_as_pyg(*args, **options)
         return self._call(*args, **options)
@@ -131,6 +136,8 @@ class AdaptiveConv(nn.Module):
     ) -> Tensor:
         if isinstance(x, tuple) and x[0] is x[1]:  # so `to_hetero` calls it for one type of nodes
             x = x[0]
+        for feat, side in zip(x, _SIDES, strict=True) if isinstance(x, tuple) else ():
+            check_tensor(feat, f"features of {side} nodes")
         nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
         return self._call(from_edge_index(edge_index, nodes, batch=batch), x, edge_attr)
 
@@ -143,9 +150,9 @@ class AdaptiveConv(nn.Module):
         layout = as_layout(graph)
         if isinstance(graph, DGLGraph) and graph.is_block and graph.srctypes == graph.dsttypes:
             x = x[0] if isinstance(x, tuple) else x  # the destinations are the first sources
+        self._check(layout, x, edge_attr)
         if isinstance(x, tuple):
-            sources = self.source_map(x[0])
-            targets = (self.source_map if self.target_map is None else self.target_map)(x[1])
+            sources, targets = self.source_map(x[0]), (self.target_map or self.source_map)(x[1])
             layout, feat = layout.cached(_with_destinations_first), torch.cat([targets, sources])
         else:
             feat = self.source_map(x)
@@ -155,6 +162,23 @@ class AdaptiveConv(nn.Module):
                 edge_attr = _with_features_of_loops(layout, edge_attr[kept])
         out, self.ponder, *_ = self.recurrence(layout, feat, edge_feat=edge_attr)
         return out
+
+    def _check(
+        self, layout: EdgeLayout, x: Tensor | tuple[Tensor, Tensor], edge_attr: Tensor | None
+    ) -> None:
+        """Raise an error if features do not fit the graph or the layer."""
+        maps: Any = self.source_map, self.target_map or self.source_map
+        counts = layout.num_src, layout.num_dst
+        features = x if isinstance(x, tuple) else (x,)
+        for feat, side, count, part in zip(features, _SIDES, counts, maps, strict=False):
+            check_tensor(feat, f"features of {side} nodes")
+            check_feat(feat, side, count, part.in_features or feat.shape[-1], part)
+        edge_dim = self.recurrence.steps[0].attention.edge_dim
+        if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
+            raise ValueError(
+                f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "
+                f"{tuple(edge_attr.shape)}; AdaptiveConv(..., edge_dim=3) reads 3 features per edge"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes to pickle or copy, with `ponder`, the last record, set to None."""
@@ -175,7 +199,7 @@ def make_recurrence(
         UniversalTransformerStep(
             attention, PositionwiseTransition(feats, 2 * feats), dropout=dropout
         ),
-        HaltingUnit(feats) if rule is None or rule.uses_probability else None,
+        HaltingUnit(feats) if getattr(rule, "uses_probability", True) else None,
         rule=rule,
         max_steps=max_steps,
         halted="frozen",

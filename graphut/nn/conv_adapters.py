@@ -15,7 +15,7 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.functorch import outside_autocast
 from graphut.attention.layout import check_index, check_range
-from graphut.nn.input_checks import first_weight
+from graphut.nn.input_checks import check_tensor, first_weight
 from graphut.nn.ponder import Ponder
 
 
@@ -146,9 +146,12 @@ def check_edge_index(
     edge_index: Tensor, num_src: int, num_dst: int, name: str = "edge_index"
 ) -> None:
     """Raise an error unless `edge_index` is `(2, E)` int64 and refers to existing nodes."""
-    if not isinstance(edge_index, Tensor) or edge_index.dtype != torch.int64:
-        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        raise TypeError(f"{name} must be an int64 tensor, got {kind}")
+    check_tensor(edge_index, name)
+    if edge_index.dtype != torch.int64:
+        raise TypeError(
+            f"{name} must be an int64 tensor, got {edge_index.dtype}; pass it after the features, "
+            "and convert it with .long()"
+        )
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}")
     check_range(name, edge_index[0], num_src, "source node", "x has only {} row(s)")

@@ -89,8 +89,31 @@ def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     first = waking.source_map.weight.clone()
     waking.reset_parameters()
     assert not torch.equal(first, waking.source_map.weight)
+    rule: Any = "act"
+    with pytest.raises(TypeError, match="a rule is a HaltingRule such as ACT"):
+        build(5, 8, rule=rule)
     with pytest.raises(ValueError, match="heads"):
         AdaptiveConv(5, 7, heads=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((X,), r"call the layer as conv\(x, edge_index\), or as conv\(graph, x\)"),
+        ((X, dgl.rand_graph(6, 9)), "got DGLGraph; pass the graph first, then the features"),
+        ((EDGES, X), "edge_index must be an int64 tensor, got torch.float64; pass it after the"),
+        ((X.float(), EDGES), r"source nodes are torch.float32, but .*torch.float64"),
+        ((X[:, :2], EDGES), r"have shape \(6, 2\); pass one row of 5 features"),
+        (((X, None), EDGES), "features of destination nodes must be a tensor, got NoneType"),
+        (((X, X[:, :2]), EDGES), r"6 destination nodes, .*pass one row of 5 features"),
+        ((X, EDGES, EDGE_ATTR[:4]), r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)"),
+        ((X, EDGES, EDGE_ATTR.repeat(2, 1)), r"edge_attr must be .* got shape \(14, 3\)"),
+        ((X, EDGES, EDGE_ATTR[:, 0]), r"edge_attr must be .* got shape \(7,\); .*edge_dim=3"),
+    ],
+)
+def test_adaptive_conv_refuses_what_does_not_fit(arguments: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        build(5, 8, edge_dim=3)(*arguments)
 
 
 def test_adaptive_conv_copies_pickles_and_loads() -> None:

@@ -355,7 +355,7 @@ def of_width(feats: int) -> Any:
         (lambda: in_conv((X, X[:3]), EDGES), "refers to target node 3, but x has only 3 row"),
         (lambda: in_conv(X, EDGES, torch.ones(9, 3)), "got no edge_dim and features of shape"),
         (lambda: in_conv(X, EDGES[:, 1:3]), LOOPS),
-        (lambda: from_edge_index([[0], [1]], 2), "must be an int64 tensor, got list"),
+        (lambda: from_edge_index([[0], [1]], 2), "edge_index must be a tensor, got list"),
         (lambda: from_edge_index(INDEX.float(), 4), "must be an int64 tensor, got torch.float32"),
         (lambda: from_edge_index(INDEX.T, 4), r"must be \(2, E\), got shape \(8, 2\)"),
         (lambda: from_edge_index(INDEX, 3), "refers to source node 3, but x has only 3"),
