@@ -82,6 +82,13 @@ class HeteroAdaptiveConv(nn.Module):
         rule: HaltingRule | None = None,
     ) -> None:
         super().__init__()
+        for kind in metadata[1]:
+            if isinstance(kind, str) or len(kind) != 3:
+                raise ValueError(
+                    "metadata must be (node types, edge types), and an edge type a triple (source, "
+                    f"name, destination), got the edge type {kind!r}; pass data.metadata() of PyG, "
+                    "or (graph.ntypes, graph.canonical_etypes) of DGL"
+                )
         self.node_types, self.edge_types = list(metadata[0]), [tuple(r) for r in metadata[1]]
         for source, _, target in self.edge_types:
             self._check_types("node types", {source, target}, self.node_types)
@@ -256,7 +263,10 @@ def _edges_of_pyg(
 ) -> dict[EdgeType, tuple[Tensor, Tensor]]:
     """Check PyG's edges by type, and return the sources and the destinations."""
     for kind, edges in edge_index.items():
-        nodes = sizes.get(kind[0], 0), sizes.get(kind[2], 0)
+        for name in kind[::2]:
+            if name not in sizes:
+                raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
+        nodes = sizes[kind[0]], sizes[kind[2]]
         check_edge_index(edges, *nodes, f"edge_index of {kind}")
     return {kind: (edges[0], edges[1]) for kind, edges in edge_index.items()}
 

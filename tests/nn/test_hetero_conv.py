@@ -191,10 +191,14 @@ def test_hetero_adaptive_conv_refuses() -> None:
     typed: Any = conv.recurrence.steps[0].attention
     graph = dgl.heterograph({k: (*e,) for k, e in EDGES.items()}, {"a": 3, "p": 5})
     kinds: Any = (["a"], [WRITES])
+    rule: Any = "act"
     cases: list[tuple[Any, str]] = [
         (lambda: conv(X, {("a", "reads", "p"): EDGES[WRITES]}), r"unknown edge types .*'reads'"),
         (lambda: conv(X | {"venue": X["a"]}, EDGES), r"unknown node types \['venue'\]"),
         (lambda: build(kinds), r"unknown node types \['p'\]"),
+        (lambda: build((["a"], ["writes"])), r"a triple \(source, name, .*got the edge type 'wri"),
+        (lambda: conv({"p": X["p"]}, EDGES), r"there are edges of \('a', .*but x has no 'a'"),
+        (lambda: HeteroAdaptiveConv(4, 8, METADATA, rule=rule), "a rule is a HaltingRule"),
         (lambda: build(sizes={"a": 4}), r"unknown node types of metadata \['p'\]"),
         (lambda: conv(X, X), r"unknown edge types \['a', 'p'\]"),
         (lambda: conv({"a": X["a"], "p": X["p"][:3]}, EDGES), r"edge_index of .*x has only 3 row"),
