@@ -36,7 +36,8 @@ def check_widths(step: Any) -> None:
     for name, kinds in (_PARTS | _OPTIONAL_PARTS).items():
         part = getattr(step, name)
         missing = part is None and name in _OPTIONAL_PARTS
-        if not (missing or hasattr(part, "in_feats")):
+        kind: Any = int if name == "transition" else tuple
+        if not (missing or isinstance(getattr(part, "in_feats", None), kind)):
             raise TypeError(f"{name} must be {kinds}; got {type(part).__name__}")
     source, width = step.attention.in_feats
     widths = {

@@ -12,7 +12,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.argument_checks import check_finite, check_frontier
 from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
-from graphut.nn.input_checks import check_feat
+from graphut.nn.input_checks import check_feat, check_tensor
 
 _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1
 _MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best
@@ -47,10 +47,11 @@ class RegisterMessages(nn.Module):
     A state has three columns: the register, 1 if it is held, and a positive number at a *start*.
     The self-loop of a start has the key 0, and the self-loops of other nodes do not take part. Each
     node needs a self-loop. The layer replaces attention in `UniversalTransformerStep` with
-    `norm=None`, in a recurrence with `inject_input=True` and no signals; :meth:`first_states`
-    returns its input. Nodes that wake continue after changes of the graph. If a change makes the
-    best key worse, as a removed edge does, nodes can support each other with keys from before the
-    change, and need up to as many rounds as the change is larger than the least weight.
+    `norm=None, residual=False`, in a recurrence with `inject_input=True` and no signals;
+    :meth:`first_states` returns its input. Nodes that wake continue after changes of the graph. If
+    a change makes the best key worse, as a removed edge does, nodes can support each other with
+    keys from before the change, and need up to as many rounds as the change is larger than the
+    least weight.
 
     In training, the operation is drawn with Gumbel-softmax (arXiv 1611.01144), whose gradient is
     that of a softmax with noise; the register is the mean of the keys, weighted by a softmax over
@@ -75,6 +76,7 @@ class RegisterMessages(nn.Module):
     in_feats, out_feats = (3, 3), 3
     edge_flops, node_flops, key_value_flops = 8, 0, 0
     attention = None  # as in `MessageAggregation`
+    allows_residual = False  # the step's: a sum or a LayerNorm would change the numbers
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,6 +104,12 @@ class RegisterMessages(nn.Module):
 
     def first_states(self, is_start: Tensor) -> Tensor:
         """Return states `(N, 3)` in which no node holds a register, given a mask of the starts."""
+        check_tensor(is_start, "is_start")
+        if is_start.dtype != torch.bool or is_start.dim() != 1:
+            raise TypeError(
+                "is_start must be a bool tensor (N,), True at each start; got "
+                f"{is_start.dtype} of shape {tuple(is_start.shape)}"
+            )
         states = self.table.new_zeros(len(is_start), 3)
         states[:, 2] = 2.0 * is_start.to(states.device) - 1.0
         return states

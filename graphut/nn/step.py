@@ -97,6 +97,11 @@ class UniversalTransformerStep(nn.Module):
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
         if not residual and norm is not None:
             raise ValueError(f"residual=False needs norm=None, got {norm=}")
+        if residual and not getattr(attention, "allows_residual", True):
+            raise ValueError(
+                f"{type(attention).__name__} needs norm=None, residual=False in its step; got "
+                f"{norm=}, {residual=}"
+            )
         self.norm, self.residual = norm, residual
         self.attention = attention
         self.cross_attention = cross_attention

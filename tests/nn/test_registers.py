@@ -226,3 +226,7 @@ def test_registers_have_errors_that_say_what_to_do() -> None:
         messages(layout, states.float())
     with pytest.raises(ValueError, match=r"must be one of .*'sum'.*got 'mean'"):
         messages.set_operation("mean", smallest=True)
+    with pytest.raises(TypeError, match=r"bool tensor \(N,\), True at each start; got torch.int64"):
+        messages.first_states(torch.tensor([0, 2]))
+    with pytest.raises(ValueError, match=r"norm=None, residual=False in its step; got norm='post'"):
+        UniversalTransformerStep(messages, None)

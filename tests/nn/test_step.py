@@ -263,6 +263,8 @@ def make(attention: Any = ATTENTION, transition: Any = TRANSITION, **parts: Any)
             lambda: make(ATTENTION, nn.Linear(8, 8)),
             "transition must .*wiseTransition, .*; got Linear",
         ),
+        (lambda: make(TRANSITION, ATTENTION), "attention must .*; got PositionwiseTransition"),
+        (lambda: make(ATTENTION, ATTENTION), "transition must .*; got MultiHeadAttention"),
         (lambda: make(cross_attention=True), "must be .*MultiHeadAttention or None; got bool"),
     ],
 )
