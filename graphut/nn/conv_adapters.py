@@ -181,6 +181,8 @@ class ConvAsAttention(nn.Module):
 
     Raises
     ------
+    TypeError
+        If `conv` is no module, or is a recurrence itself, such as `AdaptiveConv`.
     ValueError
         If the result for a node would depend on other active nodes, as with PyG's `GATConv`, which
         adds self-loops, or with a `GraphConv` inside another module; or if a layer of PyG does not
@@ -206,6 +208,11 @@ class ConvAsAttention(nn.Module):
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
+        if not isinstance(conv, nn.Module) or hasattr(conv, "ponder"):
+            raise TypeError(
+                "conv must be a convolution of DGL or PyG with one step, such as "
+                f"dgl.nn.GINConv(linear), got {conv!r:.80}"
+            )
         pyg_layers = _pyg_layers(conv)
         is_normed = isinstance(conv, dgl.nn.GraphConv) or (
             conv in pyg_layers and type(conv).__name__ == "GCNConv"

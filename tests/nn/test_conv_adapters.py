@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import dgl
 from graphut.nn import (
+    AdaptiveConv,
     AdaptiveRecurrence,
     ConvAsAttention,
     HaltingUnit,
@@ -342,6 +343,10 @@ def with_batch(*ids: float, nodes: Any = 4) -> Any:
     return from_edge_index(INDEX, nodes, batch=torch.tensor(ids))
 
 
+def convolve(conv: Any) -> None:
+    ConvAsAttention(conv, 8)
+
+
 def of_width(feats: int) -> Any:
     return ConvAsAttention(dgl.nn.GATConv(FEATS, feats, 1), FEATS)(GRAPH, torch.randn(4, FEATS))
 
@@ -381,6 +386,8 @@ def of_width(feats: int) -> Any:
                 "get_attention": {"get_attention": True},
             }.items()
         ),
+        (lambda: convolve(dgl.nn.GINConv), "conv must be a convolution of .*got <class '.*GINConv"),
+        (lambda: convolve(AdaptiveConv(8, 8)), r"with one step, .*got AdaptiveConv\(8, 8"),
         (
             lambda: ConvAsAttention(nn.Sequential(dgl.nn.GraphConv(8, 8)), 8),
             "norm='both' divides by the out-degrees of sources",
