@@ -237,8 +237,8 @@ def _read_table(file: Path) -> tuple[str, list[dict[str, str]]]:
     kind = next((kind for kind, needed in _KEYS.items() if needed <= columns.keys()), None)
     if kind is None:
         raise ValueError(
-            f"{file} needs the columns src_id and dst_id, node_id, or graph_id, separated by "
-            f"commas; its first line is {','.join(columns)!r:.80}"
+            f"{file} needs the columns src_id and dst_id for edges, node_id for nodes, or graph_id "
+            f"for graphs, separated by commas; its first line is {','.join(columns)!r:.80}"
         )
     for index, row in enumerate(rows, 1):
         if None in row.values() or None in row:

@@ -235,7 +235,10 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
             {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
             r"graph '0': an edge refers to \"z\", which is not among the nodes",
         ),
-        ({"edges": "a,b\n1,2\n"}, r"edges\.csv needs .*; its first line is 'a,b'"),
+        (
+            {"edges": "a,b\n1,2\n"},
+            r"edges\.csv needs .*dst_id for edges, .*; its first line is 'a,b'",
+        ),
         ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a wrong number of columns in row 1"),
         ({"nodes": "node_id,label\n"}, "holds no graph"),
         ({"nodes": "node_id,feat, feat\nx,1,2\n"}, r"nodes\.csv has 2 columns named 'feat': "),
