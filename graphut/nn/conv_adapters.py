@@ -182,7 +182,7 @@ class ConvAsAttention(nn.Module):
     Raises
     ------
     TypeError
-        If `conv` is no module, or is a recurrence itself, such as `AdaptiveConv`.
+        If `conv` is no module, or contains a recurrence, as `AdaptiveConv` does.
     ValueError
         If the result for a node would depend on other active nodes, as with PyG's `GATConv`, which
         adds self-loops, or with a `GraphConv` inside another module; or if a layer of PyG does not
@@ -208,7 +208,7 @@ class ConvAsAttention(nn.Module):
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
-        if not isinstance(conv, nn.Module) or hasattr(conv, "ponder"):
+        if not isinstance(conv, nn.Module) or any(map(_is_recurrence, conv.modules())):
             raise TypeError(
                 "conv must be a convolution of DGL or PyG with one step, such as "
                 f"dgl.nn.GINConv(linear), got {conv!r:.80}"
@@ -316,6 +316,10 @@ class ConvAsAttention(nn.Module):
                 f"ConvAsAttention(conv, {self.out_feats}) needs {self.out_feats}"
             )
         return out, None
+
+
+def _is_recurrence(part: nn.Module) -> bool:
+    return type(part).__name__ == "AdaptiveRecurrence"  # its module imports this one
 
 
 def _pyg_layers(conv: nn.Module) -> list[Any]:

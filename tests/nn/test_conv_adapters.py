@@ -410,3 +410,4 @@ def test_adapters_refuse_what_does_not_fit(call: Callable[[], Any], words: str) 
     with pytest.raises((TypeError, ValueError), match=words):
         call()
     ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)
+    ConvAsAttention(LayerAsConv(MultiHeadAttention(8, 2)), 8)
