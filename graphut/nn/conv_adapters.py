@@ -17,6 +17,7 @@ from graphut.attention.functorch import outside_autocast
 from graphut.attention.layout import check_index, check_range
 from graphut.nn.input_checks import check_tensor, first_weight
 from graphut.nn.ponder import Ponder
+from graphut.nn.recurrence import AdaptiveRecurrence
 
 
 class LayerAsConv(nn.Module):
@@ -208,7 +209,8 @@ class ConvAsAttention(nn.Module):
 
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
-        if not isinstance(conv, nn.Module) or any(map(_is_recurrence, conv.modules())):
+        parts = conv.modules() if isinstance(conv, nn.Module) else ()
+        if not parts or any(isinstance(part, AdaptiveRecurrence) for part in parts):
             raise TypeError(
                 "conv must be a convolution of DGL or PyG with one step, such as "
                 f"dgl.nn.GINConv(linear), got {conv!r:.80}"
@@ -316,10 +318,6 @@ class ConvAsAttention(nn.Module):
                 f"ConvAsAttention(conv, {self.out_feats}) needs {self.out_feats}"
             )
         return out, None
-
-
-def _is_recurrence(part: nn.Module) -> bool:
-    return type(part).__name__ == "AdaptiveRecurrence"  # its module imports this one
 
 
 def _pyg_layers(conv: nn.Module) -> list[Any]:
