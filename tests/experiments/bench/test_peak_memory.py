@@ -31,15 +31,16 @@ def test_peak_bytes_counts_what_is_held_at_once() -> None:
         return second * kept[0]
 
     for _ in range(2):  # what one run frees is not hidden from the next
-        assert peak_bytes(run, CPU) == pytest.approx(48 * MIB, abs=MIB)
+        assert peak_bytes(run, CPU) == pytest.approx(48 * MIB, abs=2 * MIB)
 
 
 @linux
 def test_peak_bytes_counts_small_tensors_and_memory_outside_torch() -> None:
     small = peak_bytes(lambda: [torch.ones(4096) for _ in range(1024)], CPU)
     assert small == pytest.approx(16 * MIB, abs=2 * MIB)
-    other = peak_bytes(lambda: b"x" * 16 * MIB, CPU)
-    assert other == pytest.approx(16 * MIB, abs=MIB)
+    # The process may free a few pages of other objects meanwhile.
+    other = peak_bytes(lambda: b"x" * 64 * MIB, CPU)
+    assert other == pytest.approx(64 * MIB, abs=4 * MIB)
 
 
 @linux
