@@ -217,10 +217,9 @@ def linear(in_channels: int, out_channels: int) -> nn.Linear:
 
 def edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
     """Return the source and the destination of each edge, in the order of the edges."""
-    row, source, edge = layout.in_edges()
-    return torch.empty_like(source).index_copy(0, edge, source), torch.empty_like(row).index_copy(
-        0, edge, row
-    )
+    target, source, edge = layout.in_edges()
+    by_id = [torch.empty_like(ends).index_copy(0, edge, ends) for ends in (source, target)]
+    return by_id[0], by_id[1]
 
 
 def _with_destinations_first(layout: EdgeLayout) -> EdgeLayout:

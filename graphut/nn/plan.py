@@ -83,7 +83,7 @@ class Recurrence(Protocol):
 
 
 class Options(NamedTuple):
-    """Which arguments a call has; a plan depends on them, but not on their values."""
+    """Flags for the arguments that a call has; a plan depends on the flags, not on the values."""
 
     is_list: bool = False  # whether the graph is a list of sampled blocks
     by_edge: bool = False  # edge biases, features or weights

@@ -49,9 +49,9 @@ class RegisterMessages(nn.Module):
     node needs a self-loop. The layer replaces attention in `UniversalTransformerStep` with
     `norm=None, residual=False`, in a recurrence with `inject_input=True` and no signals;
     :meth:`first_states` returns its input. Nodes that wake continue after changes of the graph. If
-    a change makes the best key worse, as a removed edge does, nodes can support each other with
-    keys from before the change, and need up to as many rounds as the change is larger than the
-    least weight.
+    a change makes the best key worse, as a heavier or a removed edge does, nodes can support each
+    other with registers from before the change. They then take more rounds, and with sums they do
+    not come to rest if no start can be reached any more.
 
     In training, the operation is drawn with Gumbel-softmax (arXiv 1611.01144), whose gradient is
     that of a softmax with noise; the register is the mean of the keys, weighted by a softmax over

@@ -30,10 +30,10 @@ from graphut.nn.loop_state import LoopState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import DeviceTensor, gpu_stand_in
-from tests.helpers import assert_same, covering, name_of, normal
+from tests.helpers import assert_same, covering, name_of, normal, relative_error
 from tests.nn.cases import FEATS, Case, build_case, engine, randomised, same_as_dense
 
-TOLERANCE = {torch.float64: 1e-10, torch.float32: 5e-5}
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,12 @@ def test_fused_step_end_equals_the_dense_reference(
     monkeypatch.setattr(async_checks, "LAG", lag)
     case = build_case(lengths=[nodes], topology="window", max_steps=4, **row)
     case.layer.halting.linear.bias.data.fill_(bias)
-    same_as_dense(case.to(dtype), TOLERANCE[dtype])
+    case = case.to(dtype)
+    found, expected = case.run(engine), case.run(dense_recurrence)
+    assert_same(found[:4], expected[:4], TOLERANCE[dtype])
+    # All gradients together: terms of a single one may cancel each other in float32.
+    joined = (torch.cat([x.flatten() for x in each[4:]]) for each in (found, expected))
+    assert relative_error(*joined) <= TOLERANCE[dtype]
 
 
 @pytest.mark.usefixtures("fused")
