@@ -65,7 +65,7 @@ def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
 
 def _few_with_out_neighbours(layout: EdgeLayout, nodes: Ints) -> Ints:
     """Return `with_out_neighbours` of a few nodes, for which calls of numpy are shorter."""
-    ends, degrees, targets = (x.numpy() for x in layout.cached(_out_edges))
+    ends, degrees, targets = layout.cached(_out_edges_of_numpy)
     degree = degrees[nodes]
     edge = np.repeat(ends[nodes] - degree.cumsum(), degree)
     edge += np.arange(len(edge))
@@ -73,7 +73,9 @@ def _few_with_out_neighbours(layout: EdgeLayout, nodes: Ints) -> Ints:
         nodes = nodes[nodes < layout.num_dst]
     reached: Ints = np.concatenate([nodes, targets[edge]])
     reached.sort()
-    return reached[np.diff(reached, prepend=-1) > 0]
+    is_first = np.ones(len(reached), dtype=bool)
+    np.not_equal(reached[1:], reached[:-1], out=is_first[1:])
+    return reached[is_first]
 
 
 def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
@@ -81,6 +83,10 @@ def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
     rows = layout.destinations()
     starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
     return starts[1:].clone(), starts.diff(), targets
+
+
+def _out_edges_of_numpy(layout: EdgeLayout) -> tuple[Ints, ...]:
+    return tuple(x.numpy() for x in layout.cached(_out_edges))
 
 
 def start_of_changes(
@@ -242,18 +248,18 @@ class WakingFrontier:
             self._updates += 1
         else:
             self._updates.index_add_(0, nodes, self._ones[: len(nodes)])
-        if self.state.batch is None:
+        graphs = self._graphs()
+        if isinstance(graphs, slice):
             self._rounds += 1
-        else:
-            graphs = self._graphs()
-            self._rounds[graphs] = self._rounds[graphs] + 1
+        else:  # a graph of several nodes counts once
+            self._rounds.index_copy_(0, graphs, self._rounds.index_select(0, graphs) + 1)
 
     def _graphs(self) -> Tensor | slice:
         """Return the index of each active node's graph, or `slice(None)` for a single graph."""
         batch = self.state.batch
         if batch is None:
             return slice(None)
-        return batch.graph if self.nodes is None else batch.graph[self.nodes]
+        return batch.graph if self.nodes is None else batch.graph.index_select(0, self.nodes)
 
     def _check_finite(self, new: Tensor, t: int) -> None:
         """Raise an error if a new state is not finite."""
