@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from graphut.models.checked_config import CheckedConfig, check_different, option
@@ -128,7 +128,7 @@ class TrainOptions(CheckedConfig):
 class WakingOptions(CheckedConfig):
     """Compare a model whose nodes wake with the same model, always awake."""
 
-    run: str = option(MISSING, "folder of a run of graph-distance with the preset waking")
+    run: str
     nodes: int = option(10_000, "nodes of each graph", least=2)
     scaling: tuple[int, ...] = option(
         (),

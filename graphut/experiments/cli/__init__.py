@@ -6,13 +6,12 @@ import os
 import sys
 import traceback
 import warnings
-from argparse import RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from graphut._version import __version__
-from graphut.experiments.cli.options import Parser
+from graphut.experiments.cli.options import Parser, word_parser
 from graphut.experiments.messages import import_words
 
 COMMANDS = {
@@ -117,14 +116,8 @@ def _message(error: Exception) -> str:
 
 
 def _parser() -> Parser:
-    lines = [f"  {name:11}{what}" for name, what in COMMANDS.items()]
-    lines = ["commands:", *lines, "", "graphut COMMAND --help lists the options.", *_THREADS]
-    parser = Parser(
-        prog="graphut",
-        description="Universal Transformers on graphs.",
-        epilog="\n".join(lines),
-        formatter_class=RawDescriptionHelpFormatter,
-    )
+    note = "\n".join(["graphut COMMAND --help lists the options.", *_THREADS])
+    description = "Universal Transformers on graphs."
+    parser = word_parser("graphut", "command", COMMANDS, note, description=description)
     parser.add_argument("--version", action="version", version=f"graphut {__version__}")
-    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="see below")
     return parser

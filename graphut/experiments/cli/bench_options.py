@@ -16,7 +16,7 @@ from graphut.experiments.bench.options import (
     WakingOptions,
 )
 from graphut.experiments.cli.device import torch_is_for_cpus
-from graphut.experiments.cli.options import Parser, add_options, build
+from graphut.experiments.cli.options import Parser, add_options, build, word_parser
 from graphut.experiments.messages import meaning_of
 
 NO_GPU = "there is no CUDA device: --tiny tests the program without one"
@@ -38,22 +38,22 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     In the result, `what` is the name of the benchmark, `options` are its options, and `command` is
     the command line without `--results`.
     """
-    parser = Parser(prog="graphut bench", description="Measure what is fastest on this machine.")
-    parsers = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=Parser)
-    for name, kind in BENCHMARKS.items():
-        help = meaning_of(kind)
-        subparser = parsers.add_parser(name, help=help, description=help)
-        if name == "waking":
-            subparser.add_argument(
-                "run", metavar="RUN", help=kind.__dataclass_fields__["run"].metadata["help"]
-            )
-        add_options(subparser, kind, ["run"])
-        results = "append a row for each contender to this CSV file"
-        subparser.add_argument("--results", metavar="FILE", required=name == "gpu", help=results)
-    words: Namespace = parser.parse_args(argv)
-    options = build(BENCHMARKS[words.what], vars(words))
-    if words.what == "gpu" and not options.tiny and torch_is_for_cpus():
+    words = {name: meaning_of(kind) for name, kind in BENCHMARKS.items()}
+    note = "graphut bench WHAT --help lists the options."
+    about = "Measure what is fastest on this machine."
+    named = word_parser("graphut bench", "benchmark", words, note, "WHAT", description=about)
+    name = named.parse_args(argv[:1]).benchmark
+    parser = Parser(prog=f"graphut bench {name}", description=words[name])
+    if name == "waking":
+        help = "folder of a run of graph-distance with the preset waking"
+        parser.add_argument("run", metavar="RUN", help=help)
+    add_options(parser, BENCHMARKS[name], ["run"])
+    help = "append a row for each contender to this CSV file"
+    parser.add_argument("--results", metavar="FILE", required=name == "gpu", help=help)
+    values = vars(parser.parse_args(argv[1:]))
+    options, results = build(BENCHMARKS[name], values), values["results"]
+    if name == "gpu" and not options.tiny and torch_is_for_cpus():
         raise ValueError(NO_GPU)
-    left_out = ("--results", words.results, f"--results={words.results}")
+    left_out = ("--results", results, f"--results={results}")
     line = shlex.join(["graphut", command, *(word for word in argv if word not in left_out)])
-    return Namespace(what=words.what, options=options, results=words.results, command=line)
+    return Namespace(what=name, options=options, results=results, command=line)

@@ -18,6 +18,7 @@ from graphut.experiments.messages import pluralize
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run
+from graphut.experiments.training.config import EVALUATION_OPTIONS
 from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
 from graphut.models.adaptive_model import AdaptiveModel
@@ -37,14 +38,15 @@ def main(arguments: Namespace) -> int:
     Processes that `torchrun` has started share the work.
     """
     with process_group():
-        return _evaluate(vars(arguments))
+        return _evaluate(arguments)
 
 
-def _evaluate(options: dict[str, Any]) -> int:
-    folder, name, data, device = (options.pop(key) for key in ("folder", "set", "data", "device"))
-    files = ResultFiles(options.pop("results"), options.pop("curves"))
-    changed = {key: options.pop(key) for key in EVALUATION_SETTINGS if key in options}
-    target = pick_device(device)
+def _evaluate(arguments: Namespace) -> int:
+    folder, data, options = arguments.folder, arguments.data, vars(arguments)
+    files = ResultFiles(arguments.results, arguments.curves)
+    search = {name: options[name] for name in EVALUATION_OPTIONS if name in options}
+    changed = {name: options[name] for name in EVALUATION_SETTINGS if name in options}
+    target = pick_device(arguments.device)
     run = Run.open(folder)
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.
@@ -58,12 +60,12 @@ def _evaluate(options: dict[str, Any]) -> int:
             model.evaluation_rule = replace(rule, max_rounds=changed["max_steps"])
     if data is None:
         sets: Mapping[str, Sequence[Any]] = run.task().test_sets
-        sets = sets if name is None else {name: sets[name]}
+        sets = sets if arguments.set is None else {arguments.set: sets[arguments.set]}
     else:
         task = run.task(check_data=False)
         sets = {data: run.learner.read(data, run.vocabularies, model.config, task)}
-    for label, examples in sets.items():
-        evaluate_set(run, model, label, examples, options, changed, digest=digest, files=files)
+    for name, examples in sets.items():
+        evaluate_set(run, model, name, examples, search, changed, digest=digest, files=files)
     return 0
 
 
@@ -80,10 +82,8 @@ def evaluate_set(
 ) -> None:
     """Evaluate a model on a test set; print and save the metrics, and append them to CSV files.
 
-    `options` are for the evaluation, such as `beam_size`. `changed` are settings of the model that
-    differ from the run, such as `max_steps`. The metrics are saved in the folder of the run as
-    `evaluation-NAME.json`, with the `digest` of the weights; without a digest they are not saved.
-    If there are options, or changed settings, they are a part of the file's name.
+    `options` are for the evaluation, such as `beam_size`, and `changed` are settings of the model
+    that differ from the run. Without a `digest` of the weights, no `evaluation-NAME.json` is saved.
     """
     learner = run.learner
     evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)

@@ -9,10 +9,10 @@ from argparse import (
     ArgumentParser,
     ArgumentTypeError,
     BooleanOptionalAction,
+    RawDescriptionHelpFormatter,
     _ActionsContainer,
-    _SubParsersAction,
 )
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, fields
 from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
@@ -21,9 +21,6 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 from graphut.experiments.cli.device import check_device
 from graphut.experiments.messages import flag
 from graphut.experiments.tables import check_table
-from graphut.models.checked_config import parse_field
-from graphut.nn import parse_rule
-from graphut.topology import parse
 
 T = TypeVar("T")
 
@@ -31,7 +28,7 @@ T = TypeVar("T")
 class Parser(ArgumentParser):
     """An `ArgumentParser` with error messages of one line, and without abbreviated options.
 
-    Options may be mixed with the positional arguments, unless the parser has subcommands.
+    Options may be mixed with the positional arguments.
     """
 
     def __init__(self, **options: object) -> None:
@@ -65,23 +62,31 @@ class Parser(ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line; exit with status 2 if it has unknown arguments.
 
-        Raise `ValueError` for an unknown device, rule or topology. Raise `ValueError` or `OSError`
-        for a file of results that cannot be written.
+        Raise `ValueError` for an unknown device, and `ValueError` or `OSError` for a file of
+        results that cannot be written.
         """
-        commands = [action for action in self._actions if isinstance(action, _SubParsersAction)]
-        if commands:
-            options, unknown = self.parse_known_args(args, namespace)
-            if unknown:  # the parser of the subcommand knows what was meant
-                parser = commands[0].choices[getattr(options, commands[0].dest)]
-                parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-        else:
-            options = self.parse_intermixed_args(args, namespace)
+        options = self.parse_intermixed_args(args, namespace)
         check_device(getattr(options, "device", None))
         for name in ("results", "curves"):
             if getattr(options, name, None) is not None:
                 check_table(getattr(options, name))
-        check_specs(vars(options))
         return options
+
+
+def word_parser(
+    prog: str, name: str, words: Mapping[str, str], note: str, metavar: str = "", **options: Any
+) -> Parser:
+    """Return a parser whose first argument, `name`, is one of `words`; its help explains them."""
+    width = max(map(len, words)) + 2
+    lines = [f"  {word:{width}}{meaning}" for word, meaning in words.items()]
+    parser = Parser(
+        prog=prog,
+        epilog="\n".join([f"{name}s:", *lines, "", note]),
+        formatter_class=RawDescriptionHelpFormatter,
+        **options,
+    )
+    parser.add_argument(name, choices=words, metavar=metavar or name.upper(), help="see below")
+    return parser
 
 
 def add_device(parser: ArgumentParser) -> None:
@@ -139,27 +144,6 @@ def count(text: str) -> int:
     if not re.fullmatch("0*[1-9][0-9]*", text):
         raise ArgumentTypeError(f"must be a whole number, at least 1; got {text!r}")
     return int(text)
-
-
-def check_specs(options: Mapping[str, Any]) -> None:
-    """Raise `ValueError` for a malformed spec, or an unknown halting rule, setting or topology.
-
-    Options whose names end with "rule" name a halting rule. Options whose names end with "topology"
-    or "spec" contain specs of topologies, such as "window:3|global:0".
-    """
-    for option, value in options.items():
-        for spec in value if isinstance(value, list) else [value]:
-            if spec and option.endswith(("rule", "topology", "spec", "specs")):
-                check: Callable[[str], object] = parse_rule if option.endswith("rule") else parse
-                # With a task, it is an option of a model, whose errors name the option.
-                parse_field(option, spec, check) if "task" in options else check(spec)
-
-
-def check_options(options: Iterable[str], names: Collection[str], owner: str) -> None:
-    """Raise `ValueError` for an option that is not in `names`, the option names of `owner`."""
-    for name in options:
-        if name not in names:
-            raise ValueError(f"{flag(name)} is no option of {owner}")
 
 
 def field_names(kind: type[Any]) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from argparse import SUPPRESS, Namespace
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from graphut.experiments.cli.options import (
     Parser,
@@ -15,10 +14,10 @@ from graphut.experiments.cli.options import (
     add_options,
     add_results,
     build,
-    check_options,
     count,
     field_names,
 )
+from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.files import check_is_file
 from graphut.experiments.tasks.raw_graph import graph_files
@@ -39,20 +38,14 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     parser = Parser(prog=f"graphut {command}", description=description)
     add(parser)
     options: Namespace = parser.parse_args(argv)
-    values = vars(options)
-    runs = [
-        Run.open(folder) for folder in values.get("folders") or filter(None, [values.get("folder")])
-    ]
-    if "out" in values:
+    folders = [options.folder] if "folder" in options else vars(options).get("folders", [])
+    runs = [Run.open(folder) for folder in folders]
+    if "out" in options:
         _check_out(command, options.out)
-    if command in ("eval", "generate", "predict", "show"):
-        _check_task(command, options, *runs)
-    if command not in ("info", "partition", "plot"):
-        check_is_trained(options.folder)
-    if command not in ("partition", "plot"):
-        _check_model(command, values, *runs)
-    if command in ("eval", "generate", "show"):
-        build(GenerationOptions, values)  # checks the values
+    if "folder" in options:
+        _check_run(command, options, *runs)
+    if command in ("partition", "predict") and not Path(options.data).exists():
+        graph_files(options.data)  # says what to name
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")
@@ -64,8 +57,6 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         raise ValueError("a .gif shows one thing: --draw ponder, the active tokens, or attention")
     if command == "share" and options.repository is not None:
         check_repository(options.repository)
-    if command in ("partition", "predict") and not Path(options.data).exists():
-        graph_files(options.data)  # says what to name
     return options
 
 
@@ -95,22 +86,22 @@ def _check_parquet(out: str) -> None:
         ) from None
 
 
-def _check_task(command: str, options: Namespace, run: Run) -> None:
-    """Raise `ValueError` if the task of the run does not suit the command or its arguments."""
-    name, kind = run.task_name, TASKS[run.task_name]
-    has_graphs = issubclass(kind, GraphTask)
-    if command == "predict" and not has_graphs:
+def _check_run(command: str, options: Namespace, run: Run) -> None:
+    """Raise `ValueError` if the files, the task or the model of a run do not suit the options."""
+    values, name, kind = vars(options), run.task_name, TASKS[run.task_name]
+    is_graph = issubclass(kind, GraphTask)
+    if command == "predict" and not is_graph:
         raise ValueError(f"{name} is not a task on graphs: graphut generate answers texts")
-    if command == "generate" and has_graphs:
+    if command == "generate" and is_graph:
         raise ValueError(
             f"{name} is a task on graphs: graphut predict FOLDER --data FILE reads them"
         )
-    if command == "show" and has_graphs and not re.fullmatch("0*[1-9][0-9]*", options.text):
-        raise ValueError(
-            f"name a graph by its number in the test set, from 1; got {options.text!r}"
-        )
-    if command == "show" and has_graphs and options.draw:
-        raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
+    if command == "show" and is_graph:
+        if not re.fullmatch("0*[1-9][0-9]*", options.text):
+            wanted = "name a graph by its number in the test set, from 1"
+            raise ValueError(f"{wanted}; got {options.text!r}")
+        if options.draw:
+            raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
     if command == "eval" and options.data is not None:
         if not issubclass(kind, GraphTask):
             check_is_file(options.data)
@@ -120,22 +111,20 @@ def _check_task(command: str, options: Namespace, run: Run) -> None:
         sets = run.task(check_data=False).test_sets
         if options.set not in sets:
             raise ValueError(f"{name} has no test set {options.set!r}; it has: {', '.join(sets)}")
-
-
-def _check_model(command: str, options: Mapping[str, Any], run: Run) -> None:
-    """Raise `ValueError` for options that the model of the run does not have, or damaged files."""
-    names, kind = field_names(GenerationOptions), TASKS[run.task_name]
-    has_options = kind.searches if command == "eval" else kind.generates
-    check_options(options.keys() & {*names}, names * has_options, f"the task {run.task_name}")
-    changed = {name: options[name] for name in EVALUATION_SETTINGS if name in options}
-    replace(run.config, **changed)
+    if command != "info":
+        check_is_trained(options.folder)
+    for option in field_names(GenerationOptions):
+        if option in options and not (kind.searches if command == "eval" else kind.generates):
+            raise ValueError(f"{flag(option)} is no option of the task {name}")
+    build(GenerationOptions, values)  # checks the values
+    replace(run.config, **{name: values[name] for name in EVALUATION_SETTINGS if name in options})
     if command in ("eval", "generate", "predict", "show"):
         _ = run.vocabularies  # raises an error if a file is damaged
 
 
-def generation_options(run: Run, options: Mapping[str, Any]) -> GenerationOptions | None:
+def generation_options(run: Run, options: Namespace) -> GenerationOptions | None:
     """Build the generation options from parsed options; `None` if the task has no such options."""
-    return build(GenerationOptions, options) if TASKS[run.task_name].generates else None
+    return build(GenerationOptions, vars(options)) if TASKS[run.task_name].generates else None
 
 
 # fmt: off

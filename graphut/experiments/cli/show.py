@@ -47,14 +47,11 @@ class _Picture(NamedTuple):
 
 def main(arguments: Namespace) -> int:
     """Draw the steps and the attention of a model for a text, or for a graph of the test set."""
-    options = vars(arguments)
-    folder, text, out, device, what = (
-        options.pop(key) for key in ("folder", "text", "out", "device", "draw")
-    )
+    text, out, what = arguments.text, arguments.out, arguments.draw
     animated = Path(out).suffix.lower() == ".gif"
-    run = Run.open(folder)
-    search = generation_options(run, options)
-    model = run.trained_model(pick_device(device))
+    run = Run.open(arguments.folder)
+    search = generation_options(run, arguments)
+    model = run.trained_model(pick_device(arguments.device))
     if issubclass(run.learner.task_kind, GraphTask):
         return _show_graph(run, model, text, out, animated)
     [answer] = run.learner.generate(model, run.vocabularies, [text], search, get_attention=True)

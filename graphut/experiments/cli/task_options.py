@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from argparse import SUPPRESS, HelpFormatter, Namespace, RawDescriptionHelpFormatter
+from argparse import SUPPRESS, Namespace
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import pairwise
@@ -19,6 +19,7 @@ from graphut.experiments.cli.options import (
     add_results,
     build,
     count,
+    word_parser,
 )
 from graphut.experiments.messages import meaning_of
 from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
@@ -29,8 +30,15 @@ from graphut.experiments.training.run_folder import check_is_new
 from graphut.models.checked_config import check_different, suggest
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
+from graphut.topology import parse
 from graphut.topology.statistics import check_tokens
 
+_ACTIONS = {
+    "show": "print the edges, in-degrees and distances of a topology, and draw it",
+    "compare": "train the same model with several topologies",
+}
+_EACH_TASK = "graphut train TASK --help lists its options."
+_SPEC = 'such as "window:3|global:0"'
 _MANY = 2**31
 _SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
 """Sizes that a model takes from the examples; it accepts most options if they are large."""
@@ -44,54 +52,69 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     `FileNotFoundError` if a file of the task, or the run to resume, does not exist. Raise
     `FileExistsError` if the folder of a new run already contains a run.
     """
-    task = _named_task(command, argv)
-    parser = _train_parser(task) if command == "train" else _topology_parser(task)
-    options: Namespace = parser.parse_args(argv)
-    if command == "topology" and options.ACTION == "show":
-        check_tokens(options.nodes)
-        if options.out is not None:
-            check_picture_path(options.out)
-    if command == "topology" and options.ACTION == "compare":
-        check_different("topologies", options.specs)
-        check_different("seeds", options.seeds)
-        if options.out is not None:
-            _check_folder(options.out)
-        values = {**preset_of(options.task), **vars(options)}
-        for seed in options.seeds:
-            build(TrainingConfig, {**values, "seed": seed})
-        for spec in options.specs:
-            _check_new(options.task, {**values, TASKS[options.task].config_kind.varied: spec})
-    if command == "train":
-        if not options.minutes > 0:
-            raise ValueError(f"--minutes must be positive, got {options.minutes}")
-        if options.log_to:
-            check_log(options.log_to)
-        _check_folder(options.out)
-        values = {**preset_of(options.task, options.preset), **vars(options)}
-        if options.resume:
-            changes = vars(options) if options.preset is None else values
-            resumable_run(options.out, options.task, changes)
-        elif "RANK" not in os.environ:  # of torchrun: another may have begun
-            check_is_new(options.out)
-            _check_new(options.task, values)
-        if "rule" in options and not values.get("adaptive", True):
-            raise ValueError(
-                f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
-                "leave out --rule, or the preset or --no-adaptive that disables halting"
-            )
+    return _read_train(argv) if command == "train" else _read_topology(argv)
+
+
+def _read_train(argv: Sequence[str]) -> Namespace:
+    options: Namespace = _train_parser(_named_task(argv)).parse_args(argv)
+    if not options.minutes > 0:
+        raise ValueError(f"--minutes must be positive, got {options.minutes}")
+    if options.log_to:
+        check_log(options.log_to)
+    _check_folder(options.out)
+    values = {**preset_of(options.task, options.preset), **vars(options)}
+    if options.resume:
+        changes = vars(options) if options.preset is None else values
+        resumable_run(options.out, options.task, changes)
+    elif "RANK" not in os.environ:  # of torchrun: another may have begun
+        check_is_new(options.out)
+        _check_new(options.task, values)
+    if "rule" in options and not values.get("adaptive", True):
+        raise ValueError(
+            f"--rule {options.rule} has no effect: without halting all nodes take all steps; "
+            "leave out --rule, or the preset or --no-adaptive that disables halting"
+        )
     return options
 
 
-def _named_task(command: str, argv: Sequence[str]) -> str | None:
-    """Return the task that a command line names; another option may have the name as its value."""
+def _read_topology(argv: Sequence[str]) -> Namespace:
+    about, note = "Inspect or compare topologies.", "graphut topology ACTION --help lists options."
+    named = word_parser("graphut topology", "action", _ACTIONS, note, description=about)
+    action = named.parse_args(argv[:1]).action
+    parser = _show_parser() if action == "show" else _compare_parser(_named_task(argv, "--task"))
+    options: Namespace = parser.parse_args(argv[1:])
+    options.action = action
+    if action == "show":
+        parse(options.spec)
+        check_tokens(options.nodes)
+        if options.out is not None:
+            check_picture_path(options.out)
+        return options
+    check_different("topologies", options.specs)
+    check_different("seeds", options.seeds)
+    if options.out is not None:
+        _check_folder(options.out)
+    values = {**preset_of(options.task), **vars(options)}
+    for seed in options.seeds:
+        build(TrainingConfig, {**values, "seed": seed})
+    for spec in options.specs:
+        _check_new(options.task, {**values, TASKS[options.task].config_kind.varied: spec})
+    return options
+
+
+def _named_task(argv: Sequence[str], option: str | None = None) -> str | None:
+    """Return the task in a command line, the value of `option` or, without it, an argument.
+
+    Another option may have the name of a task as its value.
+    """
     words = [part for word in argv for part in word.split("=", word.startswith("--"))]
-    pairs = [(previous, word) for previous, word in pairwise(["", *words]) if word in TASKS]
-    if command == "topology":
-        return next((word for previous, word in pairs if previous == "--task"), None)
-    for previous, word in pairs:
-        action = _train_parser(word)._option_string_actions.get(previous)
-        if action.nargs == 0 if action else not previous.startswith("--"):
+    for previous, word in pairwise(["", *words]):
+        if word in TASKS and option is not None and previous == option:
             return word
+        if word in TASKS and option is None:
+            action = _train_parser(word)._option_string_actions.get(previous)
+            if action.nargs == 0 if action else not previous.startswith("--"):
+                return word
     return None
 
 
@@ -140,25 +163,20 @@ def _check_same(folder: str, what: str, saved: object, value: object) -> None:
 
 def _train_parser(task: str | None) -> Parser:
     """Return a parser for the options of a task; without a task, for those of all tasks."""
-    tasks = [f"  {name:22}{meaning_of(kind)}" for name, kind in TASKS.items()]
-    parser = Parser(
-        prog="graphut train" + (f" {task}" if task else ""),
-        usage=f"graphut train {task or 'TASK'} --out FOLDER [options]",
-        description=meaning_of(TASKS[task]) if task else "Train a Universal Transformer on a task.",
-        epilog=None
-        if task
-        else "\n".join(["tasks:", *tasks, "", "graphut train TASK --help lists its options."]),
-        formatter_class=HelpFormatter if task else RawDescriptionHelpFormatter,
-    )
-    help = SUPPRESS if task else "see below"
-    parser.add_argument("task", choices=TASKS, metavar="TASK", help=help)
-    presets = TASK_PRESETS.get(task or "", {})
-    _add_run_options(parser, presets)
-    if task:
-        _add_task_options(parser, task)
-    else:
+    usage = f"graphut train {task or 'TASK'} --out FOLDER [options]"
+    if task is None:
+        words = {name: meaning_of(kind) for name, kind in TASKS.items()}
+        note, about = _EACH_TASK, "Train a Universal Transformer on a task."
+        parser = word_parser("graphut train", "task", words, note, usage=usage, description=about)
+        _add_run_options(parser, ())
         add_options(parser.add_argument_group("training"), TrainingConfig)
         add_options(parser.add_argument_group("model"), ModelConfig)
+        return parser
+    about = meaning_of(TASKS[task])
+    parser = Parser(prog=f"graphut train {task}", usage=usage, description=about)
+    parser.add_argument("task", choices=TASKS, metavar="TASK", help=SUPPRESS)
+    _add_run_options(parser, TASK_PRESETS.get(task, ()))
+    _add_task_options(parser, task)
     return parser
 
 
@@ -183,37 +201,30 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     add_device(parser)
 
 
-def _topology_parser(task: str | None) -> Parser:
-    parser = Parser(prog="graphut topology", description="Inspect or compare topologies.")
-    actions = parser.add_subparsers(
-        metavar="ACTION", required=True, dest="ACTION", parser_class=Parser
-    )
-    show = actions.add_parser(
-        "show",
-        help="print the edges, in-degrees and distances of a topology, and draw it",
+def _show_parser() -> Parser:
+    parser = Parser(
+        prog="graphut topology show",
         description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
         'Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.',
     )
-    option = show.add_argument
-    option("spec", help='such as "window:3|global:0"')
+    option = parser.add_argument
+    option("spec", metavar="SPEC", help=_SPEC)
     option("--nodes", type=count, default=24, metavar="N", help="number of tokens (default: 24)")
     option("--out", metavar="FILE", help="draw into this file: .png, .pdf or .svg")
-    compare = actions.add_parser(
-        "compare",
+    return parser
+
+
+def _compare_parser(task: str | None) -> Parser:
+    parser = Parser(
+        prog="graphut topology compare",
         usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
-        help="train the same model with several topologies",
         description="Train the same model with each topology and the same seeds; print the metrics "
         "on the test set, edges, and time per batch (forward and backward). The topology is that "
         "of the encoder, or of a language model (add &causal); in a task on graphs its edges are "
         "added to those of the graph.",
     )
-    _add_compare(compare, task)
-    return parser
-
-
-def _add_compare(parser: Parser, task: str | None) -> None:
     option = parser.add_argument
-    option("specs", nargs="+", metavar="SPEC", help='such as "window:3|global:0"')
+    option("specs", nargs="+", metavar="SPEC", help=_SPEC)
     help = "one of the tasks that graphut train --help lists; add --help for its options"
     option("--task", choices=TASKS, required=True, metavar="NAME", help=help)
     help = "seeds of the runs of each topology (default: 0)"
@@ -222,6 +233,7 @@ def _add_compare(parser: Parser, task: str | None) -> None:
     add_device(parser)
     if task is not None:
         _add_task_options(parser, task, skip=["seed", "encoder_topology", "topology"])
+    return parser
 
 
 def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:

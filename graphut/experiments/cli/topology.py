@@ -22,7 +22,7 @@ from graphut.topology.statistics import Statistics
 
 def main(arguments: Namespace) -> int:
     """Describe one topology, or compare several."""
-    if arguments.ACTION == "compare":
+    if arguments.action == "compare":
         _compare(arguments)
     else:
         _show(arguments)

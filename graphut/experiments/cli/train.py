@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from textwrap import fill
+from types import FrameType
 from typing import Any
 
 import torch
 
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
-from graphut.experiments.cli.interruption import Interruption
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.task_options import resumable_run
 from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.epoch_log import EpochLog
-from graphut.experiments.training.processes import barrier, is_first, process_group
+from graphut.experiments.training.processes import barrier, is_first, num_processes, process_group
 from graphut.experiments.training.run_files import FolderLock, model_digest
 from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new
 
 _SHOWN = 3  # test examples that are answered after training
-_RUN_OPTIONS = (
-    "task", "out", "resume", "device", "minutes", "preset", "accumulate", "log_to", "results",
-    "curves",
-)  # fmt: skip
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Opener = Callable[[FolderLock], Run]
 
 
@@ -39,20 +37,17 @@ def main(arguments: Namespace) -> int:
     Processes that `torchrun` has started share the work.
     """
     with process_group():
-        return _train(vars(arguments))
+        return _train(arguments)
 
 
-def _train(options: dict[str, Any]) -> int:
-    name, folder, resume, device, minutes, preset, accumulate, log_to, *paths = (
-        options.pop(key) for key in _RUN_OPTIONS
-    )
-    files = ResultFiles(*paths)
-    target = pick_device(device)
+def _train(arguments: Namespace) -> int:
+    name, folder, resume, preset = arguments.task, arguments.out, arguments.resume, arguments.preset
+    target, options = pick_device(arguments.device), vars(arguments)
     if preset is not None or not resume:
         options = {**preset_of(name, preset), **options}
     prepare = _prepare_resumed if resume else _prepare_new
     task, open_run = (prepare if is_first() else _follow)(folder, name, options)
-    deadline = time.monotonic() + 60 * minutes
+    deadline = time.monotonic() + 60 * arguments.minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
     with Interruption() as interruption, FolderLock(folder) as lock:
         run = open_run(lock)
@@ -65,10 +60,10 @@ def _train(options: dict[str, Any]) -> int:
         def should_stop() -> bool:
             return interruption.signal is not None or time.monotonic() >= deadline
 
-        is_complete = _fit(run, task, target, lock, accumulate, log_to, should_stop, resume=resume)
+        is_complete = _fit(run, task, target, lock, arguments, should_stop, resume=resume)
     if is_complete and interruption.signal is None:
         best = run.model().to(target)
-        digest = model_digest(folder)
+        digest, files = model_digest(folder), ResultFiles(arguments.results, arguments.curves)
         evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
         for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
             print(f"\n{answer}")
@@ -121,8 +116,7 @@ def _fit(
     task: Task,
     device: torch.device,
     lock: FolderLock,
-    accumulate: int,
-    log_to: str | None,
+    options: Namespace,
     should_stop: Callable[[], bool],
     *,
     resume: bool,
@@ -131,11 +125,11 @@ def _fit(
     trainer = None
     try:
         model = run.model().to(device)
-        trainer = Trainer(model, task, run.training, run.folder, print, lock, accumulate)
+        trainer = Trainer(model, task, run.training, run.folder, print, lock, options.accumulate)
         if resume:
             trainer.resume()
-        if log_to and is_first():  # an error ends the run before its first update
-            trainer.on_epoch = EpochLog(log_to, run.folder, trainer.progress.update)
+        if options.log_to and is_first():  # an error ends the run before its first update
+            trainer.on_epoch = EpochLog(options.log_to, run.folder, trainer.progress.update)
         if task.description:
             print(fill(task.description, 80))
         weights = sum(parameter.numel() for parameter in model.parameters())
@@ -155,3 +149,31 @@ def _fit(
             for name in (RUN, CHECKPOINT):  # the folder is then free for another attempt
                 (run.folder / name).unlink(missing_ok=True)
         raise
+
+
+class Interruption:
+    """Context manager that records Ctrl-C or SIGTERM in `signal`, instead of ending the process.
+
+    A second signal has its usual effect. In a process group, later signals are only recorded, too,
+    because `torchrun` forwards signals that the terminal has already sent; `torchrun` kills a
+    process that does not end in time.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        """Install the signal handlers."""
+        self._handlers = {number: signal.signal(number, self._record) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Restore the previous signal handlers."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _record(self, number: int, frame: FrameType | None) -> None:
+        self.signal = int(number)
+        if num_processes() == 1:
+            self.__exit__()

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from graphut.experiments.cli.options import add_options, build, check_specs
-from tests.topology import catalogue
+from graphut.experiments.cli.options import add_options, build
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,3 @@ def test_build_takes_the_options_that_are_fields() -> None:
 def test_build_names_what_is_missing() -> None:
     with pytest.raises(ValueError, match="--size is missing: edge, in cm"):
         build(Shape, {"share": 0.25})
-
-
-def test_check_specs_accepts_what_the_parsers_accept() -> None:
-    check_specs({"topology": [*catalogue.ALL], "spec": None, "set": "test"})
-    check_specs({"rule": "global:act:cost=remainder", "evaluation_rule": ""})
-    with pytest.raises(ValueError, match="cannot contain another 'global'"):
-        check_specs({"rule": "global:" * 2000 + "act"})

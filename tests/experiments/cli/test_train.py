@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from graphut.experiments.cli import main
+from graphut.experiments.cli.train import SIGNALS, Interruption
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import TASK_PRESETS
 from graphut.experiments.training import Run
@@ -85,3 +87,35 @@ def test_generate_and_eval_need_an_epoch_done(
     assert hint in capsys.readouterr().err
     with pytest.raises(ValueError, match=hint):
         load(folder)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_interruption_notes_a_signal(number: signal.Signals) -> None:
+    with Interruption() as interruption:
+        assert interruption.signal is None
+        signal.raise_signal(number)
+        assert interruption.signal == number
+
+
+@pytest.fixture
+def as_in_a_terminal() -> Iterator[None]:
+    """Programs in the background of a shell do not hear of Ctrl-C; this one does."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("as_in_a_terminal")
+def test_interruption_lets_the_second_ctrl_c_act() -> None:
+    with Interruption() as interruption:
+        signal.raise_signal(signal.SIGINT)
+        assert interruption.signal == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_interruption_puts_handlers_back() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with Interruption():
+        assert [signal.getsignal(number) for number in SIGNALS] != before
+    assert [signal.getsignal(number) for number in SIGNALS] == before
