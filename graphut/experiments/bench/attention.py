@@ -15,10 +15,8 @@ from graphut.experiments.bench.attention_workload import REFERENCE, AttentionWor
 from graphut.experiments.bench.driver import TOLERANCE, Contender, Row, largest_error, measure, say
 from graphut.experiments.bench.peers import PEERS
 
-IN_FLOAT32 = "float32"
-"""The contender of a call in bfloat16: the same call in float32."""
+IN_FLOAT32 = "float32"  # the contender of a call in bfloat16: the same call in float32
 BASELINES = ("dgl", *PEERS, IN_FLOAT32)
-"""The contenders that others are compared with; DGL's operators are also a backend."""
 _MATMUL = "matrix product"
 _MATMUL_SIDE = 1024
 
@@ -34,19 +32,20 @@ def bench_attention(
 ) -> list[Row]:
     """Compare results, time and memory of different implementations of attention calls.
 
-    Return the rows of a table of results, one dictionary for each topology and implementation. The
-    row has a note instead of times if the implementation cannot run, or if its output or gradients
-    differ from a float64 reference. `workloads` differ in their topology only. `backends` are names
-    from `backend_names()`, and `peers` are names from `PEERS`; the default is all of them for one
-    topology, and only the backend "auto" for several. A call in bfloat16 is also run in float32,
-    by "auto". The column `ns_per_edge` is the time divided by the number of edges. `cold` clears
-    the caches before each call. `phases` adds a row for each phase of the backend "native" (if
-    nodes attend to consecutive nodes), with the sum of the times of all threads. The last row is a
-    product of 1024 x 1024 float32 matrices, to show the machine's speed.
+    Return a row for each topology and implementation, with a note instead of times if the
+    implementation cannot run, or its output or gradients differ from a float64 reference.
+    `workloads` differ in their topology only. The default of `backends` and `peers` is all of them
+    for one topology, and only the backend "auto" for several. A call in bfloat16 is also run in
+    float32, by "auto". `phases` adds rows with the sum of the times of all threads in each phase of
+    the backend "native". The last row is a matrix product, to show the machine's speed.
     """
     several, first = len(workloads) > 1, workloads[0]
     if backends is None:
-        backends = ["auto"] * (peers is None) if several else backend_names()
+        backends = (
+            ["auto"] * (peers is None)
+            if several
+            else [name for name in BACKENDS if name != REFERENCE]
+        )
     if peers is None:
         peers = [] if several else [*PEERS]
     prepare: dict[str, Prepare] = {
@@ -67,7 +66,7 @@ def bench_attention(
             parts = [workload.spec] * several + [name] * (not several or len(prepare) > 1)
             title = ", ".join(parts)
             say(f"comparing {title} with a float64 reference")
-            run, checks = checked(workload, make, expected)
+            run, checks = _checked(workload, make, expected)
             rows[title] = {"workload": text, "contender": title, **checks}
             if run is not None:
                 contenders[title], calls[title] = run, workload
@@ -102,12 +101,7 @@ def _phase_rows(workload: str, run: Contender, repeats: int) -> list[Row]:
     ]
 
 
-def backend_names() -> list[str]:
-    """Return the names of all attention backends of graphut except the reference backend."""
-    return [name for name in BACKENDS if name != REFERENCE]
-
-
-def checked(
+def _checked(
     workload: AttentionWorkload, prepare: Prepare, expected: Sequence[Tensor]
 ) -> tuple[Callable[[], object] | None, Row]:
     """Return the call to time (None if it fails or is wrong), and a row with error or a note."""

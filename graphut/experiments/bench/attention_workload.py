@@ -12,7 +12,6 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.experiments.bench.driver import CPU, sentence_lengths
-from graphut.experiments.bench.options import AttentionOptions
 from graphut.topology import parse
 
 REFERENCE = "dense"
@@ -32,19 +31,6 @@ class AttentionWorkload:
     device: torch.device = CPU
     dtype: torch.dtype = torch.float32
     fraction: float = 1.0  # share of the nodes that are active, in `(0, 1]`
-
-    @classmethod
-    def of(cls, options: AttentionOptions, spec: str) -> AttentionWorkload:
-        """Return the workload of a benchmark with a topology."""
-        return cls(
-            spec=spec,
-            shape=options.shape,
-            dim=options.dim,
-            heads=options.heads,
-            device=torch.device(options.device or "cpu"),
-            dtype=getattr(torch, options.dtype),
-            fraction=options.frontier,
-        )
 
     @property
     def sizes(self) -> str:
@@ -80,7 +66,7 @@ class AttentionWorkload:
 
     @cached_property
     def tensors(self) -> tuple[Tensor, ...]:
-        """Query `(A, H, D)`, key and value `(N, H, D)`, and gradient of the output `(A, H, D)`."""
+        """Query `(A, H, D)`, key and value `(N, H, D)`, and gradient of the output."""
         nodes = self.layout.num_src
         rows = self.layout.num_dst if self.frontier is None else self.frontier.numel()
         return tuple(
@@ -92,11 +78,7 @@ class AttentionWorkload:
 
     @property
     def flops(self) -> int:
-        """The number of floating-point operations of the call, forward and backward.
-
-        Per edge and feature, the forward pass has 4 (score and weighted sum), and the backward pass
-        has 10 (the score again, and four products).
-        """
+        """The number of floating-point operations of the call, forward (4) and backward (10)."""
         return 14 * self.in_edges[0].numel() * self.dim
 
     def prepare(self, backend: str, dtype: torch.dtype | None = None) -> Prepared:
@@ -128,11 +110,7 @@ def gradient_run(
     upstream: Tensor,
     weights: Sequence[Tensor] = (),
 ) -> Run:
-    """Return a function that runs `call` forward and backward on copies of its inputs.
-
-    The function returns a list: the output, then the gradients of `inputs` and of `weights`.
-    `upstream` is the gradient of the output.
-    """
+    """Return a function that returns the output of `call`, and gradients of inputs and weights."""
     leaves = [x.clone().requires_grad_() for x in inputs]
 
     def run() -> list[Tensor]:

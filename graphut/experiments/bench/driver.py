@@ -1,8 +1,4 @@
-"""The driver of all benchmarks: measure time and memory of contenders, and print tables.
-
-A contender is a function without arguments. A benchmark prepares contenders for the same workload,
-compares their results, and passes them to `measure`, which returns one row for each.
-"""
+"""The driver of all benchmarks: measure time and memory of contenders, and print tables."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from math import hypot, inf
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,8 +19,7 @@ from graphut.experiments.bench.options import parse_shape
 from graphut.experiments.bench.peak_memory import peak_bytes, settle_allocator
 from graphut.experiments.tables import plain_table, three_digits
 
-Row = dict[str, Any]
-"""The figures of one contender, by column of the table of results."""
+Row = dict[str, Any]  # the figures of one contender, by column of the table of results
 Contender = Callable[[], object]
 
 CPU = torch.device("cpu")
@@ -45,11 +41,9 @@ def measure(
 ) -> list[Row]:
     """Measure time and peak memory of functions, and return one row of the table for each.
 
-    `contenders` are these functions, by name, and `workload` is the title of the table. They take
-    turns for `repeats` rounds, so that a slow phase of the machine affects all of them. In each
-    round, a contender whose call takes less than half a second first runs for `warm_up` seconds
-    without timing, to fill the caches with its data. With `cold`, 64 MB of other data are written
-    before each timed call instead.
+    The contenders take turns for `repeats` rounds, so that a slow phase of the machine affects all
+    of them. In each round, a contender whose call takes less than half a second first runs for
+    `warm_up` seconds, to fill the caches; with `cold`, 64 MB of other data are written instead.
     """
     settle_allocator()
     say(f"timing {', '.join(contenders)}")
@@ -83,6 +77,29 @@ def measure(
     return rows
 
 
+def measure_equal(
+    workload: str,
+    contenders: Mapping[str, Contender],
+    errors: Mapping[str, float],
+    *,
+    repeats: int,
+    device: torch.device = CPU,
+    limits: Mapping[str, float] = MappingProxyType({}),
+) -> list[Row]:
+    """Measure contenders, as `measure` does, unless the error of one of them is above its limit.
+
+    The rows then have a note instead of times. `errors` are relative to a contender without error.
+    The default of `limits` is 1e-5, for float32.
+    """
+    wrong = [name for name in errors if errors[name] > limits.get(name, TOLERANCE[torch.float32])]
+    if wrong:
+        note = f"{wrong[0]} is wrong by {errors[wrong[0]]:.0e}"
+        rows = [{"workload": workload, "contender": name, "note": note} for name in contenders]
+    else:
+        rows = measure(workload, contenders, repeats=repeats, device=device)
+    return [{**row, "error": errors.get(row["contender"])} for row in rows]
+
+
 def _seconds(run: Contender) -> float:
     start = timer()
     result = run()
@@ -97,11 +114,9 @@ def say(text: str) -> None:
 
 
 def largest_error(results: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Return the relative error of the output or of the gradients, whichever is larger.
+    """Return the relative error of the output (the first tensor) or of all gradients together.
 
-    In both arguments the first tensor is the output, and the others are gradients. The gradients
-    have one common error, because a single gradient may be zero except for rounding. An error that
-    is NaN counts as infinity.
+    A single gradient may be zero except for rounding. NaN counts as infinity.
     """
     differences, norms = [], []
     for a, b in zip(results, expected, strict=True):

@@ -21,9 +21,8 @@ _TWINS = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}  # layers with eq
 def bench_layers(options: LayerOptions) -> list[Row]:
     """Measure time and memory of graph layers, forward and backward, on the CPU.
 
-    `DotGATConv` and `TransformerConv` have the same weights as DGL's and PyG's layers, and the
-    outputs are compared. With `seeds`, each timed call builds the edge layouts of the blocks, as in
-    a training loop.
+    The outputs of `DotGATConv` and `TransformerConv` are compared with those of DGL's and PyG's
+    layers. With `seeds`, each timed call builds the edge layouts of the blocks.
     """
     nodes, edges, seeds = options.nodes, options.edges, options.seeds
     blocks = random_blocks(nodes, edges, power_law=options.power_law, seeds=seeds)
@@ -39,11 +38,9 @@ def bench_layers(options: LayerOptions) -> list[Row]:
 def random_blocks(
     nodes: int, edges: int, *, power_law: bool = False, seeds: int | None = None
 ) -> list[DGLGraph]:
-    """Return a list of one fixed random graph, or of two blocks that are sampled from it.
+    """Return a list of one fixed random graph with self-loops or, with `seeds`, of two blocks.
 
-    The graph has self-loops, which `edges` does not count. With `power_law`, a few nodes have most
-    of the edges. With `seeds` (the number of nodes in a mini-batch), sample two blocks (DGL's
-    bipartite graphs, one for each layer) with 10 in-neighbours per node.
+    The blocks are sampled with 10 in-neighbours per node for a mini-batch of `seeds` nodes.
     """
     drawn = torch.rand(2, edges, generator=torch.Generator().manual_seed(0))
     if power_law:

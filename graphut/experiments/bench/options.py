@@ -74,12 +74,10 @@ class ModelOptions(CheckedConfig):
     device: str | None = option(None, _DEVICE)
     nobody_halts: bool = option(False, "also measure without halting")
     bfloat16: bool = option(
-        False,
-        "also measure the recurrence (and the compiled model) under autocast to bfloat16",
+        False, "also measure the recurrence (and the compiled model) under autocast to bfloat16"
     )
     compile: bool = option(
-        False,
-        "also measure the padded model under torch.compile; on a GPU, with CUDA graphs",
+        False, "also measure the padded model under torch.compile; on a GPU, with CUDA graphs"
     )
     small: bool = option(
         False, "measure only small calls, of 5 to 240 nodes and two steps, beside plain torch"
@@ -87,7 +85,8 @@ class ModelOptions(CheckedConfig):
 
     def _check_values(self) -> None:
         for spec in self.topology:
-            check_tokens_only(spec)
+            if parse(spec).has_extra_nodes:
+                raise ValueError(f"{spec} has nodes that are not tokens: choose another topology")
         for shape in self.shape:
             parse_shape(shape)
         for dim in self.dim:
@@ -153,15 +152,7 @@ class GpuOptions(CheckedConfig):
 
 
 def parse_shape(shape: str) -> tuple[int, int, int]:
-    """Return the number of sentences, and the smallest and the largest length of a sentence.
-
-    Raise `ValueError` if the shape is malformed.
-
-    Examples
-    --------
-    >>> parse_shape("64x10-60"), parse_shape("8x400")
-    ((64, 10, 60), (8, 400, 400))
-    """
+    """Return the number of sentences, and their smallest and largest length, of "64x10-60"."""
     parts = re.fullmatch(r"([1-9]\d{0,8})x(\d{1,9})(?:-(\d{1,9}))?", shape)
     if parts is None:
         raise ValueError(f"{shape!r} is not a shape such as 64x10-60 or 8x400")
@@ -176,9 +167,3 @@ def check_heads(dim: int, heads: int) -> None:
     """Raise `ValueError` if `dim` features cannot be divided evenly among attention heads."""
     if dim % heads:
         raise ValueError(f"{dim} features do not divide into {heads} heads")
-
-
-def check_tokens_only(spec: str) -> None:
-    """Raise `ValueError` if a topology adds extra nodes to the tokens of a sentence."""
-    if parse(spec).has_extra_nodes:
-        raise ValueError(f"{spec} has nodes that are not tokens: choose another topology")

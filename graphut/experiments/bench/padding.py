@@ -11,11 +11,7 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 
 
 def present_positions(counts: Tensor) -> Tensor:
-    """Return a mask of the positions that are not padding, `(batch, longest)` bool.
-
-    `counts` is the length of each sentence. `padded[mask]` removes the padding from a batch: it
-    returns the tokens of all sentences, one after the other ("packed").
-    """
+    """Return a mask of the positions that are not padding, `(batch, longest)`, for `(batch,)`."""
     return torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
 
 
@@ -38,9 +34,8 @@ def rows_by_sentence(layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
 def padded_mask(rows: Tensor, sources: Tensor, in_edges: tuple[Tensor, Tensor]) -> Tensor:
     """Return the attention mask of a padded batch, `(batch, 1, queries, sources)` bool.
 
-    `rows` and `sources` are masks of the queries and sources that are not padding. `in_edges` are
-    the query and the source of each edge, as indices without padding. If all queries of a sentence
-    attend to the same sources, in all sentences, the shape is `(batch, 1, 1, sources)`. Padded
+    `rows` and `sources` are masks of the queries and sources that are not padding. If the queries
+    of each sentence attend to the same sources, the shape is `(batch, 1, 1, sources)`. Padded
     queries attend to all real sources, because a softmax over no source is undefined.
     """
     row, source = in_edges
@@ -53,12 +48,11 @@ def padded_mask(rows: Tensor, sources: Tensor, in_edges: tuple[Tensor, Tensor]) 
 
 
 class PaddedModel(nn.Module):
-    """A dense adaptive model, which computes all nodes at every step and masks halted nodes.
+    """A dense model that computes all nodes at every step, and masks halted nodes ("copied").
 
-    Active nodes attend to the last state of a halted node (`halted="copied"`). `step` must be
-    post-norm with a position-wise feed-forward layer; `mask` comes from `padded_mask`; `share` is
-    the halting probability of a node in each step before its last one. The signals of positions
-    and steps are made once, so that `torch.compile` sees tensors only.
+    `step` must be post-norm with a position-wise feed-forward layer; `mask` comes from
+    `padded_mask`; `share` is the halting probability of a node before its last step. The signals
+    are made once, so that `torch.compile` sees tensors only.
     """
 
     def __init__(
@@ -72,10 +66,7 @@ class PaddedModel(nn.Module):
         self.positions, self.signals = signals[: mask.shape[-1]], signals[:max_steps]
 
     def forward(self, x: Tensor, depth: Tensor) -> Tensor:
-        """Return the output states, `(batch, longest, d)`, for an input `x` of the same shape.
-
-        `depth` is the step at which each node halts, `(batch, longest)` int64; 0 for padding.
-        """
+        """Return output states, `(batch, longest, d)`; a node halts at its `depth` (0: padding)."""
         out, spent = torch.zeros_like(x), x.new_zeros(x.shape[:2])
         for t, signal in enumerate(self.signals, 1):
             new = self._step(x + self.positions + signal)

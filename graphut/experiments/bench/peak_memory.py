@@ -1,7 +1,6 @@
 """Measurement of the peak memory that a function adds to the memory in use.
 
-On a CPU the resident memory of the process is measured, which includes all allocations of torch,
-DGL and kernels. This needs Linux with glibc.
+On a CPU this is the resident memory of the process, and needs Linux with glibc.
 """
 
 from __future__ import annotations

@@ -25,11 +25,7 @@ _PYG_MESSAGES = 6
 
 
 def prepare_pyg(workload: AttentionWorkload) -> Prepared:
-    """Prepare the attention in PyG's `TransformerConv` (arXiv 2009.03509) for timing.
-
-    The message passing of the layer receives query, key and value directly. The four linear maps of
-    the layer are left out, so that all implementations compute the same.
-    """
+    """Prepare the attention in PyG's `TransformerConv` (arXiv 2009.03509), without linear maps."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyG uses what torch deprecates
         from torch_geometric.nn import TransformerConv
@@ -49,10 +45,9 @@ def prepare_pyg(workload: AttentionWorkload) -> Prepared:
 
 
 def prepare_padded(workload: AttentionWorkload) -> Prepared:
-    """Prepare scaled-dot-product attention on a padded batch with a boolean mask for timing.
+    """Prepare scaled-dot-product attention on a batch that is padded before the timing.
 
-    The tensors are padded before the timing, as in a model that works on padded batches. The batch
-    of queries contains only active nodes, so it may be shorter than the batch of keys.
+    The batch of queries contains only active nodes, so it may be shorter than the batch of keys.
     """
     layout = workload.layout
     rows = present_positions(rows_by_sentence(layout, workload.frontier))
@@ -95,11 +90,7 @@ def prepare_flex(workload: AttentionWorkload) -> Prepared:
 
 
 def flex_mask(workload: AttentionWorkload) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    """Return a `mask_mod` for `flex_attention`: a function that tells if a query reads a source.
-
-    If each node attends to an interval of sources, the function compares a source with the ends of
-    the interval. For other layouts, it reads a table of all pairs.
-    """
+    """Return a `mask_mod` for `flex_attention`: a function that tells if a query reads a source."""
     layout = workload.layout
     if isinstance(layout, IntervalLayout):
         nodes = slice(None) if workload.frontier is None else workload.frontier
@@ -119,8 +110,5 @@ def check_memory(needed: int, device: torch.device) -> None:
 
 
 PEERS: dict[str, Prepare] = {
-    "pyg": prepare_pyg,
-    "padded": prepare_padded,
-    "flex": prepare_flex,
-}
-"""Other implementations by name."""
+    "pyg": prepare_pyg, "padded": prepare_padded, "flex": prepare_flex
+}  # fmt: skip

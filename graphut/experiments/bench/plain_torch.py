@@ -21,9 +21,8 @@ from graphut.nn import coordinate_signal as signal
 class PlainRecurrence(nn.Module):
     """A repeated `TransformerEncoderLayer` or `TransformerDecoderLayer` with adaptive halting.
 
-    The layer has a copy of the weights of `ours`, a recurrence of graphut. It computes every token
-    in each step of adaptive computation time (ACT); masks discard the new states of halted tokens.
-    The loop ends when all tokens have halted.
+    The layer has the weights of `ours`. It computes every token in each step; masks discard the new
+    states of halted tokens. The loop ends when all tokens have halted.
     """
 
     def __init__(self, ours: AdaptiveRecurrence) -> None:
@@ -58,11 +57,10 @@ class PlainRecurrence(nn.Module):
     def forward(
         self, x: Tensor, present: Tensor, *others: Tensor, causal: bool
     ) -> tuple[Tensor, Tensor]:
-        """Return output states, `(batch, longest, d)`, and ponder costs, `(batch, longest)`.
+        """Return output states, `(batch, longest, d)`, and ponder costs (arXiv 1603.08983).
 
-        `x` is the input, `(batch, longest, d)`, and `present` a mask of the tokens that are not
-        padding. A decoder also receives the output of the encoder and its mask, as `others`. The
-        cost of a token is its number of steps plus the remainder (arXiv 1603.08983, section 2.1).
+        `present` masks the tokens that are not padding. `others` of a decoder are the output of the
+        encoder and its mask.
         """
         longest, d = x.shape[1:]
         position = signal(torch.arange(1, longest + 1), d, x.dtype)
@@ -115,11 +113,7 @@ class PlainModel(nn.Module):
     def forward(
         self, labels: Sequence[list[int]], sources: Sequence[list[int]], label_smoothing: float
     ) -> tuple[Tensor, Tensor]:
-        """Return the mean cross-entropy of the labels, and the ponder cost (mean over the tokens).
-
-        The decoder reads `<bos>` and all labels but the last. A language model does not read
-        `sources`. The ponder costs of encoder and decoder are added.
-        """
+        """Return the mean cross-entropy of the labels, and the mean ponder cost of the tokens."""
         cost, memory = torch.zeros(()), list[Tensor]()
         if self.encoder is not None:
             x, present = self._embed(self.source, sources)

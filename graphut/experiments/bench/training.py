@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from graphut._tokens import EOS
-from graphut.experiments.bench.driver import CPU, TOLERANCE, Row, largest_error, measure, say
+from graphut.experiments.bench.driver import Row, largest_error, measure_equal, say
 from graphut.experiments.bench.options import TrainOptions
 from graphut.experiments.bench.plain_torch import PlainModel
 from graphut.experiments.tasks import TASKS, PairTask, Text, preset_of
@@ -49,15 +49,7 @@ def bench_training(options: TrainOptions) -> list[Row]:
     """Compare the time of an update: forward and backward pass, clipping and AdamW.
 
     The models have the sizes, the dropout and the halting rule of the preset `small` of a task, and
-    the same weights; the data are random tokens. The plain model is a `PlainModel`, which may also
-    be compiled. If, without dropout, the losses or gradients of the models differ, the rows have a
-    note instead of times.
-
-    Examples
-    --------
-    >>> rows = bench_training(TrainOptions(workloads=("sorting",), repeats=1))
-    >>> [row["contender"] for row in rows], rows[0]["error"] < 1e-5
-    (['graphut', 'plain torch'], True)
+    the same weights; the data are random tokens. Losses and gradients are compared without dropout.
     """
     rows: list[Row] = []
     for name in options.workloads:
@@ -80,15 +72,9 @@ def bench_training(options: TrainOptions) -> list[Row]:
             each: partial(_update_all, model, batches)
             for each, model in zip(_NAMES, models, strict=False)
         }
-        if error <= TOLERANCE[torch.float32]:
-            measured = measure(text, runs, repeats=options.repeats, device=CPU)
-            times = ("ms", "lower_ms", "upper_ms")
-            measured = [row | {each: row[each] / _BATCHES for each in times} for row in measured]
-        else:
-            note = f"wrong by {error:.0e}"
-            measured = [{"workload": text, "contender": each, "note": note} for each in runs]
-        rows += [{**row, "error": error} for row in measured]
-    return rows
+        rows += measure_equal(text, runs, {"graphut": error}, repeats=options.repeats)
+    times = ("ms", "lower_ms", "upper_ms")
+    return [row | {each: row[each] / _BATCHES for each in times if each in row} for row in rows]
 
 
 def _own(kind: type[Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,11 +27,10 @@ _SCALED = ("path", "grid")
 def bench_waking(options: WakingOptions) -> list[Row]:
     """Measure a trained model with the rule `EventDriven` on graphs with one marked node.
 
-    The graphs are a long tree with short branches (family "near"), a grid and a Delaunay graph,
-    each with `nodes` nodes. The baseline has the same weights, but computes every node in each
-    round. The error is the share of nodes for which model and baseline predict different classes.
-    For each number of nodes in `scaling`, the model also runs once on a path and once on a
-    grid; further rows contain the time of these runs per 1000 node updates, and per round.
+    The baseline has the same weights, but computes every node in each round. The error is the share
+    of nodes for which both predict different classes. For each number of nodes in `scaling`, the
+    model also runs once on a path and once on a grid; further rows contain the time of these runs
+    per 1000 node updates, and per round.
     """
     model, baseline = load(options.run), load(options.run)
     assert isinstance(model, UniversalGraphTransformer)

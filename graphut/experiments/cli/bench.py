@@ -17,9 +17,8 @@ from graphut.experiments.bench import attention, layers
 from graphut.experiments.bench.attention_workload import AttentionWorkload
 from graphut.experiments.bench.driver import Row, rows_text
 from graphut.experiments.bench.gpu import TINY, Plan, measure_missing
-from graphut.experiments.bench.model import COMPILED, bench_model
+from graphut.experiments.bench.model import COMPILED, bench_model, bench_small_calls
 from graphut.experiments.bench.options import AttentionOptions, GpuOptions, ModelOptions
-from graphut.experiments.bench.small_calls import bench_small_calls
 from graphut.experiments.bench.training import bench_training
 from graphut.experiments.bench.waking import EVERY, bench_waking
 from graphut.experiments.cli.bench_options import NO_GPU
@@ -46,15 +45,18 @@ def main(arguments: Namespace) -> int:
 
 
 def _attention(options: AttentionOptions) -> list[Row]:
-    workloads = [AttentionWorkload.of(options, spec) for spec in options.topology]
+    device, dtype = torch.device(options.device or "cpu"), getattr(torch, options.dtype)
+    workloads = [
+        AttentionWorkload(
+            spec=spec, shape=options.shape, dim=options.dim, heads=options.heads,
+            device=device, dtype=dtype, fraction=options.frontier,
+        )
+        for spec in options.topology
+    ]  # fmt: skip
     return attention.bench_attention(
-        workloads,
-        backends=options.backends,
-        peers=options.peers,
-        repeats=options.repeats,
-        cold=options.cold,
-        phases=options.phases,
-    )
+        workloads, backends=options.backends, peers=options.peers, repeats=options.repeats,
+        cold=options.cold, phases=options.phases,
+    )  # fmt: skip
 
 
 def _model(options: ModelOptions) -> list[Row]:
@@ -66,16 +68,10 @@ def _model(options: ModelOptions) -> list[Row]:
         options.dim, options.shape, options.topology, schedules
     ):
         rows += bench_model(
-            spec,
-            shape,
-            dim=dim,
-            heads=options.heads,
-            device=torch.device(options.device or "cpu"),
-            repeats=options.repeats,
-            halting=halting,
-            bfloat16=options.bfloat16,
+            spec, shape, dim=dim, heads=options.heads, halting=halting, repeats=options.repeats,
+            device=torch.device(options.device or "cpu"), bfloat16=options.bfloat16,
             compiler="inductor" if options.compile else None,
-        )
+        )  # fmt: skip
     return rows
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphut.experiments.bench import model
-from graphut.experiments.bench.model import COMPILED, bench_model
+from graphut.experiments.bench.model import COMPILED, bench_model, bench_small_calls
 from tests.experiments.bench.cases import SPECS
 
 TINY: dict[str, Any] = {"shape": "4x3-9", "dim": 16, "heads": 2, "repeats": 1}
@@ -59,6 +59,21 @@ def test_bench_model_has_no_figures_of_models_that_differ(monkeypatch: pytest.Mo
     monkeypatch.setattr(model.PaddedModel, "forward", wrong)
     for row in bench_model("causal", **TINY):
         assert row["note"] == "adaptive is wrong by 3e-02" and "ms" not in row
+
+
+def test_bench_small_calls_compares_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "SMALL_SHAPES", ((2, 3, 8, 2),))
+    rows = bench_small_calls(repeats=1)
+    assert [row["contender"] for row in rows] == ["plain torch", "adaptive"] * 2
+    assert all(row["ms"] > 0 for row in rows)
+
+
+def test_bench_small_calls_has_no_figures_of_results_that_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model, "SMALL_SHAPES", ((2, 3, 8, 2),))
+    monkeypatch.setattr(model, "largest_error", lambda *_: 0.5)
+    assert {row["note"] for row in bench_small_calls()} == {"adaptive is wrong by 5e-01"}
 
 
 @pytest.mark.gpu
