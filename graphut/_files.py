@@ -2,11 +2,7 @@
 
 The checksums in `config.json`, `run.json` and safetensors files detect accidents: a flipped bit, a
 partial copy, an unintended edit, or a file of another model. They are not signatures: load only
-models from people whom you trust.
-
-- JSON file: the field `sha256` covers the values of all other fields, but not white space.
-- Safetensors file: the metadata `sha256` covers the tensors and all other metadata.
-- Weights of a model: the metadata `config` is the checksum of their `config.json`.
+models from people whom you trust. The field `sha256` of a JSON file covers all other fields.
 """
 
 from __future__ import annotations
@@ -42,8 +38,7 @@ def write_atomically(path: str | Path, *parts: bytes | memoryview) -> None:
 def staged_write(path: str | Path, *parts: bytes | memoryview) -> Iterator[None]:
     """Context manager that writes a temporary file, and renames it to `path` after the block.
 
-    If the block raises an error, `path` is unchanged. The name of the temporary file,
-    `.NAME.PROCESS.RANDOM.tmp`, cannot be predicted.
+    If the block raises an error, `path` is unchanged.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{token_hex(8)}.tmp")

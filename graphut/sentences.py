@@ -168,7 +168,7 @@ def flatten(sentences: Sentences, name: str, *, allow_empty: bool = True) -> tup
     """Return all tokens in one int64 tensor, and the length of each sentence.
 
     Raise `TypeError` or `ValueError` if a token is not a non-negative integer, or a sentence is
-    empty without `allow_empty`. The message has `name` and the index of the sentence.
+    empty without `allow_empty`.
     """
     if isinstance(sentences, DGLGraph):
         raise TypeError(f"{name} must be lists of token ids, got a graph")

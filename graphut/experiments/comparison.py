@@ -54,15 +54,13 @@ def compare_topologies(
     report: Callable[[str], None] = print,
     imports: Sequence[str] = (),
 ) -> list[ComparisonRow]:
-    """Train, evaluate and time a model for each topology and each seed.
+    """Train, evaluate and time a model for each topology and each seed; return a row for each.
 
-    `topologies` specify which nodes attend to which, such as "window:3|global:0". Each replaces the
-    field `encoder_topology` of a sequence-to-sequence model's `config`, and `topology` of others.
-    Each seed replaces that of `training`. The run of the first topology with seed 0 is saved in
-    `folder/1-seed-0`, and so on. The function `report` gets each line of output. `imports` are
-    modules that commands import before they read the runs. Return a row for each topology. Raise
-    `ValueError` if the model does not support a topology, or if a seed is wrong, or a topology or
-    seed occurs twice, and `FileExistsError` if one of these folders already holds a run.
+    A topology, such as "window:3|global:0", replaces that of the encoder in a sequence-to-sequence
+    model's `config`, and `topology` of others. The run of the first topology with seed 0 is saved
+    in `folder/1-seed-0`, and so on. `report` gets each line of output. `imports` are modules that
+    commands import before they read the runs. Raise `ValueError` for a topology or seed that is
+    wrong or occurs twice, and `FileExistsError` if a folder already holds a run.
     """
     check_different("topologies", topologies)
     check_different("seeds", seeds)

@@ -7,35 +7,17 @@ from inspect import getdoc
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:
-    """Return a count and its noun, in the plural unless the count is 1.
-
-    Examples
-    --------
-    >>> pluralize(1, "task"), pluralize(19, "task"), pluralize(2, "batch", "batches")
-    ('1 task', '19 tasks', '2 batches')
-    """
+    """Return a count and its noun, such as "1 task", "19 tasks" or "2 batches"."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def meaning_of(kind: type) -> str:
-    r"""Return the first paragraph of a class's docstring as one line.
-
-    Examples
-    --------
-    >>> meaning_of(type("Digits", (), {"__doc__": "Digits, written\n    once.\n\n    More."}))
-    'Digits, written once.'
-    """
+    """Return the first paragraph of a class's docstring as one line."""
     return " ".join((getdoc(kind) or "").partition("\n\n")[0].split())
 
 
 def flag(name: str) -> str:
-    """Return the command-line option of a dataclass field.
-
-    Examples
-    --------
-    >>> flag("batch_size")
-    '--batch-size'
-    """
+    """Return the command-line option of a dataclass field: "batch_size" is `--batch-size`."""
     return "--" + name.replace("_", "-")
 
 

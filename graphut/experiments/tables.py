@@ -20,7 +20,7 @@ _SHARES = ("accuracy", "answerable", "eccentricity", "known", "quiescent", "shar
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table for the terminal, with the first column aligned left and the others right.
 
-    A row may be shorter than `head`. Only the first of its cells is then aligned.
+    Of a row that is shorter than `head`, only the first cell is aligned.
     """
     lines = [head, *rows]
     full = [line for line in lines if len(line) == len(head)]
@@ -36,39 +36,19 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""Return a Markdown table, with escaped pipes.
-
-    Examples
-    --------
-    >>> print(markdown_table(["a", "b"], [["1", "x|y"]]))
-    | a | b |
-    | --- | --- |
-    | 1 | x\|y |
-    """
+    """Return a Markdown table, with escaped pipes."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *escaped])
 
 
 def three_digits(value: float) -> str:
-    """Return a number as text with three significant digits; from 1000 on, round it to an integer.
-
-    Examples
-    --------
-    >>> three_digits(0.01234), three_digits(3.456), three_digits(45.67), three_digits(1234.5)
-    ('0.0123', '3.46', '45.7', '1234')
-    """
+    """Format a number with three significant digits; from 1000 on, round it to an integer."""
     text = f"{value:#.3g}"
     return f"{value:.0f}" if "e+" in text else text.rstrip(".")
 
 
 def percent(value: float) -> str:
-    """Return a share (from 0 to 1) as a percentage; only an exact 1 is written as 100.00%.
-
-    Examples
-    --------
-    >>> percent(0.0456), percent(1.0), percent(0.99996)
-    ('4.56%', '100.00%', '99.99%')
-    """
+    """Format a share (from 0 to 1) as a percentage; only an exact 1 is written as 100.00%."""
     return f"{min(value, 0.9999) if value < 1 else value:.2%}"
 
 
@@ -78,24 +58,12 @@ def is_share(metric: str) -> bool:
 
 
 def share(value: float) -> str:
-    """Return a share (from 0 to 1) with three decimals; only an exact 1 is written as 1.000.
-
-    Examples
-    --------
-    >>> share(0.5), share(1.0), share(0.99996)
-    ('.500', '1.000', '.999')
-    """
+    """Format a share (from 0 to 1) with three decimals; only an exact 1 is written as 1.000."""
     return f"{min(value, 0.999) if value < 1 else value:.3f}".removeprefix("0")
 
 
 def with_prefix(value: float) -> str:
-    """Return a count as text with three digits and a unit prefix, such as "k" for thousands.
-
-    Examples
-    --------
-    >>> with_prefix(950), with_prefix(98_304), with_prefix(1.25e9)
-    ('950', '98.3 k', '1.25 G')
-    """
+    """Format a count with three digits and a unit prefix, such as "k" for thousands."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
             return f"{three_digits(value / factor)} {prefix}"
@@ -103,26 +71,17 @@ def with_prefix(value: float) -> str:
 
 
 def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Format values as "mean ± standard deviation" (of the sample); `form` formats each number.
-
-    A single value is formatted alone, and no values give an empty text.
-
-    Examples
-    --------
-    >>> mean_and_deviation([0.5, 1.0]), mean_and_deviation([0.5]), mean_and_deviation([])
-    ('.750 ± .354', '.500', '')
-    """
+    """Format values as "mean ± standard deviation" (of the sample), a single value as itself."""
     if len(values) < 2:
         return "".join(map(form, values))
     return f"{form(fmean(values))} ± {form(stdev(values))}"
 
 
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows to a CSV file; an empty or missing file gets a header.
+    """Append rows to a CSV file, and new columns to its header.
 
-    A row is a dictionary from columns to values. Floats have six significant digits, and `None` is
-    an empty cell. New columns are added at the end of the header. Several processes may append
-    to the same file; `.NAME.lock` is its lock. Raise `ValueError` if the file is not a CSV table.
+    Floats have six significant digits, and `None` is an empty cell. Several processes may append to
+    the same file; `.NAME.lock` is its lock. Raise `ValueError` if the file is not a CSV table.
     """
     path = Path(path).resolve()
     with explain_write_errors(path):
@@ -149,7 +108,7 @@ def check_table(path: str | Path) -> None:
 
 
 def _read(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Read a CSV file; return the names of its columns and the cells of each row."""
+    """Return the names of the columns of a CSV file, and the cells of each row."""
     with reraise_for_file(path, "is not a table of results"):
         text = read_file(path).decode()
         columns, *rows = [*csv.reader(io.StringIO(text), strict=True)] or [[]]

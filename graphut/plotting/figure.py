@@ -42,10 +42,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def check_picture_path(path: str | Path, *others: str) -> None:
-    """Raise an error if the folder of a file does not exist, or its suffix is unknown.
-
-    The known suffixes are the formats of matplotlib and the `others`.
-    """
+    """Raise an error if the folder of a file does not exist, or its suffix is not supported."""
     ending = Path(path).suffix[1:].lower()
     endings = dict.fromkeys([*new_figure(1, 1).canvas.get_supported_filetypes(), *others])
     if ending not in endings:
@@ -85,10 +82,7 @@ def shortened(text: str, longest: int = 32) -> str:
 
 
 def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage:
-    """Draw a heat map of values from 0 to 1, of shape `(rows, columns)`; NaN cells stay empty.
-
-    With `numbers`, the values are written into the cells if they fit.
-    """
+    """Draw a heat map of values from 0 to 1, `(rows, columns)`, with `numbers` if they fit."""
     from matplotlib import colormaps
 
     axes.set_facecolor("0.94")
@@ -106,13 +100,10 @@ def draw_cells(axes: Axes, values: Tensor, *, numbers: bool = True) -> AxesImage
 def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 0) -> None:
     """Label an axis with names `inches` apart, or with numbers from `first` if they do not fit."""
     from matplotlib.axis import XAxis
-    from matplotlib.ticker import MaxNLocator
 
     size = min(NAME_SIZE, 60 * inches)
     if size < _SMALLEST:
-        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        axis.set_major_formatter(lambda place, _: f"{place + first:g}")
-        return
+        return number_ticks(axis, first=first)
     rotation = 0
     if isinstance(axis, XAxis) and (needed := widest(names, size)) > inches:
         fitting = size * inches / needed
@@ -120,10 +111,17 @@ def name_ticks(axis: Axis, names: Sequence[str], inches: float, *, first: int = 
     axis.set_ticks(range(len(names)), names, size=size, rotation=rotation, parse_math=False)
 
 
-def widest(names: Sequence[str], size: float) -> float:
-    """Return the column width, in inches, at which horizontal names of columns do not overlap.
+def number_ticks(*axes: Axis, first: int = 0) -> None:
+    """Label axes with whole numbers; `first` is the number at place 0."""
+    from matplotlib.ticker import MaxNLocator
 
-    `size` is the font size in points.
-    """
+    for axis in axes:
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        if first:
+            axis.set_major_formatter(lambda place, _: f"{place + first:g}")
+
+
+def widest(names: Sequence[str], size: float) -> float:
+    """Return the column width, in inches, at which names of `size` points do not overlap."""
     letters = max((len(left) + 1 + len(right) for left, right in pairwise(names)), default=0) / 2
     return 0.65 * letters * size / 72

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from graphut.plotting.figure import BLUE, ORANGE, WINE, edge_style, new_figure, shortened
+from graphut.plotting.figure import (
+    BLUE,
+    ORANGE,
+    WINE,
+    edge_style,
+    new_figure,
+    number_ticks,
+    shortened,
+)
 from graphut.topology import Topology, parse
 
 if TYPE_CHECKING:
@@ -68,28 +76,24 @@ def arcs(source: Tensor, destination: Tensor) -> Tensor:
 
 def _draw_mask(axes: Axes, kinds: Tensor, n: int) -> None:
     from matplotlib.colors import ListedColormap
-    from matplotlib.ticker import MaxNLocator
 
     colours = ListedColormap(["white", *(colour for _, colour in KINDS.values())])
     axes.imshow(kinds.numpy(), cmap=colours, vmin=0, vmax=len(KINDS), interpolation="nearest")
     nodes = len(kinds)
     if nodes <= 64:
-        between = [i - 0.5 for i in range(1, nodes)]
-        axes.set_xticks(between, minor=True)
-        axes.set_yticks(between, minor=True)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_ticks([i - 0.5 for i in range(1, nodes)], minor=True)
         axes.grid(which="minor", color="0.88", linewidth=0.5)
         axes.tick_params(which="minor", length=0)
     if nodes > n:
         axes.axhline(n - 0.5, color="0.3", linewidth=1)
         axes.axvline(n - 0.5, color="0.3", linewidth=1)
     axes.set(title="attention mask", xlabel="source", ylabel="destination")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    number_ticks(axes.xaxis, axes.yaxis)
 
 
 def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
     from matplotlib.collections import LineCollection
-    from matplotlib.ticker import MaxNLocator
 
     destination, source = kinds.nonzero(as_tuple=True)
     kind = kinds[destination, source]
@@ -109,4 +113,4 @@ def _draw_arcs(axes: Axes, kinds: Tensor, n: int) -> None:
     axes.set(xlim=(-0.5 - nodes / 50, nodes - 0.5 + nodes / 50), yticks=[])
     axes.set_ylim(below - margin, above + margin)
     axes.spines[:].set_visible(False)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    number_ticks(axes.xaxis)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphut.plotting.figure import line_styles, new_figure
+from graphut.plotting.figure import line_styles, new_figure, number_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,45 +70,34 @@ def training_panels(
 def _draw_curves(runs: Mapping[str, Sequence[Mapping[str, Any]]], title: str, axes: Axes) -> None:
     from matplotlib.ticker import PercentFormatter
 
-    axes.set(title=title)
+    axes.set(title=title, xlabel="epoch")
     styled = zip(runs.items(), line_styles(), strict=False)
     for (name, epochs), (colour, marker, line) in styled:
         if title in _values(epochs[-1]):
             number = [epoch["epoch"] for epoch in epochs]
             values = [_values(epoch)[title] for epoch in epochs]
-            # above the axes, which would hide values of 0
-            options: dict[str, Any] = {"color": colour, "label": _label(name), "zorder": 3}
-            options["markersize"] = 3
-            [drawn] = axes.plot(number, values, marker + line, **options)
-            drawn.set_clip_on(False)  # do not cut markers at the edge of the axes
+            # above the axes, which would hide values of 0, and not cut at their edge
+            style: dict[str, Any] = {"color": colour, "zorder": 3, "clip_on": False}
+            axes.plot(number, values, marker + line, label=_label(name), markersize=3, **style)
     axes.set_ylim(bottom=min(0, axes.dataLim.y0))  # R2 can be negative
     if "accuracy" in title:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.spines[["top", "right"]].set_visible(False)
-    _label_epochs(axes)
+    number_ticks(axes.xaxis)
 
 
 def _draw_distribution(epochs: Sequence[Mapping[str, Any]], part: str, axes: Axes) -> None:
     """Draw the share of nodes that halt at each step: a column for each epoch."""
-    from matplotlib.ticker import MaxNLocator
-
     active = [epoch["active"][part] for epoch in epochs if "active" in epoch]
     most, last = max(map(len, active)), epochs[-1]["epoch"]
     padded = np.array([[*shares, *[0.0] * (most + 1 - len(shares))] for shares in active])
-    limits = (last - len(active) + 0.5, last + 0.5, 0.5, most + 0.5)
-    options: dict[str, Any] = {"origin": "lower", "aspect": "auto", "extent": limits}
-    image = axes.imshow(-np.diff(padded).T, cmap="cividis", vmin=0, vmax=1, **options)
+    image = axes.imshow(
+        -np.diff(padded).T, cmap="cividis", vmin=0, vmax=1, origin="lower", aspect="auto",
+        extent=(last - len(active) + 0.5, last + 0.5, 0.5, most + 0.5),
+    )  # fmt: skip
     axes.figure.colorbar(image, ax=axes)
-    axes.set(title=f"{part}: share of nodes by steps", ylabel="steps")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    _label_epochs(axes)
-
-
-def _label_epochs(axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.set(title=f"{part}: share of nodes by steps", ylabel="steps", xlabel="epoch")
+    number_ticks(axes.xaxis, axes.yaxis)
 
 
 def _label(name: str) -> str:

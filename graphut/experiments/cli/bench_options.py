@@ -20,7 +20,6 @@ from graphut.experiments.cli.options import Parser, add_options, build, word_par
 from graphut.experiments.messages import meaning_of
 
 NO_GPU = "there is no CUDA device: --tiny tests the program without one"
-
 BENCHMARKS: dict[str, type[Any]] = {
     "attention": AttentionOptions,
     "layers": LayerOptions,
@@ -29,15 +28,10 @@ BENCHMARKS: dict[str, type[Any]] = {
     "waking": WakingOptions,
     "gpu": GpuOptions,
 }
-"""The options of each benchmark."""
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse the options of `graphut bench`; the argument `command` is "bench".
-
-    In the result, `what` is the name of the benchmark, `options` are its options, and `command` is
-    the command line without `--results`.
-    """
+    """Parse the options of `graphut bench`; `command` in the result is the line to record."""
     words = {name: meaning_of(kind) for name, kind in BENCHMARKS.items()}
     note = "graphut bench WHAT --help lists the options."
     about = "Measure what is fastest on this machine."

@@ -11,10 +11,7 @@ from graphut._torch import torch
 
 
 def check_device(name: str | None) -> None:
-    """Raise `ValueError` for a device that is not None, "cpu", "cuda", or one such as "cuda:1".
-
-    Raise it also for a GPU if torch has been built without support of GPUs.
-    """
+    """Raise `ValueError` for an unknown device, or for a GPU if torch is built without GPUs."""
     if name is not None and not re.fullmatch(r"(cpu|cuda)(:\d+)?", name):
         raise ValueError(f'--device must be "cpu", "cuda" or, of several, "cuda:1"; got {name!r}')
     if name is not None and name.startswith("cuda") and torch_is_for_cpus():
@@ -32,15 +29,7 @@ def torch_is_for_cpus() -> bool:
 
 
 def pick_device(name: str | None) -> torch.device:
-    """Return the device with this name; without a name, the GPU if available, else the CPU.
-
-    Raise `ValueError` if the device does not exist.
-
-    Examples
-    --------
-    >>> pick_device("cpu")
-    device(type='cpu')
-    """
+    """Return the device with this name; without a name, the GPU if available, else the CPU."""
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

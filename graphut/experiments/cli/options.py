@@ -26,10 +26,7 @@ T = TypeVar("T")
 
 
 class Parser(ArgumentParser):
-    """An `ArgumentParser` with error messages of one line, and without abbreviated options.
-
-    Options may be mixed with the positional arguments.
-    """
+    """An `ArgumentParser` with error messages of one line, and without abbreviated options."""
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options, allow_abbrev=False)  # type: ignore[arg-type]
@@ -60,11 +57,7 @@ class Parser(ArgumentParser):
         self.exit(2, f"graphut: {message} (see {self.prog} --help)\n")
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse a command line; exit with status 2 if it has unknown arguments.
-
-        Raise `ValueError` for an unknown device, and `ValueError` or `OSError` for a file of
-        results that cannot be written.
-        """
+        """Parse a command line whose options may be mixed with the positional arguments."""
         options = self.parse_intermixed_args(args, namespace)
         check_device(getattr(options, "device", None))
         for name in ("results", "curves"):
@@ -89,8 +82,8 @@ def word_parser(
     return parser
 
 
-def add_device(parser: ArgumentParser) -> None:
-    """Add the option `--device`, which names the device of a command."""
+def add_device(parser: Parser) -> None:
+    """Add the option `--device`."""
     help = '"cpu" or "cuda" (default: cuda, if there is one)'
     parser.add_argument("--device", metavar="NAME", help=help)
 
@@ -113,10 +106,9 @@ def add_options(
 ) -> None:
     """Add a command-line option to a parser or group for each field of the dataclass `kind`.
 
-    Fields in `skip`, and fields that already have an option, are left out. The metadata of a field
-    contains its help text. Options that the user does not give are absent from the parsed
-    namespace, because the dataclass has their defaults. `presets` are named sets of values for the
-    options. The help shows these values; those of the first preset are the defaults.
+    Fields in `skip`, and fields that already have an option, are left out. Options that the user
+    does not give are absent from the parsed namespace. The help shows the values in `presets`;
+    those of the first preset are the defaults.
     """
     hints = get_type_hints(kind)
     for field in fields(kind):
@@ -127,10 +119,7 @@ def add_options(
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
-    """Build a dataclass from the options that are named like its fields.
-
-    `others` are further fields. Raise `ValueError` if a field without a default is missing.
-    """
+    """Build a dataclass from the options that are named like its fields, and `others`."""
     values = {name: options[name] for name in field_names(kind) if name in options} | others
     values = {name: tuple(x) if isinstance(x, list) else x for name, x in values.items()}
     for field in fields(kind):  # type: ignore[arg-type]

@@ -29,11 +29,7 @@ from graphut.plotting.figure import check_picture_path, new_figure
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse the options of a command that reads a run, such as `eval` or `generate`.
-
-    Raise `FileNotFoundError` if the folder contains no run, or a file or folder is missing. Raise
-    `ValueError` if `--out` has a wrong suffix, or the command does not suit the task of the run.
-    """
+    """Parse and check the options of a command that reads a run, such as `eval` or `generate`."""
     add, description = _COMMANDS[command]
     parser = Parser(prog=f"graphut {command}", description=description)
     add(parser)

@@ -45,13 +45,7 @@ _SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse the options of `train` or `topology`.
-
-    The options of a new run are checked here, except in the processes of `torchrun`. Raise
-    `ValueError` for a wrong value, and for `--rule` if the model does not halt. Raise
-    `FileNotFoundError` if a file of the task, or the run to resume, does not exist. Raise
-    `FileExistsError` if the folder of a new run already contains a run.
-    """
+    """Parse and check the options of `train` or `topology`."""
     return _read_train(argv) if command == "train" else _read_topology(argv)
 
 
@@ -124,10 +118,7 @@ def _check_folder(out: str) -> None:
 
 
 def _check_new(task: str, options: Mapping[str, Any]) -> None:
-    """Raise an error if options of a task, its training or its model are wrong.
-
-    Options of the model that depend on the examples are checked when these have been read.
-    """
+    """Raise an error if options of a task, its training or its model are wrong."""
     kind = TASKS[task]
     built = build(kind, options)
     built.check_choice(build(TrainingConfig, options).choose_by)
@@ -138,7 +129,7 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
 def resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:
     """Return a run with the new number of epochs and the new paths of its data in `options`.
 
-    Raise `ValueError` if another option or the task differs from the run in the folder.
+    Raise `ValueError` if the task or another option differs from the run in the folder.
     """
     run = Run.open(folder)
     if options.get("epochs", 0) > run.training.epochs:  # train longer
@@ -237,10 +228,7 @@ def _compare_parser(task: str | None) -> Parser:
 
 
 def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
-    """Add the options of a task, of training and of the task's model.
-
-    Leave out the options in `skip`, and options whose values the task computes from its data.
-    """
+    """Add the options of a task, of training and of the task's model, but for those in `skip`."""
     task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
     names = {each.name for kind in kinds.values() for each in fields(kind)}

@@ -36,10 +36,9 @@ on {machine}.
 
 
 def run_card(run: Run, name: str, license: str | None = None) -> str:
-    """Return the model card of a training run, in Markdown.
+    """Return the model card of a training run, in Markdown; `name` is its repository or folder.
 
-    The examples in the card load the model from `name`, a repository on the Hugging Face hub or a
-    folder. Raise `ValueError` if no epoch is complete, or if the model was not evaluated.
+    Raise `ValueError` if no epoch is complete, or if the model was not evaluated.
     """
     record, model = RunRecord.of(run), run.model()
     machines = record.machines

@@ -17,8 +17,7 @@ from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.progress import Progress
 
-DATA = "DATA/"
-"""A placeholder for the folder of the user's data in commands and tables."""
+DATA = "DATA/"  # in place of the folder of the user's data, in commands and tables
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,7 @@ class Setup:
     def of(cls, task: str, values: Mapping[str, Any], imports: Sequence[str] = ()) -> Setup:
         """Return the setup of a run, with the preset that needs the fewest further options.
 
-        `values` are the options of the run, by name. If the run is older than an option, this
-        option is missing: it then gets its default value, and not the value of a preset.
+        An option that is missing in `values`, because the run is older, has its default.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
         defaults = usual_options(task, None)
@@ -71,10 +69,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options with the folder of each path replaced by the placeholder `DATA/`.
-
-    An option can hold several paths, separated by commas.
-    """
+    """Return options whose paths, separated by commas, begin with `DATA/` instead of a folder."""
 
     def strip(path: str) -> str:
         return f"{DATA}{Path(path).name}" if is_path(path) else path
@@ -134,7 +129,7 @@ class RunRecord:
 
     @property
     def options(self) -> dict[str, Any]:
-        """A dictionary of all options of the run; in paths, `DATA/` replaces the folder."""
+        """All options of the run; in paths, `DATA/` replaces the folder."""
         return without_folders(self.run.options)
 
     @cached_property
@@ -144,7 +139,7 @@ class RunRecord:
 
     @cached_property
     def evaluations(self) -> dict[str, dict[str, Any]]:
-        """A dictionary from test sets, such as "test --max-steps 1", to the contents of the files.
+        """The contents of the evaluation files, by test set, such as "test --max-steps 1".
 
         Raise `ValueError` if there is no such file, or if one is damaged or about another model.
         """
@@ -168,7 +163,7 @@ class RunRecord:
 
     @property
     def metrics(self) -> dict[str, str]:
-        """A dictionary from each metric that an evaluation has measured to its meaning."""
+        """The meaning of each metric that an evaluation has measured."""
         return {
             name: meaning
             for name, meaning in self.run.learner.metric_meanings.items()
@@ -201,11 +196,7 @@ class RunRecord:
     def row(
         self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return a CSV row, as a dictionary from columns to values, for one evaluation.
-
-        `name` is the test set and `evaluation` its value in `evaluations`. `options` are those
-        passed to `graphut eval`.
-        """
+        """Return a CSV row, by column, for the evaluation of test set `name` with `options`."""
         numbers = {key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))}
         machines = {
             key: "; ".join(dict.fromkeys(str(m[key]) for m in self.machines if m.get(key)))

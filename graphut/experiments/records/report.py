@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from graphut._version import __version__
 from graphut.attention.ragged import ragged_arange
 from graphut.experiments.messages import meaning_of
 from graphut.experiments.records.record import DATA, RunRecord
-from graphut.experiments.records.steps_html import steps_html
 from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.tasks.base import in_batches
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _ANSWERED = 100  # test examples
 _BATCH = 20  # examples whose attention is in memory at the same time
 _STEPS, _LONGEST = 6, 40  # steps and tokens of attention that is drawn
+_MAX_TOKENS = 500  # in a row of tokens with their steps
+_BLUE = (0, 114, 178)  # as in `graphut.plotting.figure`
 _LARGEST_GRAPH = 60  # nodes of a graph that is drawn
 _TITLES = {False: "Wrong: test example", True: "Correct: test example", None: "Test example"}
 _TEMPLATES = Environment(
@@ -48,18 +50,14 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-
-
-_Content = dict[str, Any]
-"""A table, a picture or an example, as the template reads it."""
+_Content = dict[str, Any]  # a table, a picture or an example, as the template reads it
 
 
 def run_report(run: Run, device: torch.device) -> str:
     """Return the report of a run as one self-contained HTML page.
 
-    The model runs on the first 100 test examples to get examples of results, and the numbers of
-    steps. All other numbers come from the files of the run. Raise `ValueError` if no epoch is
-    complete, the model was not evaluated, or a file is damaged.
+    The model answers the first 100 test examples; all other numbers come from the files of the run.
+    Raise `ValueError` if no epoch is complete, the model was not evaluated, or a file is damaged.
     """
     new_figure(1, 1)  # raises ImportError without matplotlib, before the model answers
     record = RunRecord.of(run)
@@ -218,3 +216,25 @@ def _picture(figure: Figure | SubFigure, alt: str) -> _Content:
     figure.figure.savefig(stream, format="png")
     width = round(96 * figure.figure.get_figwidth())
     return {"alt": alt, "png": b64encode(stream.getvalue()).decode(), "width": width}
+
+
+def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int], Sequence[str]]]) -> str:
+    """Return HTML with a line for each name: tokens, the darker the more steps they took.
+
+    `rows` maps a name to tokens, their numbers of steps, and these numbers as texts.
+    """
+    most = max((max(steps, default=1) for _, steps, _ in rows.values()), default=1)
+    lines = []
+    for name, (tokens, steps, texts) in rows.items():
+        columns = list(zip(tokens, steps, texts, strict=True))[:_MAX_TOKENS]
+        cells = " ".join(_cell(str(token), n, text, most) for token, n, text in columns)
+        more = f" and {len(steps) - _MAX_TOKENS} more" if len(steps) > _MAX_TOKENS else ""
+        lines.append(f"<div><b>{escape(name)}</b> {cells}{more}</div>")
+    return "".join(lines)
+
+
+def _cell(token: str, step: int, text: str, most: int) -> str:
+    share = 0.6 * step / most  # light enough for black letters
+    red, green, blue = (round(255 - share * (255 - channel)) for channel in _BLUE)
+    style = f"background: rgb({red}, {green}, {blue}); color: black; padding: 0 3px"
+    return f'<span style="{style}" title="{step} steps">{escape(token)}<sub>{text}</sub></span>'

@@ -14,7 +14,7 @@ from graphut._files import read_checked_json, read_json, with_checksum, write_js
 from graphut.experiments.cli import main
 from graphut.experiments.records import report
 from graphut.experiments.records.record import RunRecord
-from graphut.experiments.records.report import run_report
+from graphut.experiments.records.report import run_report, steps_html
 from graphut.experiments.tables import percent, with_prefix
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, learner_of
@@ -196,3 +196,16 @@ def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_pat
     write_json(folder / "run.json", with_checksum(state))
     text = " ".join(report_of(folder)[1].text.split())
     assert "was stopped before its end, 9 epochs" in text and "--epochs 9 " in text
+
+
+def test_steps_html_shades_a_token_the_more_the_more_steps_it_takes() -> None:
+    html = steps_html({"input": (["a", "b"], [1, 3], ["1", "3"]), "output": (["c"], [6], ["6+"])})
+    colours = [tuple(map(int, found.split(", "))) for found in re.findall(r"rgb\(([^)]*)\)", html)]
+    assert len(colours) == 3
+    assert sorted(colours, reverse=True) == colours  # from light to dark
+    assert re.findall(r"(\w)<sub>(\S+)</sub>", html) == [("a", "1"), ("b", "3"), ("c", "6+")]
+
+
+def test_steps_html_says_how_many_tokens_are_left_out() -> None:
+    html = steps_html({"long": (range(507), [1] * 507, ["1"] * 507)})
+    assert html.count("<sub>") == 500 and html.endswith(" and 7 more</div>")
