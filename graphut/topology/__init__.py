@@ -4,17 +4,15 @@ from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology
 from graphut.topology.binary_partition import BinaryPartition
 from graphut.topology.compositions import bigbird, exphormer, longformer
-from graphut.topology.edges import Edges, from_edges, from_mask, from_parents
+from graphut.topology.edges import Ancestors, Edges, Tree, from_edges, from_mask, from_parents
 from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
 from graphut.topology.global_tokens import Global, Last, Star, Virtual
 from graphut.topology.grid import Axial, Patch
 from graphut.topology.parse import parse, spec_signatures
 from graphut.topology.random_graphs import Expander, Random
 from graphut.topology.registry import register_composition
-from graphut.topology.sparse_transformer import Fixed, Strided
 from graphut.topology.statistics import statistics
-from graphut.topology.tree import Ancestors, Tree
-from graphut.topology.window import Causal, Complete, Dilated, Window
+from graphut.topology.window import Causal, Complete, Dilated, Fixed, Strided, Window
 
 __all__ = [
     "Ancestors",

@@ -108,7 +108,6 @@ class Intersection(_Pair, named=False):
     name = "&"
 
     def __post_init__(self) -> None:
-        """Check that at most one side has extra nodes."""
         super().__post_init__()
         if self.left.has_extra_nodes and self.right.has_extra_nodes:
             raise ValueError(
@@ -131,7 +130,6 @@ class Intersection(_Pair, named=False):
         return True if is_causal and not self.has_extra_nodes else None
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval | None:
-        """Return the intersection of both intervals; None if a side has none, or extra nodes."""
         if self.has_extra_nodes:  # the two sides index extra nodes differently
             return None
         left = self.left.clipped_interval(dst, n_dst, n_src)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from graphut.attention import EdgeLayout
 
+
 LONGEST = 4096  # tokens of the longest sentence that `is_causal` checks
 
 
@@ -363,8 +364,7 @@ class Topology:
         >>> Complete().is_causal(), (Complete() & Causal()).is_causal(), Global(99).is_causal()
         (False, True, False)
         """
-        is_causal = self._known_causal
-        return _is_causal(self, n) if is_causal is None else is_causal
+        return _is_causal(self, n) if self._known_causal is None else self._known_causal
 
     @final
     def causal(self) -> Topology:

@@ -34,7 +34,6 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
     spans: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return edges into each token from nodes around it, and into each span from its tokens."""
         token = (dst < n_dst).nonzero()[:, 0]
         span = (dst >= n_dst).nonzero()[:, 0]
         lo, hi = self.extra_spans(dst[span] - n_dst[span], n_dst[span])
@@ -47,11 +46,9 @@ class BinaryPartition(Topology, minimum={"spans": 1}):
         return torch.cat(rows), torch.cat(sources)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of spans, `n - 1`."""
         return n - 1
 
     def extra_spans(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return the interval of the tokens of each span."""
         level = torch.ones_like(extra)
         for higher in range(2, _levels(n)):
             level += extra >= _first_span(n, torch.tensor(higher))

@@ -1,4 +1,4 @@
-"""Topologies defined by a list of edges, a mask or a tree."""
+"""Topologies of trees, and those defined by a list of edges, a mask or parents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,63 @@ from typing import Any
 from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
+
+
+@dataclass(frozen=True)
+class Tree(Topology, minimum={"arity": 1}):
+    """Complete tree: each token attends to itself, its parent and its children.
+
+    The tokens are in breadth-first order: the children of token `i` are `arity * i + 1, ..., arity
+    * i + arity`. There are `3n - 2` edges. For other trees use `from_parents`.
+
+    Examples
+    --------
+    >>> Tree(2).mask(5)[1].int()  # the sources of destination 1
+    tensor([1, 1, 0, 1, 1], dtype=torch.int32)
+    """
+
+    name = "tree"
+    stable = True
+    _known_causal = False
+
+    arity: int
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        arity = min(self.arity, int(torch.maximum(n_dst, n_src).max()))
+        parent = torch.div(dst - 1, arity, rounding_mode="floor")
+        first = dst * arity + 1
+        row, child = ragged_arange((n_src - first).clamp(0, arity))
+        every = torch.arange(len(dst))
+        return torch.cat([every, every, row]), torch.cat([parent, dst, first[row] + child])
+
+
+@dataclass(frozen=True)
+class Ancestors(Topology, minimum={"arity": 1}):
+    """Complete tree: each token attends to itself and to all its ancestors.
+
+    The tree is the same as in `Tree`. Ancestors come before their descendants, so the topology is
+    causal. There are about `n * log(n) / log(arity)` edges.
+
+    Examples
+    --------
+    >>> Ancestors(2).mask(5)[4].int()  # the sources of destination 4
+    tensor([1, 1, 0, 0, 1], dtype=torch.int32)
+    """
+
+    name = "ancestors"
+    stable = True
+    _known_causal = True
+
+    arity: int
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        row = torch.arange(len(dst))
+        rows, sources = [], []
+        while row.numel():
+            rows.append(row)
+            sources.append(dst)
+            row, dst = row[dst > 0], (dst[dst > 0] - 1) // self.arity
+        return torch.cat(rows), torch.cat(sources)
 
 
 @dataclass(frozen=True)
@@ -33,10 +90,6 @@ class Edges(Topology):
 
     ends: tuple[int, ...]
 
-    @property
-    def _known_causal(self) -> bool:
-        return all(self.ends[i] <= self.ends[i + 1] for i in range(0, len(self.ends), 2))
-
     def __init__(self, *ends: int) -> None:
         object.__setattr__(self, "ends", ends)
         self.__post_init__()
@@ -49,7 +102,6 @@ class Edges(Topology):
         object.__setattr__(self, "ends", tuple(end for dst, src in pairs for end in (src, dst)))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges of the list `ends` that lead into each destination in `dst`."""
         ends = torch.tensor(self.ends, dtype=torch.int64)
         sources, destinations = ends.view(-1, 2).T.contiguous()
         first = torch.searchsorted(destinations, dst)

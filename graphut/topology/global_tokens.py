@@ -44,7 +44,6 @@ class Global(Topology):
         object.__setattr__(self, "tokens", tuple(sorted(set(tokens))))
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from all tokens to global tokens, and from global to other tokens."""
         tokens = torch.tensor(self.tokens)
         sees_all = torch.isin(dst, tokens)
         row, position = ragged_arange(torch.where(sees_all, n_src, len(tokens)))
@@ -69,7 +68,6 @@ class Last(Topology):
     _known_causal = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the interval of all tokens for the last token, and empty intervals for others."""
         return torch.zeros_like(dst), torch.where(dst == n_dst - 1, n_src, 0)
 
 
@@ -93,16 +91,13 @@ class Virtual(Topology, minimum={"nodes": 1}):
     nodes: int
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the interval of virtual nodes for a token, and of tokens for a virtual node."""
         token = dst < n_dst
         return torch.where(token, n_src, 0), torch.where(token, n_src + self.nodes, n_src)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return the number of virtual nodes, which is the same for every sentence."""
         return torch.full_like(n, self.nodes)
 
     def extra_starts(self, extra: Tensor, n: Tensor) -> Interval:
-        """Return empty intervals: the first state of a virtual node is zero."""
         return torch.zeros_like(n), torch.zeros_like(n)
 
 
@@ -129,7 +124,6 @@ class Star(Topology):
     _known_causal = False
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges of ring and relay into the nodes `dst`, as in `Topology.in_edges`."""
         relay = dst == n_dst
         row, position = ragged_arange(torch.where(relay, n_src + 1, 4))
         n, i = n_src[row], dst[row]
@@ -137,5 +131,4 @@ class Star(Topology):
         return row, torch.where(relay[row], position, ring)
 
     def extra_nodes(self, n: Tensor) -> Tensor:
-        """Return 1 for every sentence: the relay."""
         return torch.ones_like(n)

@@ -31,7 +31,6 @@ class Axial(Topology, minimum={"width": 1}):
     width: int
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return edges from the column above, the whole row and the column below, in this order."""
         above, column = dst // self.width, dst % self.width
         below = (n_src - dst - 1).clamp(min=0) // self.width
         wide = torch.full_like(dst, self.width).minimum((n_src - above * self.width).clamp(min=0))
@@ -65,12 +64,7 @@ class Patch(Topology, minimum={"width": 1, "radius": 0}):
     width: int
     radius: int
 
-    @property
-    def _known_causal(self) -> bool:
-        return self.radius == 0
-
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from the sources within `radius` rows and columns."""
         longest = int(torch.maximum(n_dst, n_src).max())
         most = longest // self.width, min(self.width, longest)
         down, across = (torch.arange(-r, r + 1) for r in (min(self.radius, m) for m in most))

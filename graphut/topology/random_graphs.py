@@ -31,12 +31,7 @@ class Random(Topology, minimum={"links": 1}):
     links: int
     seed: int = 0
 
-    @property
-    def _known_causal(self) -> bool:
-        return self.links < 2  # the first is to an earlier token
-
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from random sources, some before and some after each destination."""
         before, after = self.links - self.links // 2, self.links // 2
         back = random_choice(dst, before, self.seed, dst, 0)
         ahead = random_choice((n_src - dst - 1).clamp(min=0), after, self.seed, dst, 1)
@@ -68,13 +63,11 @@ class Expander(Topology, minimum={"degree": 2}):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the fields, and that the degree is even."""
         super().__post_init__()
         if self.degree % 2:
             raise ValueError(f"expander: degree must be even, got {self.degree}")
 
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from both neighbours of each destination on every cycle."""
         size = torch.maximum(n_dst, n_src)
         source = torch.empty(len(dst), self.degree, dtype=torch.int64)
         for n in size.unique().tolist():

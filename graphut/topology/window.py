@@ -1,10 +1,11 @@
-"""Complete, causal and window topologies."""
+"""Complete, causal, window, strided and block-wise topologies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch
+from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
 
@@ -29,7 +30,6 @@ class Complete(Topology):
     _known_causal = False
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the interval of all sources of the sentence."""
         return torch.zeros_like(dst), n_src
 
 
@@ -53,7 +53,6 @@ class Causal(Topology):
     _known_causal = True
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the interval of the sources up to the destination."""
         return torch.zeros_like(dst), dst + 1
 
 
@@ -83,7 +82,6 @@ class Window(Topology, minimum={"radius": 0}):
         return self.radius == 0
 
     def interval(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Interval:
-        """Return the interval of the sources within the radius."""
         return dst - self.radius, dst + self.radius + 1
 
 
@@ -106,14 +104,77 @@ class Dilated(Topology, minimum={"radius": 0, "dilation": 1}):
     radius: int
     dilation: int
 
-    @property
-    def _known_causal(self) -> bool:
-        return self.radius == 0
-
     def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the edges from the sources within `radius` steps of `dilation`."""
         longest = int(torch.maximum(n_dst, n_src).max())
         radius = min(self.radius, longest // self.dilation)
         steps = torch.arange(-radius, radius + 1) * min(self.dilation, longest)
         row = torch.arange(len(dst)).repeat_interleave(len(steps))
         return row, (dst[:, None] + steps).flatten()
+
+
+@dataclass(frozen=True)
+class Strided(Topology, minimum={"stride": 1}):
+    """Strided attention: `j -> i` if `0 <= i - j <= stride` or `stride` divides `i - j >= 0`.
+
+    The patterns of both heads of strided attention (Sparse Transformers, arXiv 1904.10509, section
+    4.3) in one causal graph of about `n * stride + n^2 / (2 * stride)` edges.
+
+    Examples
+    --------
+    >>> Strided(2).mask(6)[5].int()  # the sources of destination 5
+    tensor([0, 1, 0, 1, 1, 1], dtype=torch.int32)
+    """
+
+    name = "strided"
+    stable = True
+    _known_causal = True
+
+    stride: int
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        strides = dst // self.stride
+        far = (strides - 1).clamp(min=0)
+        first = (dst - self.stride).clamp(min=0)
+        row, position = ragged_arange(far + dst + 1 - first)
+        distant = dst[row] - (strides[row] - position) * self.stride
+        near = first[row] + position - far[row]
+        return row, torch.where(position < far[row], distant, near)
+
+
+@dataclass(frozen=True)
+class Fixed(Topology, minimum={"block": 1, "summary": 1}):
+    """Fixed attention: attend to earlier tokens of the block and to the ends of earlier blocks.
+
+    A block has `block` tokens (`l` in the paper), and all later tokens attend to the last `summary`
+    tokens of a block (`c` in the paper). The patterns of both heads of fixed attention (Sparse
+    Transformers, arXiv 1904.10509, section 4.3) in one causal graph of about
+    `n * l / 2 + c * n^2 / (2l)` edges.
+
+    Examples
+    --------
+    >>> Fixed(block=3, summary=1).mask(7)[6].int()  # the sources of destination 6
+    tensor([0, 0, 1, 0, 0, 1, 1], dtype=torch.int32)
+    """
+
+    name = "fixed"
+    stable = True
+    _known_causal = True
+
+    block: int
+    summary: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.summary > self.block:
+            raise ValueError(
+                f"fixed: summary must be at most block = {self.block}, got {self.summary}"
+            )
+
+    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
+        blocks = dst // self.block
+        summaries, first = blocks * self.summary, blocks * self.block
+        row, position = ragged_arange(summaries + dst + 1 - first)
+        block_end = (position // self.summary + 1) * self.block
+        earlier = block_end - self.summary + position % self.summary
+        in_block = first[row] + position - summaries[row]
+        return row, torch.where(position < summaries[row], earlier, in_block)
