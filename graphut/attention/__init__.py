@@ -6,8 +6,8 @@ from graphut._lazy import lazy_names
 
 if TYPE_CHECKING:
     from graphut.attention.backend import Backend
+    from graphut.attention.dgl_layouts import as_layout, keep_layout
     from graphut.attention.functional import edge_attention
-    from graphut.attention.graphs import as_layout, keep_layout
     from graphut.attention.layout import CSRLayout, EdgeLayout, IntervalLayout, layout_from_edges
     from graphut.attention.registry import BACKENDS
 
@@ -27,7 +27,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(__all__, "layout"),
-        **dict.fromkeys(("as_layout", "keep_layout"), "graphs"),
+        **dict.fromkeys(("as_layout", "keep_layout"), "dgl_layouts"),
         "BACKENDS": "registry",
         "Backend": "backend",
         "edge_attention": "functional",

@@ -18,10 +18,10 @@ from graphut.attention.argument_checks import (
     checks_are_skipped,
 )
 from graphut.attention.backend import AttentionCall
+from graphut.attention.dgl_layouts import as_layout
 from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
 from graphut.attention.functorch import in_jit_trace, outside_autocast, unwrap_functorch
-from graphut.attention.graphs import as_layout
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.registry import check_backend, choose
 

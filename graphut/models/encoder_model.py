@@ -13,7 +13,7 @@ from graphut.models.config import EncoderConfig
 from graphut.models.layer_builders import make_recurrence
 from graphut.models.sentence_nodes import SentenceNodes
 from graphut.nn import Ponder
-from graphut.nn.loop_state import FrontierRows
+from graphut.nn.call_state import FrontierRows
 from graphut.topology import parse, token_nodes
 
 

@@ -7,7 +7,7 @@ from copy import copy
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from graphut.nn.context import EncoderOutput, GraphContext
+from graphut.nn.call_state import EncoderOutput, GraphContext
 from graphut.nn.ponder import FlopCount
 from graphut.nn.step import UniversalTransformerStep
 

@@ -13,21 +13,21 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import AttentionRecord
-from graphut.nn.context import GraphContext
+from graphut.nn.call_state import FrontierRows, GraphContext, LoopOutput, LoopState
 from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.frontier import HaltingFrontier
 from graphut.nn.gpu import gpu_frontier
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.nn.halting_frontier import HaltingFrontier
 from graphut.nn.input_checks import check_same_nodes, check_tensor
-from graphut.nn.loop_state import FrontierRows, LoopOutput, LoopState
-from graphut.nn.masked import MaskedFrontier
-from graphut.nn.plan import Options, Plan, Recurrence, plan_for
+from graphut.nn.masked_frontier import MaskedFrontier
+from graphut.nn.plan import Options, Plan
+from graphut.nn.planning import Recurrence, plan_for
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import BatchIndex, EventDriven, HaltingRule
 from graphut.nn.rules.base import batch_index
 from graphut.nn.step import read_cross
 from graphut.nn.transition import SeparableConvTransition
-from graphut.nn.waking import Start, WakingFrontier
+from graphut.nn.waking_frontier import Start, WakingFrontier
 
 Graph: TypeAlias = "DGLGraph | EdgeLayout"
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, linear
 
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.context import GraphContext
+from graphut.nn.call_state import GraphContext
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition

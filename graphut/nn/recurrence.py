@@ -18,14 +18,14 @@ from graphut.nn.input_checks import sources_of
 from graphut.nn.loop import call_recurrence
 from graphut.nn.module_checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.noise import InputNoise, kinds_of_noise
-from graphut.nn.plan import needs_host
+from graphut.nn.planning import needs_host
 from graphut.nn.ponder import Ponder
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.waking import start_of_changes
+from graphut.nn.waking_frontier import start_of_changes
 
 HALTED = ("copied", "frozen", "stale", "running")
 _FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules

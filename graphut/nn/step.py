@@ -14,7 +14,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.argument_checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.context import EncoderOutput, GraphContext
+from graphut.nn.call_state import EncoderOutput, GraphContext
 from graphut.nn.input_checks import check_feat, check_same_nodes, sources_of
 from graphut.nn.module_checks import check_widths
 from graphut.nn.transition import Transition

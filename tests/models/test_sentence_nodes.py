@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphut._tokens import EOS
 from graphut.models.sentence_nodes import SentenceNodes, draw_positions
-from graphut.nn.loop_state import LoopState
+from graphut.nn.call_state import LoopState
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, parse
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of

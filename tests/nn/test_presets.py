@@ -17,7 +17,7 @@ from graphut.nn import (
     SinusoidalSignal,
     UniversalTransformerStep,
 )
-from graphut.nn.context import GraphContext
+from graphut.nn.call_state import GraphContext
 from graphut.nn.step import read_cross
 from tests.helpers import assert_same, gradients
 from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised

@@ -12,7 +12,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from graphut.attention.kernel_library import compiled
 from graphut.nn import LayerAsConv, ScheduledHalting, hooked_step
-from graphut.nn.context import GraphContext
+from graphut.nn.call_state import GraphContext
 from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal
 from tests.nn.cases import HALTED, MODES, Case, build_case, engine, halve
 

@@ -17,10 +17,9 @@ from graphut.attention import IntervalLayout
 from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import MultiHeadAttention
-from graphut.nn.context import EncoderOutput, GraphContext
+from graphut.nn.call_state import EncoderOutput, GraphContext, LoopState
 from graphut.nn.loop import run_loop
-from graphut.nn.loop_state import LoopState
-from graphut.nn.plan import make_plan
+from graphut.nn.planning import make_plan
 from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Topology

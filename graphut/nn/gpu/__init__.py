@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import nn
 
-from graphut.nn.frontier import HaltingFrontier
+from graphut.nn.call_state import LoopState
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows
-from graphut.nn.loop_state import LoopState
+from graphut.nn.halting_frontier import HaltingFrontier
 from graphut.nn.noise import Noise
 from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import HaltingRule

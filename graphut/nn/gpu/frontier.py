@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from graphut.nn.context import GraphContext
-from graphut.nn.frontier import ActiveRows, HaltingFrontier, HaltSplit
+from graphut.nn.call_state import GraphContext, LoopState
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.loop_state import LoopState
+from graphut.nn.halting_frontier import ActiveRows, HaltingFrontier, HaltSplit
 from graphut.nn.noise import Noise
 from graphut.nn.transition import PositionwiseTransition, Transition
 

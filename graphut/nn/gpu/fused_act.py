@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.triton.sizes import FUSED
 from graphut.nn.attention import is_hooked, is_plain_linear
+from graphut.nn.call_state import LoopOutput
 from graphut.nn.finite_checks import check_probability_shape
 from graphut.nn.gpu.act_kernels import act_backward, act_compact, act_decide
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.frontier import DeviceFrontier, DeviceRows, existing
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.loop_state import LoopOutput
 from graphut.nn.rules.act import ACT
 
 BLOCK_M = 32  # rows of a program

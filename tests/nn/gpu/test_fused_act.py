@@ -23,10 +23,10 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_recurrence,
 )
+from graphut.nn.call_state import LoopState
 from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.fused_act import FusedFrontier, FusedRows
 from graphut.nn.loop import FRONTIERS
-from graphut.nn.loop_state import LoopState
 from graphut.topology import Complete
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import DeviceTensor, gpu_stand_in

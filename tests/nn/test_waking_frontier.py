@@ -31,7 +31,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     dense_event_driven,
 )
-from graphut.nn.waking import WakingFrontier
+from graphut.nn.waking_frontier import WakingFrontier
 from graphut.topology import Window
 from tests.helpers import (
     Pairs,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphut.nn.loop_state import LoopOutput, LoopState, add_encoding
+from graphut.nn.call_state import LoopOutput, LoopState, add_encoding
 from graphut.nn.noise import Noise, with_noise
 
 

@@ -25,7 +25,8 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.nn.plain_step import PlainStep
-from graphut.nn.plan import Options, plan_for
+from graphut.nn.plan import Options
+from graphut.nn.planning import plan_for
 from graphut.topology import Complete
 from tests.helpers import assert_same, gradients, normal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from graphut.nn.loop_state import LoopOutput, LoopState, add_encoding
+from graphut.nn.call_state import LoopOutput, LoopState, add_encoding
 from graphut.nn.noise import with_noise
 from graphut.nn.rules.base import FixedDepth
 
