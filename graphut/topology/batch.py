@@ -18,17 +18,17 @@ Interval = tuple[Tensor, Tensor]  # (lo, hi): the half-open interval from `lo` t
 
 def as_lengths(lengths: Lengths, name: str = "lengths") -> Tensor:
     """Check that lengths are positive integers, and return them as `(batch,)` int64 on the CPU."""
-    error = TypeError(f"{name} must have one integer per sentence, such as [5, 3]; got {lengths!r}")
-    if isinstance(lengths, str) or not hasattr(lengths, "__getitem__"):
-        raise error
     try:
-        checked = torch.as_tensor(lengths)
+        is_list = hasattr(lengths, "__getitem__") and not isinstance(lengths, str)
+        checked = torch.as_tensor(lengths) if is_list else torch.empty(())
     except (RuntimeError, ValueError):
-        raise error from None
+        checked = torch.empty(())
     if checked.numel() == 0:
         raise ValueError(f"{name} is empty: a batch needs at least one sentence")
     if checked.dim() != 1 or checked.dtype == torch.bool or checked.dtype.is_floating_point:
-        raise error
+        raise TypeError(
+            f"{name} must have one integer per sentence, such as [5, 3]; got {lengths!r}"
+        )
     checked = checked.to(device="cpu", dtype=torch.int64)
     if int(checked.min()) <= 0:
         index = int((checked <= 0).nonzero()[0])
