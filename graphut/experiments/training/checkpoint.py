@@ -85,13 +85,11 @@ def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
         trained.model.load_state_dict(_under("model.", tensors))
         if trained.average is not None:
             trained.average.load_state_dict(_under("average.", tensors))
-        fused = trained.optimizer.param_groups[0]["fused"]  # depends on the device, not on the file
-        groups = [{**group, "fused": fused} for group in header["optimizer"]]
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in _under("optimizer.", tensors).items():
             index, _, key = name.partition(".")
             state.setdefault(int(index), {})[key] = value.clone()  # it is a view of the file
-        trained.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        trained.optimizer.load_state_dict({"state": state, "param_groups": header["optimizer"]})
         trained.scheduler.load_state_dict(header["scheduler"])
     with reraise_for_file(path):
         torch.set_rng_state(random["cpu"])

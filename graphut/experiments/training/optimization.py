@@ -14,12 +14,11 @@ from graphut.experiments.training.config import TrainingConfig
 
 def make_optimizer(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> Optimizer:
     """Return AdamW (arXiv 1711.05101) or Adam (arXiv 1412.6980), with the values in `config`."""
-    kind, weights = AdamW if config.optimizer == "adamw" else Adam, list(parameters)
-    return kind(
-        weights,
+    return (AdamW if config.optimizer == "adamw" else Adam)(
+        parameters,
         lr=config.learning_rate,
         weight_decay=config.weight_decay,
-        fused=weights[0].is_cuda or None,  # one kernel for all weights
+        fused=True,  # one kernel for all operations
     )
 
 

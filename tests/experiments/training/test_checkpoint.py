@@ -68,16 +68,6 @@ def test_load_checkpoint_goes_on_as_if_it_had_never_stopped(tmp_path: Path, opti
     assert resumed.model.first.weight is resumed.model.second.weight
 
 
-def test_load_checkpoint_leaves_it_to_the_device_whether_updates_are_fused(tmp_path: Path) -> None:
-    trained = make()
-    train(trained, 1)
-    trained.optimizer.param_groups[0]["fused"] = True  # as on a GPU
-    save_checkpoint(tmp_path / "checkpoint", trained, {})
-    again = make()
-    load_checkpoint(tmp_path / "checkpoint", again)
-    assert again.optimizer.param_groups[0]["fused"] is None
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
