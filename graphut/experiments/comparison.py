@@ -69,15 +69,15 @@ def compare_topologies(
     trainings = [replace(training, seed=seed) for seed in seeds]
     learner, batch = learner_of(task), task.test[: training.batch_size]
 
-    def train(number: int, own: TrainingConfig) -> AdaptiveModel:
-        torch.manual_seed(own.seed)
+    def train(number: int, options: TrainingConfig) -> AdaptiveModel:
+        torch.manual_seed(options.seed)
         model = learner.model_kind(configs[number])
-        path = Path(folder, f"{number + 1}-seed-{own.seed}")
-        Run.create(path, task, own, model, imports=imports)
+        path = Path(folder, f"{number + 1}-seed-{options.seed}")
+        Run.create(path, task, options, model, imports=imports)
         model.to(device)
-        torch.manual_seed(own.seed)
-        begin = f"{topologies[number]}, seed {own.seed}: "
-        Trainer(model, task, own, path, lambda line: report(begin + line)).fit()
+        torch.manual_seed(options.seed)
+        begin = f"{topologies[number]}, seed {options.seed}: "
+        Trainer(model, task, options, path, lambda line: report(begin + line)).fit()
         return learner.model_kind.from_pretrained(path).to(device)
 
     def run(model: AdaptiveModel) -> None:
@@ -91,16 +91,15 @@ def compare_topologies(
         first, *_ = learner.outcome(model, batch, 0.0).ponders.values()
         return first.layouts[0].num_edges / len(batch)
 
-    models = [[train(number, own) for own in trainings] for number in range(len(topologies))]
-    rows = [*zip(topologies, models, strict=True)]
-    passes = {topology: partial(run, own[0]) for topology, own in rows}
-    times = measure("a batch", passes, repeats=5, device=device)
-    return [
-        ComparisonRow(
-            topology, edges(own[0]), time["ms"], [evaluate(model, task, task.test) for model in own]
-        )
-        for (topology, own), time in zip(rows, times, strict=True)
+    models = [
+        [train(number, options) for options in trainings] for number in range(len(topologies))
     ]
+    firsts = [models_of_seeds[0] for models_of_seeds in models]
+    passes = {name: partial(run, model) for name, model in zip(topologies, firsts, strict=True)}
+    times = [row["ms"] for row in measure("a batch", passes, repeats=5, device=device)]
+    evaluations = [[evaluate(each, task, task.test) for each in of_seeds] for of_seeds in models]
+    columns = topologies, map(edges, firsts), times, evaluations
+    return [*map(ComparisonRow, *columns)]
 
 
 def comparison_text(rows: Sequence[ComparisonRow]) -> str:
@@ -110,7 +109,7 @@ def comparison_text(rows: Sequence[ComparisonRow]) -> str:
     forms = [percent if is_share(name) else three_digits for name in metrics]
     cells = []
     for row in rows:
-        columns = ([found[metric] for found in row.evaluations] for metric in metrics)
+        columns = ([evaluation[metric] for evaluation in row.evaluations] for metric in metrics)
         known = ([value for value in column if value is not None] for column in columns)
         cells.append(
             [row.topology, three_digits(row.edges), three_digits(row.ms)]

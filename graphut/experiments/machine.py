@@ -58,10 +58,10 @@ def _commit() -> str | None:
         return None
     words = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
     try:
-        found = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None
+    return done.stdout.strip() or None
 
 
 def _version(package: str) -> str | None:

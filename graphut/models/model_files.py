@@ -119,14 +119,14 @@ def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: torch
 
 def _check_weights(weights: Mapping[str, Tensor], model: torch.nn.Module) -> None:
     """Raise `ValueError` unless weights are finite, have one dtype, and fit a model's tensors."""
-    wanted = _unique(model)
-    missing, unknown = wanted.keys() - weights.keys(), weights.keys() - wanted.keys()
+    needed = _unique(model)
+    missing, unknown = needed.keys() - weights.keys(), weights.keys() - needed.keys()
     for fault, names in (("missing", missing), ("unknown", unknown)):
         if names:
             raise ValueError(f"weights are {fault}: {', '.join(sorted(names)[:5])}")
     for name, value in weights.items():
-        if value.shape != wanted[name].shape:
-            shapes = tuple(value.shape), tuple(wanted[name].shape)
+        if value.shape != needed[name].shape:
+            shapes = tuple(value.shape), tuple(needed[name].shape)
             raise ValueError(f"{name} is {shapes[0]}; the configuration makes it {shapes[1]}")
         if not bool(value.isfinite().all()):
             raise ValueError(f"{name} holds NaN or infinity; a model's weights are finite")

@@ -124,12 +124,12 @@ class _Parser:
     def make(self, position: int, maker: Callable[..., Any], *values: Any, **seed: int) -> Topology:
         """Return `maker(*values, **seed)`; if it raises, raise an error that marks the position."""
         try:
-            made = maker(*values, **seed)
+            topology = maker(*values, **seed)
         except (TypeError, ValueError) as error:
             self.fail(str(error), position)
-        if not isinstance(made, Topology):
-            self.fail(f"{maker} is registered as a topology but returned {made!r}", position)
-        return made
+        if not isinstance(topology, Topology):
+            self.fail(f"{maker} is registered as a topology but returned {topology!r}", position)
+        return topology
 
     def integer(self) -> int:
         token, _ = self.tokens[0]

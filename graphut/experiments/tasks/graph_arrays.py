@@ -137,8 +137,8 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     joined["edges"] = joined["edges"].T
     _split({**joined}, str(folder), None)  # the checks of the reader
     folder.mkdir(parents=True, exist_ok=True)
-    if found := next(folder.iterdir(), None):
-        raise FileExistsError(f"{folder} is not empty, it has {found.name}: name a new folder")
+    if file := next(folder.iterdir(), None):
+        raise FileExistsError(f"{folder} is not empty, it has {file.name}: name a new folder")
     for name, rows in joined.items():
         np.save(folder / f"{name}.npy", rows, allow_pickle=False)
     return folder

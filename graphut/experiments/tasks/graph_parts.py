@@ -42,8 +42,8 @@ def write_graph_parts(
         **{MASK_OF[name]: mask for name, mask in masks.items()},
     }
     part_of = assign_parts(file.edges, file.num_nodes, parts, method)
-    given = {name: rows for name, rows in of_edges.items() if rows is not None}
-    return write_parts(folder, file.edges, part_of, of_nodes, given, facts)
+    columns = {name: rows for name, rows in of_edges.items() if rows is not None}
+    return write_parts(folder, file.edges, part_of, of_nodes, columns, facts)
 
 
 def read_part(folder: str | Path, target: str | None) -> RawGraph:

@@ -31,20 +31,20 @@ def read_labels(column: Column, target: str | None) -> Labels | None:
     values = as_list(column)
     if target == "class":
         return [_class(value) for value in values]
-    given = {
+    row_of = {
         index: _numbers(value, target)
         for index, value in enumerate(values)
         if not is_missing(value)
     }
-    widths = {len(row): index for index, row in given.items()}
+    widths = {len(row): index for index, row in row_of.items()}
     if len(widths) > 1:
         raise ValueError(
             f"labels have {' and '.join(map(str, sorted(widths)))} numbers (label number "
-            f"{max(widths.values())} has {len(given[max(widths.values())])}): give all the same"
+            f"{max(widths.values())} has {len(row_of[max(widths.values())])}): give all the same"
         )
     rows = np.full((len(values), max(widths, default=0)), np.nan, np.float32)
-    if given:
-        rows[[*given]] = [*given.values()]
+    if row_of:
+        rows[[*row_of]] = [*row_of.values()]
     return rows
 
 
@@ -59,8 +59,8 @@ def _numbers(value: Any, target: str) -> list[float]:
     row = row_of_numbers(value)
     known = (0.0, 1.0) if target == "labels" else row or ()
     if row is None or not all(abs(x) < _LARGEST and x in known for x in row):
-        wanted = "0 or 1 for each label" if target == "labels" else "finite numbers"
-        raise ValueError(f"a label is {value!r}; with target {target!r} it is {wanted}")
+        form = "0 or 1 for each label" if target == "labels" else "finite numbers"
+        raise ValueError(f"a label is {value!r}; with target {target!r} it is {form}")
     return row
 
 
@@ -83,15 +83,19 @@ def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDAr
     all classes the same total weight, or has a weight for each of the `names`, such as "1,5".
     """
     if text != "balanced":
-        given = row_of_numbers(text)
+        factors = row_of_numbers(text)
         if labels.ndim > 1:
             raise ValueError(f"class_weights must be 'balanced' for several labels; got {text!r}")
-        if given is None or len(given) != len(names) or not all(0 < x < np.inf for x in given):
+        if (
+            factors is None
+            or len(factors) != len(names)
+            or not all(0 < x < np.inf for x in factors)
+        ):
             raise ValueError(
                 f"class_weights must be 'balanced', or a positive number for each of "
                 f"{', '.join(names)}; got {text!r}"
             )
-        weights = np.array(given)[labels]
+        weights = np.array(factors)[labels]
     elif labels.ndim == 1:
         weights = 1 / np.bincount(labels, minlength=len(names))[labels]
     else:

@@ -172,20 +172,20 @@ class ListExpressions(Task):
     def _draw(self) -> Arrays:
         random = Random(0)
         expressions = {tuple(source) for pairs in self.official.values() for source, _ in pairs}
-        wanted = 2 * self.held_out + self.train_size
+        needed = 2 * self.held_out + self.train_size
         pairs: list[Pair] = []
-        for _ in range(_TRIES * wanted):
+        for _ in range(_TRIES * needed):
             symbols, value = draw_expression(random)
             source = _SYMBOLS.encode(symbols)
             if len(source) <= self.longest and tuple(source) not in expressions:
                 expressions.add(tuple(source))
                 pairs.append((source, _DIGITS.encode(str(value))))
-            if len(pairs) == wanted:
+            if len(pairs) == needed:
                 random.shuffle(pairs)
                 sources, targets = zip(*pairs, strict=True)
                 return {"sources": pack_lists(sources), "targets": pack_lists(targets)}
         raise ValueError(
-            f"there are fewer than {wanted} expressions of up to {self.longest} symbols: increase "
+            f"there are fewer than {needed} expressions of up to {self.longest} symbols: increase "
             "longest, or decrease train_size or held_out"
         )
 

@@ -26,14 +26,14 @@ def library_circuit(name: str) -> Circuit:
 
     Raise `ValueError` if there is no circuit of that name.
     """
-    wanted = f"{name!r} is not {', '.join(f'{kind}-BITS' for kind in GENERATORS)}"
+    problem = f"{name!r} is not {', '.join(f'{kind}-BITS' for kind in GENERATORS)}"
     try:
         paths = [path for path in _library() if path.stem == name]
     except ImportError as error:
-        raise ImportError(f"{wanted}, or a .v or .bench file; other {error}") from None
+        raise ImportError(f"{problem}, or a .v or .bench file; other {error}") from None
     if not paths:
         names = ", ".join(library_circuits())
-        raise ValueError(f"{wanted}, a .v or .bench file, or a circuit of circuitgraph ({names})")
+        raise ValueError(f"{problem}, a .v or .bench file, or a circuit of circuitgraph ({names})")
     return read_circuit(paths[0])
 
 

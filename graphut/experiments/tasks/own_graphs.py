@@ -104,15 +104,15 @@ class Graphs(GraphTask):
 
     @property
     def edge_feats(self) -> int:
-        given = (file.of_edges.num_feats for file in self._files)
-        return next(filter(None, given), 0) + len(self.edge_types)
+        widths = (file.of_edges.num_feats for file in self._files)
+        return next(filter(None, widths), 0) + len(self.edge_types)
 
     @cached_property
     def edge_types(self) -> list[str]:
         if self._facts:
             return list(self._facts["edge_types"])
-        found = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
-        return sorted({name for name in found if name is not None})
+        names = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
+        return sorted({name for name in names if name is not None})
 
     @property
     def edge_weights(self) -> bool:
@@ -133,13 +133,13 @@ class Graphs(GraphTask):
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""
-        found = [g for g in self._parts[part] if g.has_label.any() or g.part is not None]
+        graphs = [g for g in self._parts[part] if g.has_label.any() or g.part is not None]
         if not self.class_weights or part != "train":
-            return found
-        known = np.concatenate([graph.labels[graph.has_label] for graph in found])
+            return graphs
+        known = np.concatenate([graph.labels[graph.has_label] for graph in graphs])
         weights = class_weights(known, self.class_weights, self.answers.symbols)
-        ends = np.cumsum([graph.has_label.sum() for graph in found])[:-1]
-        return [*map(_with_weights, found, np.split(weights, ends))]
+        ends = np.cumsum([graph.has_label.sum() for graph in graphs])[:-1]
+        return [*map(_with_weights, graphs, np.split(weights, ends))]
 
     @property
     def description(self) -> str:
@@ -148,7 +148,7 @@ class Graphs(GraphTask):
         labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
         unlabelled = sum(int((~file.has_label).sum()) for file in files)
         feats = pluralize(self.num_feats, "feature")
-        said = [
+        facts = [
             "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
             pluralize(sum(file.num_nodes for file in files), "node"),
             pluralize(sum(file.edges.shape[1] for file in files), "edge") + " with self-loops",
@@ -163,7 +163,7 @@ class Graphs(GraphTask):
         ]
         unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
         remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
-        return f"read {', '.join(said)}" + f"; not used: {unused}{remedy}" * bool(unused)
+        return f"read {', '.join(facts)}" + f"; not used: {unused}{remedy}" * bool(unused)
 
     def _answers_in_words(self) -> str:
         count = len(self.answers.symbols)
@@ -230,11 +230,11 @@ class Graphs(GraphTask):
         known = (self.node_kinds, self.answers, *numbers)
         graphs = [file.labelled(*known) for file in files]
         if any(file.masks for file in files):
-            asked = {part: [file.label_mask(part) for file in files] for part in PARTS}
+            masks = {part: [file.label_mask(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:
             sizes = [len(graph.labels) for graph in graphs]
             has_label = np.concatenate([graph.has_label for graph in graphs])
-            asked = {
+            masks = {
                 part: np.split(np.isin(np.arange(len(has_label)), chosen), np.cumsum(sizes)[:-1])
                 for part, chosen in _tenths(np.flatnonzero(has_label), self.data).items()
             }
@@ -242,7 +242,7 @@ class Graphs(GraphTask):
             usable = [self.answer_at == "node" or bool(g.has_label.any()) for g in graphs]
             chosen = _tenths(np.flatnonzero(usable), self.data)
             return {part: [graphs[index] for index in chosen[part]] for part in PARTS}
-        parts = {part: [*map(keep_labels, graphs, asked[part])] for part in PARTS}
+        parts = {part: [*map(keep_labels, graphs, masks[part])] for part in PARTS}
         empty = [MASK_OF[part] for part in PARTS if not any(g.has_label.any() for g in parts[part])]
         if empty and not self._facts:
             raise ValueError(

@@ -202,12 +202,12 @@ def _split(
     for line in lines:
         groups.setdefault(line.source, []).append(line)
     remaining = _count(lines)
-    wanted = min(limit, max(1, len(groups) // 10))
+    number = min(limit, max(1, len(groups) // 10))
     held_sources: set[Symbols] = set()
     for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
         used = _count(groups[source])
         spare = kind is Subwords or all(remaining[symbol] > used[symbol] for symbol in used)
-        if spare and len(held_sources) < wanted < len(groups):
+        if spare and len(held_sources) < number < len(groups):
             held_sources.add(source)
             remaining -= used
     if not held_sources:

@@ -191,11 +191,11 @@ class RawGraph:
         return self.masks.get(part, np.full(count, not self.masks))
 
 
-def keep_labels(graph: LabelledGraph, asked: NDArray[np.bool_]) -> LabelledGraph:
-    """Return the graph with only the labels where `asked` is True; mark the others as missing."""
+def keep_labels(graph: LabelledGraph, is_kept: NDArray[np.bool_]) -> LabelledGraph:
+    """Return the graph with only the labels where `is_kept` is True; mark the others as missing."""
     if graph.labels.ndim == 1:
-        return graph._replace(labels=np.where(asked, graph.labels, -1))
-    return graph._replace(labels=np.where(asked[:, None], graph.labels, np.float32(np.nan)))
+        return graph._replace(labels=np.where(is_kept, graph.labels, -1))
+    return graph._replace(labels=np.where(is_kept[:, None], graph.labels, np.float32(np.nan)))
 
 
 def _kinds(column: Column, ids: Sequence[Any]) -> list[str] | None:

@@ -230,8 +230,8 @@ class Sudoku(GraphTask):
 
 def _vary(puzzle: Cells, solution: Cells, random: np.random.Generator) -> tuple[Cells, Cells]:
     empty = random.permutation(np.flatnonzero(puzzle == 0))
-    wanted = random.integers(*_GIVENS)
-    shown = empty[: max(0, wanted - (81 - len(empty)))]
+    givens = random.integers(*_GIVENS)
+    shown = empty[: max(0, givens - (81 - len(empty)))]
     puzzle = puzzle.copy()
     puzzle[shown] = solution[shown]
     order, names = _symmetry(random), np.concatenate([[0], random.permutation(9) + 1])
