@@ -28,25 +28,12 @@ is_installed = importlib.util.find_spec("dgl") is not None
 os.environ.setdefault("DGLBACKEND", "pytorch")
 
 
-class _GraphBoltFinder(MetaPathFinder):
-    """Import hook: `import dgl` succeeds even if DGL's data loader GraphBolt cannot be loaded.
+class _GraphBoltLoader(Loader):
+    """Loader of DGL's data loader GraphBolt; if it cannot be loaded, its module stays empty.
 
-    GraphBolt is compiled for a few torch releases only, and graphut does not use it. With another
-    torch, an empty module replaces GraphBolt, also if other code in the process imports DGL.
+    GraphBolt is compiled for a few torch releases only, and graphut does not use it.
     """
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != _GRAPHBOLT:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _GraphBoltLoader(spec.loader)
-        return spec
-
-
-class _GraphBoltLoader(Loader):
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
 
@@ -59,6 +46,18 @@ class _GraphBoltLoader(Loader):
             vars(module).clear()
             vars(module).update(initial)
             module.__doc__ = "Empty module: the installed GraphBolt does not load on this torch."
+
+
+class _GraphBoltFinder(MetaPathFinder):
+    """Import hook, also for other code in the process that imports DGL."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name == _GRAPHBOLT else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = _GraphBoltLoader(spec.loader)
+        return spec
 
 
 sys.meta_path.insert(0, _GraphBoltFinder())

@@ -82,7 +82,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def with_checksum(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a JSON object and a new field, `sha256`, with their checksum."""
+    """Return the fields of a JSON object, and their checksum as the field `sha256`."""
     return {**fields, _CHECKSUM: json_checksum(fields)}
 
 

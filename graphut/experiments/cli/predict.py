@@ -32,7 +32,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _predict(arguments: Namespace) -> int:
-    encode = _encoder(arguments.out)
+    encode = _ENCODERS[Path(arguments.out).suffix.lower()]
     device = pick_device(arguments.device)
     run = Run.open(arguments.folder)
     model = run.trained_model(device)
@@ -50,16 +50,6 @@ def _predict(arguments: Namespace) -> int:
     return 0
 
 
-def _encoder(path: str) -> Callable[[Rows], bytes]:
-    """Return an encoder of table rows, for a file name that ends with .csv, .json or .parquet."""
-    encoders = {
-        ".csv": _as_csv,
-        ".json": lambda rows: encode_json([*rows]),
-        ".parquet": _as_parquet,
-    }
-    return encoders[Path(path).suffix.lower()]
-
-
 def _as_csv(rows: Rows) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
@@ -73,3 +63,10 @@ def _as_parquet(rows: Rows) -> bytes:
 
     content: bytes = pandas.DataFrame(rows).to_parquet(index=False)
     return content
+
+
+_ENCODERS: Mapping[str, Callable[[Rows], bytes]] = {
+    ".csv": _as_csv,
+    ".json": lambda rows: encode_json([*rows]),
+    ".parquet": _as_parquet,
+}

@@ -57,29 +57,25 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 
 
 def _check_out(command: str, out: str) -> None:
-    """Raise an error if the suffix of the output file is wrong, or its folder does not exist."""
+    """Raise an error if a file of this name cannot be written, or a package is missing for it."""
     if command in ("plot", "show"):
         check_picture_path(out, *["gif"] * (command == "show"))
     elif command in _SUFFIXES:
-        if Path(out).suffix.lower() not in _SUFFIXES[command]:
-            raise ValueError(f"--out must end with {', '.join(_SUFFIXES[command])}; got {out!r}")
+        suffix, suffixes = Path(out).suffix.lower(), _SUFFIXES[command]
+        if suffix not in suffixes:
+            raise ValueError(f"--out must end with {', '.join(suffixes)}; got {out!r}")
         if not Path(out).absolute().parent.is_dir():
             raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
         if command == "report":
             new_figure(1, 1)  # raises ImportError without matplotlib
-        if Path(out).suffix.lower() == ".parquet":
-            _check_parquet(out)
+        if suffix == ".parquet":
+            try:
+                import pandas
 
-
-def _check_parquet(out: str) -> None:
-    try:
-        import pandas
-
-        pandas.DataFrame({"class": ["a"]}).to_parquet()
-    except ImportError:
-        raise ImportError(
-            f"{out} needs pandas and pyarrow: pip install pandas pyarrow, or write .csv"
-        ) from None
+                pandas.DataFrame({"class": ["a"]}).to_parquet()
+            except ImportError:
+                advice = "pip install pandas pyarrow, or write .csv"
+                raise ImportError(f"{out} needs pandas and pyarrow: {advice}") from None
 
 
 def _check_run(command: str, options: Namespace, run: Run) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from math import ceil
@@ -37,15 +37,11 @@ class Setup:
         An option that is missing in `values`, because the run is older, has its default.
         """
         presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
-        defaults = usual_options(task, None)
+        values = {**usual_options(task, None), **values}
         setups = []
         for preset in presets:
-            usual = usual_options(task, preset)
-            differing = {
-                name: value
-                for name, value in {**defaults, **values}.items()
-                if name != "seed" and value != usual[name]
-            }
+            usual = {**usual_options(task, preset), "seed": values["seed"]}
+            differing = {name: x for name, x in values.items() if x != usual[name]}
             setups.append(cls(task, preset, differing, values["seed"], imports))
         return min(setups, key=lambda setup: len(setup.options))
 
@@ -146,10 +142,14 @@ class RunRecord:
         folder, evaluations = self.run.folder, {}
         again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
         digest = run_files.model_digest(folder)
+        defaults: dict[str, Any] = {
+            **dict.fromkeys(self.run.learner.metric_meanings),
+            "options": {},
+        }
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
-            fields = read_checked_json(path)
+            evaluation = {**defaults, **read_checked_json(path)}
             with reraise_for_file(path):
-                evaluation = _checked(fields, self.run.learner.metric_meanings)
+                _check_types(evaluation)
             words = option_words(evaluation["options"])
             if evaluation.pop("model", None) != digest:
                 command = shlex.join([*again, *words])
@@ -181,10 +181,9 @@ class RunRecord:
     @property
     def commands(self) -> list[str]:
         """The command lines that train and evaluate the run again."""
-        training = self.setup.command()
-        if self.end is None:  # `graphut train` does not evaluate a stopped run
-            training += f" --minutes {ceil(self.seconds / 60)}"
-        return [training, *self._eval_commands()]
+        # `graphut train` does not evaluate a stopped run.
+        limit = "" if self.end is not None else f" --minutes {ceil(self.seconds / 60)}"
+        return [self.setup.command() + limit, *self._eval_commands()]
 
     @property
     def chosen(self) -> str:
@@ -240,10 +239,8 @@ class RunRecord:
     def _eval_commands(self) -> list[str]:
         """Return commands that repeat the evaluations; none if `graphut train` already does so."""
         by_options: dict[tuple[str, ...], list[str]] = {}
-        for evaluation in self.evaluations.values():
-            by_options.setdefault(tuple(option_words(evaluation["options"])), []).append(
-                evaluation["set"]
-            )
+        for each in self.evaluations.values():
+            by_options.setdefault(tuple(option_words(each["options"])), []).append(each["set"])
         sets = {name for names in by_options.values() for name in names}
         return [
             shlex.join(["graphut", "eval", "RUN", *which, *words, *import_words(self.run.imports)])
@@ -253,11 +250,8 @@ class RunRecord:
         ]
 
 
-def _checked(evaluation: dict[str, Any], metrics: Iterable[str]) -> dict[str, Any]:
-    """Return `evaluation` with `None` for missing metrics; check the types of its fields."""
-    evaluation = {**dict.fromkeys(metrics), "options": {}, **evaluation}
+def _check_types(evaluation: Mapping[str, Any]) -> None:
     for name, kind in (("set", str), ("examples", int), ("options", dict)):
         value = evaluation.get(name)
         if not isinstance(value, kind):
             raise ValueError(f"{name} must be of type {kind.__name__}, got {value!r:.50}")
-    return evaluation

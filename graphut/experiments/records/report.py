@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -43,13 +43,11 @@ _MAX_TOKENS = 500  # in a row of tokens with their steps
 _BLUE = (0, 114, 178)  # as in `graphut.plotting.figure`
 _LARGEST_GRAPH = 60  # nodes of a graph that is drawn
 _TITLES = {False: "Wrong: test example", True: "Correct: test example", None: "Test example"}
+_WORK = "test set", "per example", "share of a run without halting"
 _TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+    loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True,
+)  # fmt: skip
 _Content = dict[str, Any]  # a table, a picture or an example, as the template reads it
 
 
@@ -81,12 +79,11 @@ def run_report(run: Run, device: torch.device) -> str:
     machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
     names = [f"machine {number}" for number, _ in enumerate(record.machines, 1)]
     size, unit = (1, "seconds") if record.seconds < 60 else (60, "minutes")
-    duration = f"{three_digits(record.seconds / size)} {unit}"
     options = ((name, str(value)) for name, value in record.setup.options.items())
     return _TEMPLATES.get_template("report.html").render(
         record=record,
         meaning=meaning_of(type(task)),
-        duration=duration,
+        duration=f"{three_digits(record.seconds / size)} {unit}",
         options=_table("Options", ["option", "value"], options),
         curves=[*_curves(run)],
         results=_table("Metrics", results, record.results),
@@ -96,9 +93,7 @@ def run_report(run: Run, device: torch.device) -> str:
         longest=_LONGEST,
         verdicts=verdicts,
         depth=[*_depth_tables(run, task, model, answered)],
-        work=_table(
-            "Operations", ["test set", "per example", "share of a run without halting"], work
-        ),
+        work=_table("Operations", _WORK, work),
         machines=_table("Machines and versions", ["property", *names], machines),
         needs_data=any(DATA in command for command in record.commands),
         version=__version__,
@@ -200,15 +195,14 @@ def _draw_graph(part: PonderedPart) -> _Content | None:
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Content:
     """Return a table of text: shares become percentages, and other floats have four digits."""
-    forms = [percent if is_share(name) else "{:.4g}".format for name in head]
-    cells = [[_text(*each) for each in zip(row, forms, strict=True)] for row in rows]
+
+    def text(name: str, value: Any) -> str:
+        if isinstance(value, float):
+            return percent(value) if is_share(name) else f"{value:.4g}"
+        return NOT_MEASURED if value is None else str(value)
+
+    cells = [[*map(text, head, row)] for row in rows]
     return {"caption": caption, "head": [name.replace("_", " ") for name in head], "rows": cells}
-
-
-def _text(value: Any, form: Callable[[float], str]) -> str:
-    if isinstance(value, float):
-        return form(value)
-    return NOT_MEASURED if value is None else str(value)
 
 
 def _picture(figure: Figure | SubFigure, alt: str) -> _Content:

@@ -99,4 +99,4 @@ def test_predict_writes_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
         return b"parquet"
 
     monkeypatch.setattr(pandas.DataFrame, "to_parquet", to_parquet)
-    assert predict._encoder("a.parquet")(rows) == b"parquet" and found[-1] == rows
+    assert predict._ENCODERS[".parquet"](rows) == b"parquet" and found[-1] == rows
