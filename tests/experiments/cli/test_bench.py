@@ -61,17 +61,6 @@ def test_bench_model_measures_every_combination(
     assert capsys.readouterr().out.count("x dense") == len(workloads)
 
 
-def test_bench_layers_appends_rows(tmp_path: Path) -> None:
-    pytest.importorskip("torch_geometric")
-    out = tmp_path / "found.csv"
-    argv = ["bench", "layers", "--nodes", "30", "--edges", "90", "--seeds", "3", "--power-law"]
-    assert main([*argv, *SIZES[:-2], "--results", str(out)]) == 0
-    rows = rows_in(out)
-    assert len(rows) == 7 and rows[0]["workload"] == (
-        "30 nodes, 90 edges, power law, blocks for 3 nodes, 8 features"
-    )
-
-
 def test_bench_options_know_all_names() -> None:
     hints = get_type_hints(AttentionOptions)
     backends, peers = (

@@ -257,6 +257,7 @@ for line, message in {[(line, "") for line in HELP] + refused!r}:
     assert not (tmp_path / "x").exists()
 
 
+Command = Callable[..., str]
 OWN = """
 from dataclasses import dataclass
 from graphut.experiments.tasks import Reverse, register_task
@@ -326,56 +327,40 @@ def test_main_imports_a_module_before_names_are_parsed(
     assert Run.open("both/1-seed-0").imports == Run.open("run").imports == (own_module,)
 
 
-@pytest.mark.parametrize("lost", ["near_of_tests", "sure_of_tests"])
 def test_main_names_the_option_of_a_forgotten_module(
-    lost: str, own_module: str, output: Callable[..., str], refusal: Callable[..., str]
+    own_module: str, output: Command, refusal: Command
 ) -> None:
     options = "--encoder-topology near_of_tests:1 --evaluation-rule sure_of_tests"
     output("train", "sort", "--out", "run", *options.split(), *TINY, "--import", own_module)
-    (RULES if lost in RULES else registry).pop(lost)
-    for command in (["eval", "run"], ["report", "run", "--out", "a.html"]):
-        said = refusal(*command)
-        assert lost in said and "--import MODULE" in said and "damaged" not in said
-
-
-def test_main_names_the_option_of_a_forgotten_task(
-    own_module: str, output: Callable[..., str], refusal: Callable[..., str]
-) -> None:
-    output("train", "mirror-of-tests", "--out", "run", *TINY, "--import", own_module)
+    for table, lost in ((registry, "near_of_tests"), (RULES, "sure_of_tests")):
+        kind = table.pop(lost)
+        for command in (["eval", "run"], ["report", "run", "--out", "a.html"]):
+            said = refusal(*command)
+            assert lost in said and "--import MODULE" in said and "damaged" not in said
+        table[lost] = kind
+    output("train", "mirror-of-tests", "--out", "mirror", *TINY, "--import", own_module)
     TASKS.pop("mirror-of-tests")
-    told = "graphut: run/run.json: unknown task 'mirror-of-tests': add --import"
-    assert refusal("info", "run") == f"{told}={own_module}\n"
-    state = read_checked_json("run/run.json")
+    told = "graphut: mirror/run.json: unknown task 'mirror-of-tests': add --import"
+    assert refusal("info", "mirror") == f"{told}={own_module}\n"
+    state = read_checked_json("mirror/run.json")
     del state["imports"]  # as in older runs
-    write_json("run/run.json", with_checksum(state))
-    assert refusal("info", "run") == f"{told} and the module that defines it\n"
+    write_json("mirror/run.json", with_checksum(state))
+    assert refusal("info", "mirror") == f"{told} and the module that defines it\n"
 
 
 @pytest.mark.parametrize(
-    ("argv", "message"),
+    ("module", "message"),
     [
-        (
-            "info run --import nowhere_of_tests",
-            "--import nowhere_of_tests: ModuleNotFoundError: No",
-        ),
-        (
-            "info run --import broken_of_tests",
-            "--import broken_of_tests: line 1 of broken_of_tests.py: Zero",
-        ),
-        (
-            "info run --import a.py",
-            "; a module is in the current folder, or installed, and is named",
-        ),
-        (
-            "info run --import unclosed_of_tests",
-            ": line 1 of unclosed_of_tests.py: SyntaxError: '(",
-        ),
+        ("nowhere_of_tests", "--import nowhere_of_tests: ModuleNotFoundError: No"),
+        ("broken_of_tests", "--import broken_of_tests: line 1 of broken_of_tests.py: Zero"),
+        ("a.py", "; a module is in the current folder, or installed, and is named"),
+        ("unclosed_of_tests", ": line 1 of unclosed_of_tests.py: SyntaxError: '("),
     ],
 )
 def test_main_names_a_module_that_cannot_be_imported(
-    argv: str, message: str, own_module: str, refusal: Callable[..., str]
+    module: str, message: str, own_module: str, refusal: Command
 ) -> None:
-    assert message in refusal(*argv.split())
+    assert message in refusal("info", "run", "--import", module)
 
 
 def test_main_of_a_process_shows_warnings_as_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,6 +368,5 @@ def test_main_of_a_process_shows_warnings_as_one_line(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "argv", ["graphut", "--version"])
     with pytest.raises(SystemExit):
         main()
-    assert warnings.formatwarning("no checksum", UserWarning, "run.py", 7) == (
-        "graphut: no checksum\n"
-    )
+    said = warnings.formatwarning("no checksum", UserWarning, "run.py", 7)
+    assert said == "graphut: no checksum\n"

@@ -14,29 +14,14 @@ from graphut.experiments.training.run_files import METRICS, append_metrics, read
 from graphut.plotting import draw_training
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Gets what is drawn."""
-    calls: list[Any] = []
-
-    def draw(runs: Any) -> Any:
-        calls.append(runs)
-        return draw_training(runs)
-
-    monkeypatch.setattr(plot, "draw_training", draw)
-    return calls
-
-
 def test_plot_draws_the_metrics_of_runs(
-    finished_run: Path,
-    tmp_path: Path,
-    drawn: list[Any],
-    output: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
+    finished_run: Path, tmp_path: Path, output: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(finished_run, other)
-    out = tmp_path / "curves.png"
+    drawn: list[Any] = []
+    monkeypatch.setattr(
+        plot, "draw_training", lambda runs: drawn.append(runs) or draw_training(runs)
+    )
+    other, out = Path(shutil.copytree(finished_run, tmp_path / "other")), tmp_path / "curves.png"
     assert output("plot", str(finished_run), str(other), "--out", str(out)) == f"{out}\n"
     assert out.read_bytes().startswith(b"\x89PNG")
     lines = read_metrics(finished_run / METRICS)
@@ -50,15 +35,11 @@ def test_plot_draws_the_metrics_of_runs(
 
 
 def test_plot_says_what_is_wrong_in_one_line(
-    finished_run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    refusal: Callable[..., str],
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
 ) -> None:
     said = partial(refusal, "plot")
     run, out = str(finished_run), str(tmp_path / "a.png")
-    copy = tmp_path / "copy"
-    shutil.copytree(finished_run, copy)
+    copy = Path(shutil.copytree(finished_run, tmp_path / "copy"))
     (copy / METRICS).unlink()
     append_metrics(copy / METRICS, {"update": 1})
     assert "metrics.jsonl is damaged: KeyError('validation')" in said(str(copy), "--out", out)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.training import Run
 from graphut.experiments.training.gradient import BatchGradient
@@ -30,8 +30,7 @@ from tests.experiments.cli.tiny import TINY
 def read_only(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The current folder holds a run, nobody may write there, and this process is not root.
 
-    ``monkeypatch`` is asked for here, so that it goes back to the former folder, where perhaps
-    only root may go, after this process is root again.
+    `monkeypatch` goes back to the former folder after this process is root again.
     """
     with TemporaryDirectory() as folder:
         copytree(finished_run, Path(folder, "run"))
@@ -57,14 +56,10 @@ def read_only(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     ],
 )
 def test_train_and_eval_say_that_a_folder_is_read_only(
-    finished_run: Path,
-    tmp_path: Path,
-    argv: list[str],
-    file: str | None,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    finished_run: Path, tmp_path: Path, argv: list[str], file: str | None,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
-) -> None:
+) -> None:  # fmt: skip
     copytree(finished_run, tmp_path / "run")
     monkeypatch.chdir(tmp_path)
     main(argv)  # imports all that the command needs, from where perhaps only root may read
@@ -111,12 +106,9 @@ def luckless() -> None:
     ],
 )
 def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
-    tmp_path: Path,
-    last_act: Callable[[], None],
-    message: str,
-    output: Callable[..., str],
+    tmp_path: Path, last_act: Callable[[], None], message: str, output: Callable[..., str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     argv = ["train", "sort", *TINY, "--batch-size", "7", "--epochs", "3", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
     output(*argv, alone)
@@ -160,9 +152,7 @@ def test_train_with_two_processes_ends_as_with_one(tmp_path: Path) -> None:
     subprocess.run(words, check=True)
     names = [sorted(path.name for path in run.iterdir()) for run in (alone, together)]
     assert names[0] == names[1]
-    first, second = (
-        json.loads((run / "evaluation-test.json").read_text()) for run in (alone, together)
-    )
+    first, second = (read_json(run / "evaluation-test.json") for run in (alone, together))
     assert first["examples"] == second["examples"] == 4
     for name in PairLearner.metric_meanings:
         assert first[name] == pytest.approx(second[name], rel=1e-4)

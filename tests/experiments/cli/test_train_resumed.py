@@ -24,9 +24,11 @@ from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
+Command, Patch, Capture = Callable[..., str], pytest.MonkeyPatch, pytest.CaptureFixture[str]
+
 
 def test_train_removes_a_run_interrupted_at_its_beginning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: Patch
 ) -> None:
     def interrupted(run: Run) -> None:
         raise KeyboardInterrupt
@@ -42,7 +44,7 @@ def test_train_removes_a_run_interrupted_at_its_beginning(
     "removed", [["checkpoint.safetensors"], ["checkpoint.safetensors", "run.json"]]
 )
 def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
-    tmp_path: Path, removed: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, removed: list[str], capsys: Capture
 ) -> None:
     argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
     straight, killed = tmp_path / "straight", tmp_path / "killed"
@@ -61,7 +63,7 @@ def test_train_begins_where_it_was_killed_before_the_first_checkpoint(
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
 def test_train_goes_on_after_kills_while_saving(
-    tmp_path: Path, kills: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kills: int, monkeypatch: Patch
 ) -> None:
     begin = ["train", "sort", *TINY, "--dropout", "0.1", "--epochs", "20"]
     resume = ["train", "sort", "--device", "cpu", "--resume"]
@@ -119,7 +121,7 @@ def test_train_goes_on_after_a_signal_at_any_moment(
 
 
 def test_train_goes_on_where_a_file_could_not_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
     straight, full = tmp_path / "straight", tmp_path / "full"
@@ -135,9 +137,8 @@ def test_train_goes_on_where_a_file_could_not_be_written(
     monkeypatch.setattr(PairLearner, "outcome", outcome_without_room)
     assert main([*argv, str(full)]) == 2
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert re.search(
-        rf"graphut: .*cannot write {full}/\S+: File too large: raise", capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert re.search(rf"graphut: .*cannot write {full}/\S+: File too large: raise", said)
     assert main([*argv, str(full), "--resume"]) == 0
     assert_same_run(full, straight)
 
@@ -151,21 +152,10 @@ def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: 
 
 
 def test_train_trains_a_finished_run_longer(
-    finished_run: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    output: Callable[..., str],
-    refusal: Callable[..., str],
+    finished_run: Path, tmp_path: Path, monkeypatch: Patch, output: Command, refusal: Command
 ) -> None:
-    argv = [
-        "train",
-        "sort",
-        "--resume",
-        "--device",
-        "cpu",
-        "--out",
-        copytree(finished_run, tmp_path / "run"),
-    ]
+    copytree(finished_run, folder := tmp_path / "run")
+    argv = ["train", "sort", "--resume", "--device", "cpu", "--out", folder]
     assert "began with epochs 2 and cannot be resumed with 1" in refusal(*argv, "--epochs", "1")
     rates, step = [], Trainer._step
 
@@ -176,7 +166,7 @@ def test_train_trains_a_finished_run_longer(
     monkeypatch.setattr(Trainer, "_step", step_and_record)
     said = output(*argv, "--epochs", "4")
     assert "resumed after update 4, 2 epochs" in said and "done after 4 epochs" in said
-    config = Run.open(tmp_path / "run").training
+    config = Run.open(folder).training
     assert config.epochs == 4
     assert rates == [
         config.learning_rate * learning_rate_factor(done, config.warmup, 8) for done in range(4, 8)
@@ -184,7 +174,7 @@ def test_train_trains_a_finished_run_longer(
 
 
 def test_train_resumes_after_data_was_moved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], refusal: Callable[..., str]
+    tmp_path: Path, capsys: Capture, refusal: Command
 ) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"a {'b ' * n}\t{'y ' * n}x\n" for n in range(1, 20)))
@@ -206,16 +196,9 @@ def test_train_resumes_after_data_was_moved(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_train_stops_on_a_signal_ready_to_be_resumed(
-    tmp_path: Path,
-    number: signal.Signals,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    output: Callable[..., str],
+    tmp_path: Path, number: signal.Signals, monkeypatch: Patch, capsys: Capture, output: Command
 ) -> None:
-    folder = tmp_path / "my run"
-    losses = []
-
-    outcome = PairLearner.outcome
+    folder, losses, outcome = tmp_path / "my run", [], PairLearner.outcome
 
     def outcome_with_signal(*args: Any) -> Any:
         losses.append(outcome(*args))
@@ -228,18 +211,14 @@ def test_train_stops_on_a_signal_ready_to_be_resumed(
     hint = f"to continue: graphut train copy --out '{folder}' --resume"
     assert hint in capsys.readouterr().out
     assert len(losses) == 3
-
     monkeypatch.undo()
-    assert "test, 4 sequences" in output(
-        "train", "copy", "--out", str(folder), "--resume", "--device", "cpu"
-    )
+    resume = ["train", "copy", "--out", folder, "--resume", "--device", "cpu"]
+    assert "test, 4 sequences" in output(*resume)
     assert [line["update"] for line in read_metrics(folder / METRICS)] == [2, 4]
 
 
-def test_train_stops_after_minutes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    argv = ["train", "copy", "--out", str(tmp_path / "run"), "--minutes", "1e-9", *TINY]
-    assert main(argv) == 0
-    text = capsys.readouterr().out
+def test_train_stops_after_minutes(tmp_path: Path, output: Command) -> None:
+    text = output("train", "copy", "--out", tmp_path / "run", "--minutes", "1e-9", *TINY)
     announced, stopped = text.splitlines()
     assert re.fullmatch(r"[\d,]+ weights on \w+; 2 updates per epoch, at most 2 epochs", announced)
     assert stopped.startswith("stopped; to continue: graphut train copy")
@@ -247,13 +226,11 @@ def test_train_stops_after_minutes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_train_removes_a_run_that_diverges_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
+    tmp_path: Path, monkeypatch: Patch, refusal: Command
 ) -> None:
     argv = ["train", "sort", "--out", str(tmp_path / "run"), *TINY]
     norms = iter([torch.tensor(1.0), torch.tensor(float("inf"))])
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "graphut.experiments.training.trainer.clip_grad_norm_", lambda *args: next(norms)
-        )
+        patched.setattr(trainer, "clip_grad_norm_", lambda *args: next(norms))
         assert "try a lower learning_rate" in refusal(*argv)
     assert main(argv) == 0
