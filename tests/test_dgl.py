@@ -73,14 +73,9 @@ def test_import_uses_a_dgl_imported_before(tmp_path: Path) -> None:
 
 def test_graph_class_recognises_graphs_without_an_import(tmp_path: Path) -> None:
     code = (
-        LOAD
-        + """
-DGLGraph = loaded["DGLGraph"]
-print(isinstance(1, DGLGraph), "dgl" in sys.modules)
-import dgl
-print(isinstance(1, DGLGraph), isinstance(dgl.DGLGraph(), DGLGraph))
-"""
+        LOAD + "DGLGraph = loaded['DGLGraph']\nprint(isinstance(1, DGLGraph), 'dgl' in sys.modules)"
     )
+    code += "\nimport dgl\nprint(isinstance(1, DGLGraph), isinstance(dgl.DGLGraph(), DGLGraph))"
     assert run(tmp_path, code, WORKS).stdout == "False False\nFalse True\n"
 
 
@@ -100,22 +95,11 @@ def test_users_import_succeeds_without_a_failing_graphbolt(tmp_path: Path, failu
 
 
 def test_import_without_graphbolt_names_the_missing_package(tmp_path: Path) -> None:
-    files = {
-        **WORKS,
-        "graphbolt.py": "raise OSError('first')",
-        "last.py": "import pandas_that_is_not_here",
-    }
+    files = {**WORKS, "graphbolt.py": "raise OSError('first')"}
+    files["last.py"] = "import pandas_that_is_not_here"
     files["__init__.py"] += "\n        from . import last"
-    code = (
-        LOAD
-        + """
-try:
-    dgl.graph
-except ImportError as error:
-    print(error)
-print([name for name in sys.modules if name.startswith("dgl")])
-"""
-    )
+    code = LOAD + "try: dgl.graph\nexcept ImportError as error: print(error)\n"
+    code += "print([name for name in sys.modules if name.startswith('dgl')])"
     out = run(tmp_path, code, files).stdout.splitlines()
     assert out[-2].endswith('Try: pip install "pandas_that_is_not_here"')
     assert out[-1] == "[]"
@@ -127,7 +111,6 @@ AS_DGL_1_DOES = """
         except ImportError:
             from setuptools_gone.extern.packaging import version
 """
-TOO_OLD = "OSError: libdgl.so: too old"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +120,7 @@ TOO_OLD = "OSError: libdgl.so: too old"
         (
             "",
             {"__init__.py": "raise OSError('libdgl.so: too old')"},
-            [TOO_OLD, f"This is Python {platform.python_version()};", REMEDY],
+            ["OSError: libdgl.so: too", f"This is Python {platform.python_version()};", REMEDY],
         ),
         ("", {"__init__.py": AS_DGL_1_DOES}, ['Try: pip install "packaging_gone"']),
     ],
@@ -190,12 +173,4 @@ m.UniversalTransformerPointer(m.UniversalTransformerPointerConfig(vocab_size=9, 
 config = m.UniversalGraphTransformerConfig(num_kinds=2, classes=2, **sizes)
 m.UniversalGraphTransformer(config)(topology.Complete().layout([3]), torch.tensor([0, 1, 1]))
 """
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=FILE.parents[1],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    subprocess.run([sys.executable, "-c", code], cwd=FILE.parents[1], timeout=120, check=True)

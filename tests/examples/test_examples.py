@@ -283,17 +283,9 @@ def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
 def test_own_graphs_compares_and_predicts(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arrays = {
-        "src": [0, 1, 2, 3, 4, 5],
-        "dst": [1, 2, 3, 4, 5, 0],
-        "feat_indptr": [0, 1, 2, 3, 4, 5, 6],
-        "feat_indices": [0, 1, 0, 1, 0, 1],
-        "num_feats": 2,
-        "label": [0, 1, 0, 1, 0, 1],
-        "train": [0, 1],
-        "val": [2, 3],
-        "test": [4, 5],
-    }
+    arrays = {"src": range(6), "dst": [1, 2, 3, 4, 5, 0], "feat_indptr": range(7), "num_feats": 2}
+    arrays |= {"feat_indices": [0, 1] * 3, "label": [0, 1] * 3}
+    arrays |= {"train": [0, 1], "val": [2, 3], "test": [4, 5]}
     np.savez(tmp_path / "tiny.npz", **arrays)
     words = ["--data", str(tmp_path / "tiny.npz"), "--out", str(tmp_path / "out"), "--seeds", "1"]
     more = ["--options", "--epochs 1 --d-model 8 --d-hidden 8 --num-heads 2"]

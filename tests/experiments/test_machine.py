@@ -21,9 +21,7 @@ def test_benchmark_machine_has_versions_and_threads() -> None:
     assert found["gpu"] is None and found["cpu"] and found["vectors"]
 
 
-def test_describe_machine_has_none_for_a_package_that_is_not_installed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_describe_machine_without_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_PACKAGES", ("abacus-nine",))
     assert describe_machine(CPU)["abacus-nine"] is None
 

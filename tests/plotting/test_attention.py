@@ -76,15 +76,11 @@ def test_draw_attention_draws_on_a_given_part_of_a_figure() -> None:
 @pytest.mark.parametrize(
     ("shape", "letters"),
     [
-        ((1, 1, 1, 1), 40),
-        ((6, 4, 7, 8), 5),
-        ((3, 4, 3, 3), 40),
-        ((1, 4, 12, 12), 8),
-        ((1, 2, 13, 13), 40),
-        ((1, 2, 60, 200), 8),
+        ((1, 1, 1, 1), 40), ((6, 4, 7, 8), 5), ((3, 4, 3, 3), 40), ((1, 4, 12, 12), 8),
+        ((1, 2, 13, 13), 40), ((1, 2, 60, 200), 8),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_draw_attention_cuts_nothing_off(shape: tuple[int, int, int, int], letters: int) -> None:
     words = [f"{i:x>{letters}}" if i % 2 else "a" for i in range(200)]
     weights = make_weights(*shape)

@@ -118,9 +118,7 @@ def test_draw_frontier_without_steps_has_one_panel(
         assert getattr(picture, "n_frames", 1) == 1
 
 
-def test_animate_frontier_has_a_frame_a_step_and_one_in_which_all_have_halted(
-    tmp_path: Path,
-) -> None:
+def test_animate_frontier_has_a_frame_a_step_and_one_without_active_nodes(tmp_path: Path) -> None:
     path = tmp_path / "frontier.gif"
     animation = animate_frontier(Causal().graph([3]), STEPS, names=["a", "b", "c"])
     animation.save(path, writer="pillow")

@@ -76,10 +76,7 @@ def test_draw_ponder_cuts_nothing_off(names: list[str], most: int) -> None:
     [
         (([], []), r"steps must be \(0,\) for 0 names"),
         ((["a"], [1, 2]), r"steps must be \(1,\) for 1 names; got \(2,\)"),
-        (
-            (["a", "b"], [1, 3], torch.rand(2, 2)),
-            r"halting .* with at least 3 steps",
-        ),
+        ((["a", "b"], [1, 3], torch.rand(2, 2)), r"halting .* with at least 3 steps"),
         ((["a", "b"], [1, 2], torch.rand(2, 3)), r"got \(2, 3\)"),
     ],
 )

@@ -11,14 +11,15 @@ from tests.plotting.pictures import assert_nothing_is_cut_off
 
 
 def epochs(count: int) -> list[dict[str, Any]]:
+    validation = {"sequence_accuracy": 0.9, "token_accuracy": 0.99}
+    common = {"decoder_steps": 2.9, "validation": validation}
     return [
         {
             "epoch": n,
             "loss": 2 / n,
             "accuracy": 1 - 0.5 / n,
             "encoder_steps": 1.5 + 0.1 / n,
-            "decoder_steps": 2.9,
-            "validation": {"sequence_accuracy": 0.9, "token_accuracy": 0.99},
+            **common,
         }
         for n in range(1, count + 1)
     ]

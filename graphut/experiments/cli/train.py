@@ -6,7 +6,8 @@ import shlex
 import signal
 import time
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from textwrap import fill
 from types import FrameType
 from typing import Any
@@ -49,7 +50,7 @@ def _train(arguments: Namespace) -> int:
     task, open_run = (prepare if is_first() else _follow)(folder, name, options)
     deadline = time.monotonic() + 60 * arguments.minutes
     # From the first file in the folder on, a signal ends the run so that it can be resumed.
-    with Interruption() as interruption, FolderLock(folder) as lock:
+    with recorded_signals() as signals, FolderLock(folder) as lock:
         run = open_run(lock)
         if is_first():
             barrier()  # the others wait in `_follow`
@@ -58,10 +59,10 @@ def _train(arguments: Namespace) -> int:
         resume = run.has_begun
 
         def should_stop() -> bool:
-            return interruption.signal is not None or time.monotonic() >= deadline
+            return bool(signals) or time.monotonic() >= deadline
 
         is_complete = _fit(run, task, target, lock, arguments, should_stop, resume=resume)
-    if is_complete and interruption.signal is None:
+    if is_complete and not signals:
         best = run.model().to(target)
         digest, files = model_digest(folder), ResultFiles(arguments.results, arguments.curves)
         evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
@@ -71,7 +72,7 @@ def _train(arguments: Namespace) -> int:
         words = ["graphut", "train", name, "--out", folder, "--resume"]
         words += import_words(options.get("import", ()))
         print(f"stopped; to continue: {shlex.join(words)}")
-    return 0 if interruption.signal is None else 128 + interruption.signal
+    return 128 + signals[0] if signals else 0
 
 
 def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
@@ -151,29 +152,27 @@ def _fit(
         raise
 
 
-class Interruption:
-    """Context manager that records Ctrl-C or SIGTERM in `signal`, instead of ending the process.
+@contextmanager
+def recorded_signals() -> Iterator[list[int]]:
+    """Context manager that records Ctrl-C and SIGTERM in a list, instead of ending the process.
 
     A second signal has its usual effect. In a process group, later signals are only recorded, too,
     because `torchrun` forwards signals that the terminal has already sent; `torchrun` kills a
     process that does not end in time.
     """
+    received: list[int] = []
 
-    def __init__(self) -> None:
-        self.signal: int | None = None
-        self._handlers: dict[int, Any] = {}
+    def record(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if num_processes() == 1:
+            restore()
 
-    def __enter__(self) -> Interruption:
-        """Install the signal handlers."""
-        self._handlers = {number: signal.signal(number, self._record) for number in SIGNALS}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Restore the previous signal handlers."""
-        for number, handler in self._handlers.items():
+    def restore() -> None:
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
-    def _record(self, number: int, frame: FrameType | None) -> None:
-        self.signal = int(number)
-        if num_processes() == 1:
-            self.__exit__()
+    handlers = {number: signal.signal(number, record) for number in SIGNALS}
+    try:
+        yield received
+    finally:
+        restore()

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from graphut.experiments.cli import main
-from graphut.experiments.cli.train import SIGNALS, Interruption
+from graphut.experiments.cli.train import SIGNALS, recorded_signals
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import TASK_PRESETS
 from graphut.experiments.training import Run
@@ -89,14 +89,6 @@ def test_generate_and_eval_need_an_epoch_done(
         load(folder)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_interruption_notes_a_signal(number: signal.Signals) -> None:
-    with Interruption() as interruption:
-        assert interruption.signal is None
-        signal.raise_signal(number)
-        assert interruption.signal == number
-
-
 @pytest.fixture
 def as_in_a_terminal() -> Iterator[None]:
     """Programs in the background of a shell do not hear of Ctrl-C; this one does."""
@@ -106,16 +98,15 @@ def as_in_a_terminal() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("as_in_a_terminal")
-def test_interruption_lets_the_second_ctrl_c_act() -> None:
-    with Interruption() as interruption:
+def test_recorded_signals_let_the_second_one_act_and_put_handlers_back() -> None:
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with recorded_signals() as signals:
+        assert not signals and [signal.getsignal(number) for number in SIGNALS] != before
         signal.raise_signal(signal.SIGINT)
-        assert interruption.signal == signal.SIGINT
+        assert signals == [signal.SIGINT]
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-
-
-def test_interruption_puts_handlers_back() -> None:
-    before = [signal.getsignal(number) for number in SIGNALS]
-    with Interruption():
-        assert [signal.getsignal(number) for number in SIGNALS] != before
     assert [signal.getsignal(number) for number in SIGNALS] == before
+    with recorded_signals() as signals:
+        signal.raise_signal(signal.SIGTERM)
+    assert signals == [signal.SIGTERM]

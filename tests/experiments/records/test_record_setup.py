@@ -26,10 +26,8 @@ def options_of(command: str) -> dict[str, Any]:
     assert (graphut, train) == ("graphut", "train")
     given = read_options("train", [task, *argv])
     options = {**preset_of(task, given.preset), **vars(given)}
-    training, config = (
-        build(TrainingConfig, options),
-        build(UniversalTransformerConfig, options, **SIZES),
-    )
+    training = build(TrainingConfig, options)
+    config = build(UniversalTransformerConfig, options, **SIZES)
     values = {**vars(build(AlgorithmicCopy, options)), **vars(training), **config.to_dict()}
     return {name: value for name, value in values.items() if name not in SIZES}
 
@@ -59,9 +57,7 @@ def test_setup_command_has_every_option(preset: str, options: dict[str, Any]) ->
         assert len(found.options) <= len(options)
 
 
-def test_setup_of_a_run_older_than_an_option(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_setup_of_a_run_older_than_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     values = options_of("graphut train algorithmic-copy --out RUN --preset small")
     del values["halting_gain"]
     preset = {**TASK_PRESETS["algorithmic-copy"]["small"], "halting_gain": 0.0}
@@ -70,8 +66,7 @@ def test_setup_of_a_run_older_than_an_option(
 
 
 def test_setup_of_names_the_nearest_preset() -> None:
-    values = options_of(
-        "graphut train algorithmic-copy --out RUN --preset small --no-adaptive --max-steps 1"
-    )
+    line = "graphut train algorithmic-copy --out RUN --preset small --no-adaptive --max-steps 1"
+    values = options_of(line)
     found = Setup.of("algorithmic-copy", values)
     assert (found.preset, found.options) == ("fixed", {"max_steps": 1})
