@@ -28,10 +28,7 @@ _skipping = local()
 
 @contextmanager
 def skip_checks(skip: bool) -> Iterator[None]:
-    """Context manager that disables the checks of `edge_attention`, if `skip` is true.
-
-    The checks read all features, which takes time. Skip them only in repetitions of a checked call.
-    """
+    """Context manager that disables the checks of `edge_attention`, if `skip` is true."""
     before = checks_are_skipped()
     _skipping.value = before or skip
     try:
@@ -65,20 +62,22 @@ def check_call(
             )
     by_edge = {"edge_bias": edge_bias, "edge_weight": edge_weight}
     _check_tensors(query, **by_edge)
-    for name, other in (("key", key), ("value", value), ("frontier", frontier), ("scale", scale)):
+    for name, other in {"key": key, "value": value, "frontier": frontier, "scale": scale}.items():
         _check_device(name, other, query)
-    check_dtypes(query, key, value)
+    for name, table in {"key": key, "value": value}.items():
+        if table.dtype != query.dtype:
+            raise TypeError(f"{name} is {table.dtype}, but query is {query.dtype}")
     _check_shapes(layout, query, key, value, frontier)
     edges, heads = layout.num_edges, query.shape[1]
-    for name, given in by_edge.items():
-        if given is None:
+    for name, values in by_edge.items():
+        if values is None:
             continue
-        if given.shape not in {(edges,), (edges, 1), (edges, heads)}:
+        if values.shape not in {(edges,), (edges, 1), (edges, heads)}:
             raise ValueError(
                 f"{name} must be ({edges},) or ({edges}, {heads}) for the edges of this graph, got "
-                f"shape {tuple(given.shape)}"
+                f"shape {tuple(values.shape)}"
             )
-        check_finite(may_be_minus_inf=name == "edge_bias", **{name: given})
+        check_finite(may_be_minus_inf=name == "edge_bias", **{name: values})
     if isinstance(scale, Tensor):
         if scale.shape != query.shape[:1]:
             raise ValueError(
@@ -116,16 +115,9 @@ def check_edge_feat(
     check_finite(edge_feat=edge_feat)
 
 
-def check_dtypes(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise `TypeError` unless query, key and value have the same dtype."""
-    for name, tensor in (("key", key), ("value", value)):
-        if tensor.dtype != query.dtype:
-            raise TypeError(f"{name} is {tensor.dtype}, but query is {query.dtype}")
-
-
-def _check_tensors(query: Tensor, **given: Tensor | None) -> None:
-    """Raise unless all given tensors are floating point and on the device of the query."""
-    for name, tensor in {"query": query, **given}.items():
+def _check_tensors(query: Tensor, **others: Tensor | None) -> None:
+    """Raise unless all tensors are floating point and on the device of the query."""
+    for name, tensor in {"query": query, **others}.items():
         if tensor is None:
             continue
         _check_is_tensor(name, tensor)
@@ -137,14 +129,14 @@ def _check_tensors(query: Tensor, **given: Tensor | None) -> None:
         _check_device(name, tensor, query)
 
 
-def _check_is_tensor(name: str, given: object) -> None:
-    if not isinstance(given, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(given).__name__}")
+def _check_is_tensor(name: str, value: object) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
 
 
-def _check_device(name: str, given: Tensor | float | None, query: Tensor) -> None:
-    if isinstance(given, Tensor) and given.device != query.device:
-        raise ValueError(f"{name} is on {given.device}, but query is on {query.device}")
+def _check_device(name: str, value: Tensor | float | None, query: Tensor) -> None:
+    if isinstance(value, Tensor) and value.device != query.device:
+        raise ValueError(f"{name} is on {value.device}, but query is on {query.device}")
 
 
 def _check_shapes(
@@ -189,8 +181,8 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
     if not rises:
         raise ValueError("frontier must be sorted and without repeats; use frontier.unique()")
     if first < 0 or last >= layout.num_dst:
-        wrong = first if first < 0 else last
-        raise ValueError(f"frontier names destination {wrong}; the graph has {layout.num_dst}")
+        missing = first if first < 0 else last
+        raise ValueError(f"frontier names destination {missing}; the graph has {layout.num_dst}")
 
 
 def check_features(call: AttentionCall) -> None:
@@ -213,15 +205,13 @@ def check_features(call: AttentionCall) -> None:
 def _bound_norms(*tables: Tensor) -> list[float]:
     """Return, for each table `(N, H, D)`, an upper bound (or inf) of the norms of its N rows."""
     library = compiled()
-    if library is None or in_transform() or not all(map(library.reads, tables)):
-        return [_bound_norm(table) for table in tables]
-    return library.norms(*tables)
-
-
-def _bound_norm(table: Tensor) -> float:
-    dims = None if table.is_contiguous() else (1, 2)  # one norm is slow if the rows have gaps
-    wide = torch.promote_types(table.dtype, torch.float32)
-    return float(vector_norm(table.detach(), dim=dims, dtype=wide).sum())
+    if library is not None and not in_transform() and all(map(library.reads, tables)):
+        return library.norms(*tables)
+    wide = torch.promote_types(tables[0].dtype, torch.float32)
+    # One norm is slow if the rows have gaps.
+    dims = [None if table.is_contiguous() else (1, 2) for table in tables]
+    norms = (vector_norm(x.detach(), dim=d, dtype=wide) for x, d in zip(tables, dims, strict=True))
+    return [float(norm.sum()) for norm in norms]
 
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
@@ -234,11 +224,11 @@ def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
         total = float(table.detach().sum())  # one pass without temporary memory
         if isfinite(total) or (may_be_minus_inf and total < inf):
             continue
-        wrong = (~(table < inf) if may_be_minus_inf else ~table.isfinite()).nonzero().tolist()
-        if wrong:
+        refused = ~(table < inf) if may_be_minus_inf else ~table.isfinite()
+        for place in refused.nonzero().tolist():
             must = "-inf or finite (the logarithm of a negative weight is nan)"
             raise ValueError(
-                f"{name}{wrong[0]} is {table[tuple(wrong[0])].item()}: it must be "
+                f"{name}{place} is {table[tuple(place)].item()}: it must be "
                 f"{must if may_be_minus_inf else 'finite'}"
             )
 
@@ -299,10 +289,10 @@ def check_nonempty_rows(call: AttentionCall) -> None:
         _refuse_rows(call, hidden, "have no in-edge whose bias is above -inf", "raise one")
 
 
-def _refuse_rows(call: AttentionCall, wrong: Tensor, what: str, remedy: str) -> None:
-    if not bool(wrong.any()):
+def _refuse_rows(call: AttentionCall, refused: Tensor, what: str, remedy: str) -> None:
+    if not bool(refused.any()):
         return
-    rows = wrong.nonzero()[:, 0]
+    rows = refused.nonzero()[:, 0]
     nodes = (rows if call.frontier is None else call.frontier[rows]).tolist()
     named = ", ".join(map(str, nodes[:5])) + (", ..." if len(nodes) > 5 else "")
     raise ValueError(

@@ -57,10 +57,7 @@ class AttentionCall:
         return not (self.has_bias or self.dropout or self.need_weights)
 
     def bias(self) -> Tensor | None:
-        """Return the bias of each edge in `edges`, or None if no bias is added to the scores.
-
-        The shape is `(e, H)`, or `(e, 1)` for one bias for all heads.
-        """
+        """Return the bias of each edge in `edges`, `(e, H)` or `(e, 1)`, or None without one."""
         if not self.has_bias:
             return None
         row, _, edge = self.edges
@@ -72,18 +69,14 @@ class AttentionCall:
         return product if bias is None else bias + product
 
     def weight_factors(self) -> Tensor | None:
-        """Return the factors that multiply the attention weights of `edges` after the softmax.
-
-        They are `(e, H)` or `(e, 1)`: the dropout factor times `edge_weight`. Return None if both
-        are missing.
-        """
-        edge, heads, given = self.edges[2], self.query.shape[1], None
+        """Return the dropout factors times `edge_weight`, `(e, H)` or `(e, 1)`; None without."""
+        edge, heads, weight = self.edges[2], self.query.shape[1], None
         if self.edge_weight is not None:
-            given = self.edge_weight[edge].to(self.score_dtype)
+            weight = self.edge_weight[edge].to(self.score_dtype)
         if self.dropout == 0.0:
-            return given
+            return weight
         factors = dropout_factors(edge, heads, self.dropout, self.seed, self.score_dtype)
-        return factors if given is None else factors * given
+        return factors if weight is None else factors * weight
 
 
 class AttentionResult(NamedTuple):

@@ -74,18 +74,13 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
     # A graph gets a new object for its edges or batch sizes when they change. Then the stored
     # layouts are invalid.
     index, lengths, layouts = graph.__dict__.get(_KEY, (None, [], {}))
-    found = _batch_lengths(graph)
-    same = [(id(x), written) for x, written in lengths] == [(id(x), w) for x, w in found]
+    # Each tensor of batch sizes, with its count of in-place modifications.
+    now = [(each, count_writes(each)) for each in (graph._batch_num_nodes or {}).values()]
+    same = [(id(x), written) for x, written in lengths] == [(id(x), w) for x, w in now]
     if index is not graph._graph or not same:
         layouts = {}
-        graph.__dict__[_KEY] = (graph._graph, found, layouts)
+        graph.__dict__[_KEY] = (graph._graph, now, layouts)
     return layouts
-
-
-def _batch_lengths(graph: DGLGraph) -> list[tuple[Tensor, int]]:
-    """Return the tensors of batch sizes, each paired with its count of in-place modifications."""
-    lengths = [] if graph._batch_num_nodes is None else graph._batch_num_nodes.values()
-    return [(each, count_writes(each)) for each in lengths]
 
 
 def _read(graph: DGLGraph, etype: tuple[str, str, str]) -> EdgeLayout:

@@ -15,11 +15,7 @@ Bits = TypeVar("Bits", int, Tensor, int | Tensor)
 
 
 def draw_seed(device: torch.device) -> int | Tensor:
-    """Draw a dropout seed from torch's generator: an int, or an int64 tensor if `device` is a GPU.
-
-    A CUDA graph draws a new seed at each replay. Raises `ValueError` if `torch.func.vmap` asks for
-    a different seed for each example.
-    """
+    """Draw a dropout seed from torch's generator: an int, or an int64 tensor on a GPU."""
     on_gpu = device.type == "cuda"
     seed = torch.randint(2**62, (), device=device) if on_gpu else torch.randint(2**62, ())
     if in_vmap() and is_batchedtensor(seed):

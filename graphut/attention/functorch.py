@@ -65,10 +65,7 @@ def is_exporting() -> bool:
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
-    """Return a context manager that leaves transforms of torch.func and `torch.inference_mode`.
-
-    Tensors made in the `with` block stay valid after the transform, and in backward passes.
-    """
+    """Context manager that leaves torch.func and inference mode, so that new tensors stay valid."""
     if is_compiling():
         return nullcontext()
     outside = ExitStack()
@@ -97,10 +94,7 @@ def _in_torch_func() -> bool:
 
 
 def unwrap_functorch(indices: Tensor) -> Tensor:
-    """Return a tensor of indices without the wrappers of torch.func.
-
-    Raise `ValueError` if `vmap` has different indices for each example.
-    """
+    """Return indices without wrappers of torch.func; refuse indices that `vmap` maps over."""
     while not is_compiling() and is_functorch_wrapped_tensor(indices):
         if is_batchedtensor(indices):
             raise ValueError(
@@ -116,10 +110,7 @@ if TYPE_CHECKING:
 else:
 
     class cached_property:  # noqa: N801
-        """`functools.cached_property` without the lock of Python 3.10 and 3.11.
-
-        The value is computed outside of active transforms of torch.func, to be valid after them.
-        """
+        """`functools.cached_property` without a lock; the value is made outside of torch.func."""
 
         def __init__(self, make: Callable[[Any], Any]) -> None:
             self.make = make

@@ -68,10 +68,7 @@ def tile_attention(call: AttentionCall) -> Tensor:
 
 
 def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
-    """Cut the query rows of a frontier, or of all destinations, into blocks for dense attention.
-
-    Every query row must have an in-edge.
-    """
+    """Cut query rows, each with an in-edge, into blocks for dense attention."""
     assert isinstance(layout, IntervalLayout)
     cuts, lo, hi = layout.cached(find_cuts).to(layout.device), layout.lo, layout.hi
     if frontier is not None:

@@ -26,15 +26,14 @@ _seconds: ctypes.Array[c_double] | None = None
 def timed_phases() -> Iterator[dict[str, float]]:
     """Context manager that times the phases of the compiled kernel for consecutive sources.
 
-    The value of the `with` statement is a dictionary from the name of each phase to its seconds,
-    summed over all calls and all threads. It is empty until the block ends.
+    Its value is filled at the end of the block: seconds by phase, summed over calls and threads.
     """
     global _seconds
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     _seconds = (c_double * len(PHASES))()
     try:
-        yield found
-        found.update(zip(PHASES, _seconds, strict=True))
+        yield seconds
+        seconds.update(zip(PHASES, _seconds, strict=True))
     finally:
         _seconds = None
 
@@ -137,14 +136,11 @@ class Library:
         return plain and table.device.type == "cpu" and table.dtype in DTYPES
 
     def norms(self, *tables: Tensor) -> list[float]:
-        """Return the norm of each whole table `(N, H, D)`, one number per table.
-
-        A norm is infinite if its square overflows. All tables must have the same dtype.
-        """
-        found = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
+        """Return the norm of each table `(N, H, D)`; infinite if its square overflows."""
+        structs = (Table * len(tables))(*(Table(Rows.of(table), *table.shape) for table in tables))
         threads, dtype = torch.get_num_threads(), DTYPES[tables[0].dtype]
-        self._dll.graphut_square_sums(found, len(found), threads, dtype)
-        return [sqrt(table.square_sum) for table in found]
+        self._dll.graphut_square_sums(structs, len(structs), threads, dtype)
+        return [sqrt(table.square_sum) for table in structs]
 
 
 def find_library() -> Library | None:
@@ -155,9 +151,8 @@ def find_library() -> Library | None:
     """
     if named := os.environ.get("GRAPHUT_NATIVE"):
         return Library(Path(named))
-    found = torch.backends.cpu.get_cpu_capability()
-    wider_first = {"AVX512": ("avx512", "avx2", "base"), "AVX2": ("avx2", "base")}
-    for build in wider_first.get(found, ("base",)):
+    builds = {"AVX512": ("avx512", "avx2", "base"), "AVX2": ("avx2", "base")}  # the widest first
+    for build in builds.get(torch.backends.cpu.get_cpu_capability(), ("base",)):
         for suffix in reversed(EXTENSION_SUFFIXES):  # .abi3.so before the suffix of one Python
             path = Path(__file__).parent / "native" / f"_{build}{suffix}"
             if path.exists():

@@ -36,12 +36,7 @@ _Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], ScalarArgs]  # with the
 
 
 class KeyValueMemory:
-    """A cache of the keys and values of all nodes, for attention by the backend "native".
-
-    Between calls of `attend`, `write` overwrites the rows of some nodes in place, instead of making
-    a new tensor. The backward pass undoes the writes one by one, so gradients are exact. As long as
-    each write is of all nodes, nothing needs to be undone.
-    """
+    """A table of keys and values that `write` changes in place, for the backend "native"."""
 
     def __init__(self, heads: int) -> None:
         self.heads = heads
@@ -53,10 +48,9 @@ class KeyValueMemory:
         self._chain: Tensor | None = None
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
-        """Set the keys and values of `nodes`, `(A,)`, or of all nodes if None, to `rows`.
+        """Set keys and values of `nodes`, `(A,)`, to `rows`, `(A, 2 * H * D)`.
 
-        `rows` is `(A, 2 * H * D)`: all heads of the key, then of the value. If `nodes` is None, the
-        memory stores `rows` itself and may overwrite it later, so do not use it again.
+        If `nodes` is None, the memory stores `rows` itself and may overwrite it later.
         """
         rows = rows.reshape(len(rows), 2, self.heads, rows.shape[1] // (2 * self.heads))
         tracked = rows.requires_grad and torch.is_grad_enabled()
@@ -82,10 +76,7 @@ class KeyValueMemory:
     def attend(
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
     ) -> Tensor:
-        """Return the attention output `(A, H, D)` of query rows over the stored keys and values.
-
-        Raise `TypeError` if the dtypes of the query and of the stored keys differ.
-        """
+        """Return the attention output `(A, H, D)` of query rows over the stored keys and values."""
         rows = self._rows if self._chain is None else self._table.rows
         assert rows is not None
         if rows.dtype != query.dtype:
@@ -104,20 +95,14 @@ class KeyValueMemory:
 
 
 def fits_memory(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> bool:
-    """Return whether the backend "native" computes calls on this layout, as a memory needs it.
-
-    `backend` is a name or `"auto"`. `like` is a tensor with the device and dtype of the features.
-    """
+    """Return whether a memory can be used: the backend "native" computes calls on this layout."""
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return False
     return choose(backend, empty_call(layout, heads, like)) is NATIVE
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return an `AttentionCall` without rows, to find the backend for calls with this layout.
-
-    `like` is a tensor with the device and dtype of the features.
-    """
+    """Return a call without rows, with device and dtype of `like`, to choose a backend with."""
     device = like.device.type
     autocast = torch.is_autocast_enabled(device)
     dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
@@ -126,11 +111,7 @@ def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
 
 
 class _Table:
-    """The keys and values of all nodes, the rows that each write replaced, and the gradients.
-
-    A backward pass visits the calls of attention from last to first. Before each, it restores the
-    table that this call has read.
-    """
+    """The keys and values of all nodes, the rows that each write replaced, and the gradients."""
 
     def __init__(self) -> None:
         self.rows: Tensor | None = None  # (N, 2, H, D)
@@ -182,9 +163,9 @@ class _Table:
         if nodes is None:
             self._grads = None
             return trim_gradient(grads, self.rows)
-        taken = grads.index_select(0, nodes)
+        of_nodes = grads.index_select(0, nodes)
         grads.index_fill_(0, nodes, 0.0)
-        return trim_gradient(taken, self.rows)
+        return trim_gradient(of_nodes, self.rows)
 
 
 class _Write(torch.autograd.Function):
@@ -264,5 +245,5 @@ def _backward(
     (key, value), (key_grad, value_grad) = rows.unbind(1), sums.unbind(1)
     buffers = Gradients(key_grad, value_grad, softmax.new_empty(0))
     with torch.no_grad():
-        given = Tables(query, key, value, frontier, None)
-        return write_gradients(out_grad, out, softmax, given, parts, scalars, buffers, add=add)
+        inputs = Tables(query, key, value, frontier, None)
+        return write_gradients(out_grad, out, softmax, inputs, parts, scalars, buffers, add=add)

@@ -92,19 +92,14 @@ class EdgeLayout(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for `copy` and `pickle`, without the copies on other devices."""
         self.check_unwritten()
-        fresh: dict[str, Any] = {
-            "_copies": {},
-            "_original": None,
-            "_writes": {},
-            "plans": WeakKeyDictionary(),
-        }
-        return {**vars(self), **fresh}
+        fresh: Any = {"_copies": {}, "_original": None, "_writes": {}}
+        fresh["plans"] = WeakKeyDictionary()
+        return vars(self) | fresh
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
-            given = getattr(self, name)
-            if given is not None:
-                object.__setattr__(self, name, change(given))
+            if (tensor := getattr(self, name)) is not None:
+                object.__setattr__(self, name, change(tensor))
 
     def check_unwritten(self) -> None:
         """Raise `ValueError` if a tensor was written in place: stored results would be wrong."""
@@ -123,9 +118,8 @@ class EdgeLayout(ABC):
 
     def _check(self) -> None:
         for name in (*self._index_names, "edge_ids"):
-            given = getattr(self, name)
-            if given is not None:
-                check_index(name, given)
+            if (index := getattr(self, name)) is not None:
+                check_index(name, index)
         self._check_rows()
         _check_lengths("src_lengths", self.src_lengths, self.num_src)
         _check_lengths("dst_lengths", self.dst_lengths, self.num_dst)
@@ -220,9 +214,10 @@ class EdgeLayout(ABC):
 
     def _tensors(self) -> dict[str, Tensor]:
         """Return a dictionary from names to the tensors that a copy on another device needs."""
-        indices = {name: getattr(self, name) for name in (*self._index_names, "edge_ids")}
-        found = {name: x for name, x in indices.items() if x is not None}
-        return found | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
+        indices = {name: getattr(self, name) for name in self._index_names}
+        if self.edge_ids is not None:
+            indices["edge_ids"] = self.edge_ids
+        return indices | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
 
     def _copy(self, tensors: dict[str, Any], device: torch.device) -> EdgeLayout:
         """Make a copy of the layout on `device` from `tensors` there; store and return the copy."""
@@ -236,15 +231,14 @@ class EdgeLayout(ABC):
     def cached(self, make: Callable[..., T], *args: Hashable) -> T:
         """Return `make(layout, *args)`, which is computed once and then stored in the layout."""
         key = (make, args) if args else make
-        made: T
         if key in self._cache:
-            made = self._cache[key]
-        else:
-            with outside_transforms():
-                made = make(self, *args)
-            if not is_exporting():
-                self._cache[key] = made
-        return made
+            stored: T = self._cache[key]
+            return stored
+        with outside_transforms():
+            result = make(self, *args)
+        if not is_exporting():
+            self._cache[key] = result
+        return result
 
 
 def count_writes(tensor: Tensor) -> int:
@@ -266,18 +260,18 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
     wait for the device. A layout stores its copy, and later calls return this copy.
     """
     target = torch.device(device)
-    found = [None if isinstance(item, Tensor) else item._on(target) for item in items]
+    copies = [None if isinstance(item, Tensor) else item._on(target) for item in items]
     parts = [
-        {"": item} if isinstance(item, Tensor) else item._tensors() if known is None else {}
-        for item, known in zip(items, found, strict=True)
+        {"": item} if isinstance(item, Tensor) else item._tensors() if copy is None else {}
+        for item, copy in zip(items, copies, strict=True)
     ]
     with outside_transforms():
-        sent = iter(_send([x for part in parts for x in part.values()], target))
+        arrived = iter(_send([x for part in parts for x in part.values()], target))
     for place, (item, part) in enumerate(zip(items, parts, strict=True)):
-        copies = {name: next(sent) for name in part}
-        if copies:
-            found[place] = copies[""] if isinstance(item, Tensor) else item._copy(copies, target)
-    return found
+        tensors = {name: next(arrived) for name in part}
+        if tensors:
+            copies[place] = tensors[""] if isinstance(item, Tensor) else item._copy(tensors, target)
+    return copies
 
 
 def _send(tensors: Sequence[Tensor], device: torch.device) -> list[Tensor]:
@@ -321,9 +315,7 @@ class IntervalLayout(EdgeLayout):
         lo, hi = self.lo, self.hi
         if lo.shape != hi.shape:
             raise ValueError(f"lo has {lo.numel()} rows, but hi has {hi.numel()}")
-        wrong = (lo < 0) | (hi < lo) | (hi > self.num_src)
-        if bool(wrong.any()):
-            row = int(wrong.nonzero()[0])
+        for row in ((lo < 0) | (hi < lo) | (hi > self.num_src)).nonzero().flatten().tolist():
             raise ValueError(
                 f"row {row} has lo={int(lo[row])} and hi={int(hi[row])}, but 0 <= lo <= hi <= "
                 f"num_src={self.num_src} is required"
@@ -378,8 +370,7 @@ class CSRLayout(EdgeLayout):
                 f"are {ends}"
             )
         falls = self.indptr[1:] < self.indptr[:-1]  # a difference might overflow
-        if bool(falls.any()):
-            row = int(falls.nonzero()[0])
+        for row in falls.nonzero().flatten().tolist():
             start, stop = self.indptr[row : row + 2].tolist()
             raise ValueError(f"row {row} has its first edge at {start} and its end at {stop}")
         check_range("indices", self.indices, self.num_src)
@@ -460,14 +451,8 @@ def layout_from_edges(
     else:
         nodes = torch.arange(num_dst + 1, device=dst.device)
         indptr = torch.searchsorted(dst.contiguous(), nodes)
-    batch: dict[str, Any] = {
-        "num_src": num_src,
-        "src_lengths": src_lengths,
-        "dst_lengths": dst_lengths,
-        "edge_ids": order,
-        "extra_nodes": extra_nodes,
-        "_trusted": True,
-    }
+    batch: dict[str, Any] = {"src_lengths": src_lengths, "dst_lengths": dst_lengths}
+    batch |= {"num_src": num_src, "edge_ids": order, "extra_nodes": extra_nodes, "_trusted": True}
     steps_by_one, rows = src.diff() == 1, indptr[1:-1]
     steps_by_one[rows[(rows > 0) & (rows < len(src))] - 1] = True  # between two rows
     if bool(steps_by_one.all()):
@@ -478,10 +463,10 @@ def layout_from_edges(
     return CSRLayout(indptr=indptr, indices=src.clone() if order is None else src, **batch)
 
 
-def check_index(name: str, given: Any) -> None:
+def check_index(name: str, index: Any) -> None:
     """Raise `TypeError` unless the argument `name` is a 1-D int64 tensor."""
-    if not isinstance(given, Tensor) or given.dtype != torch.int64 or given.dim() != 1:
-        raise TypeError(f"{name} must be a 1-D int64 tensor, got {given!r}")
+    if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
+        raise TypeError(f"{name} must be a 1-D int64 tensor, got {index!r}")
 
 
 def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
@@ -499,8 +484,8 @@ def check_range(
         return
     low, high = ends.aminmax()
     if int(low) < 0 or int(high) >= num_nodes:
-        wrong = int(ends[(ends < 0) | (ends >= num_nodes)][0])
-        raise ValueError(f"{name} refers to {node} {wrong}, but {limit.format(num_nodes)}")
+        missing = int(ends[(ends < 0) | (ends >= num_nodes)][0])
+        raise ValueError(f"{name} refers to {node} {missing}, but {limit.format(num_nodes)}")
 
 
 def _check_permutation(edge_ids: Tensor, edges: int) -> None:

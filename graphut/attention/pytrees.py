@@ -24,10 +24,7 @@ class _Constants:
 
 
 def as_pytree(cls: T) -> T:
-    """Register a class of edge layouts as a pytree, and return the class.
-
-    The leaves are the index tensors and the sizes of a layout.
-    """
+    """Register a class of layouts as a pytree whose leaves are index tensors and sizes."""
     make: Any = cls
     indices = (*make._index_names, "edge_ids", "dst_lengths", "src_lengths")
     names = (*indices, *make._size_names)

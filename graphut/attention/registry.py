@@ -18,8 +18,8 @@ BACKENDS: dict[str, Backend] = {
 def check_backend(name: str) -> None:
     """Raise `ValueError` unless `name` is `"auto"` or the name of a backend."""
     if name != "auto" and name not in BACKENDS:
-        known = ", ".join(["auto", *BACKENDS])
-        raise ValueError(f"unknown backend {name!r}; choose one of: {known}")
+        names = ", ".join(["auto", *BACKENDS])
+        raise ValueError(f"unknown backend {name!r}; choose one of: {names}")
 
 
 def candidates(call: AttentionCall) -> list[str]:
@@ -35,9 +35,8 @@ def candidates(call: AttentionCall) -> list[str]:
 def choose(name: str, call: AttentionCall) -> Backend:
     """Return the backend called `name`, or for `"auto"` the one with the highest priority.
 
-    If the call needs attention weights that the named backend cannot return, return the backend
-    "torch". Raise `TypeError`, `ValueError` or `RuntimeError` if the named backend does not support
-    the call's dtype or device, or an active torch.func.
+    If the named backend cannot return weights that the call needs, the backend "torch" replaces it.
+    Raise an error if the named backend does not support the call.
     """
     if name == "auto":
         return BACKENDS[candidates(call)[0]]

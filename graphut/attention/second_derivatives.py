@@ -27,13 +27,9 @@ def refuse_second_derivatives(
 
 
 def with_first_derivatives(what: str, *tables: Tensor) -> tuple[Tensor, ...]:
-    """Return the tables, to be passed to a function that has only first derivatives.
-
-    Differentiating the gradients of the tables raises a `RuntimeError` that names the function,
-    `what`.
-    """
-    found: tuple[Tensor, ...] = _Once.apply(what, *tables)  # type: ignore[no-untyped-call]
-    return found
+    """Return the tables, whose gradients raise `RuntimeError` when they are differentiated."""
+    views: tuple[Tensor, ...] = _Once.apply(what, *tables)  # type: ignore[no-untyped-call]
+    return views
 
 
 class _Once(torch.autograd.Function):

@@ -230,10 +230,7 @@ def _with_destinations_first(layout: EdgeLayout) -> EdgeLayout:
 
 
 def _with_self_loops(layout: EdgeLayout) -> tuple[EdgeLayout, Tensor]:
-    """Return a layout with exactly one self-loop at each destination, and the ids of other edges.
-
-    The self-loops come after the edges that are kept.
-    """
+    """Return a layout with one self-loop at each destination, last, and the other edges' ids."""
     source, target = edge_list(layout)
     kept = (source != target).nonzero()[:, 0]
     loops = torch.arange(layout.num_dst, device=source.device)

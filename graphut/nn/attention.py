@@ -265,10 +265,7 @@ class MultiHeadAttention(nn.Module):
         frontier: Tensor | None = None,
         value_shift: Tensor | None = None,
     ) -> Tensor:
-        """Return the output for `A` destinations, `(A, out_feats)`, as `attend` computes it.
-
-        `memory` has the result of `project`, and `fits_memory` must be true.
-        """
+        """Return the output `(A, out_feats)` of `attend`, over a memory (see `fits_memory`)."""
         query = self._queries(layout, rows, frontier)
         out = memory.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
         # The weights of a node sum to one, so that shifting all values shifts all results.
@@ -319,7 +316,7 @@ class MultiHeadAttention(nn.Module):
                 options = self._options_without_softmax(layout, query, key, frontier)
             else:
                 options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
-            found = edge_attention(
+            result = edge_attention(
                 layout,
                 query,
                 key,
@@ -331,17 +328,16 @@ class MultiHeadAttention(nn.Module):
                 backend=self.backend,
                 **options,
             )
-            out, weights = found if get_attention else (found, None)
+            out, weights = result if get_attention else (result, None)
         out = out.flatten(1)
-        return self.output(
-            out + value_shift if value_shift is not None and sum_to_one else out
-        ), weights
+        if value_shift is not None and sum_to_one:
+            out = out + value_shift
+        return self.output(out), weights
 
     def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
-        """Return the queries, `(A, num_heads, head_feats)`, of destinations with features `rows`.
+        """Return the queries, `(A, num_heads, head_feats)`, times the factors of `scale_by_degree`.
 
-        With `scale_by_degree`, each query is multiplied by the factor of its destination. Scores
-        are not multiplied, so that backends need not support the factor.
+        Scores are not multiplied, so that backends need not support the factors.
         """
         query: Tensor = self.query(rows)
         query = query.reshape(query.shape[0], self.num_heads, self.head_feats)
@@ -356,11 +352,7 @@ class MultiHeadAttention(nn.Module):
     def _options_without_softmax(
         self, layout: EdgeLayout, query: Tensor, key: Tensor, frontier: Tensor | None
     ) -> dict[str, Any]:
-        """Return the keyword arguments of `edge_attention` for linear attention.
-
-        With `scale=0`, all weights of a node are equal, and `edge_weight` multiplies them by the
-        scores.
-        """
+        """Return arguments of `edge_attention` that make all weights equal, times the scores."""
         wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
         query, key = query.to(wide), key.to(wide)
         row, source, edge = layout.in_edges(frontier)
@@ -422,10 +414,9 @@ class AttentionRecord:
 def edge_feature_options(
     feat: Tensor | None, layer: nn.Module | None, by_head: tuple[int, int], kind: type = nn.Linear
 ) -> dict[str, Any]:
-    """Return keyword arguments for `edge_attention` that add `layer(feat)` to keys and values.
+    """Return arguments of `edge_attention` that add `layer` of the features `(E, edge_dim)`.
 
-    `feat`, `(E, edge_dim)`, are edge features, and `by_head` is `(num_heads, head_feats)`. If
-    `layer` is a `kind` without bias and hooks, the result has its weight instead of `layer(feat)`.
+    `by_head` is `(num_heads, head_feats)`. A plain layer becomes an `edge_map`.
     """
     if (feat is None) != (layer is None):
         raise ValueError(

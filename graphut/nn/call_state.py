@@ -152,17 +152,14 @@ class GraphContext:
         if self.in_place is not None and self.sources is None:
             return layer.attend_memory(layout, rows, self.in_place, frontier, self.value_shift)
         options: dict[str, Any] = {"frontier": frontier, "get_attention": self.get_attention}
-        for name, given in self.of_edges.items():
-            is_list = not isinstance(given, Tensor | None)
-            options[name] = given[self._step - 1] if is_list else given
+        for name, value in self.of_edges.items():
+            is_list = not isinstance(value, Tensor | None)
+            options[name] = value[self._step - 1] if is_list else value
         if self.sources is not None:
             return self._keep(layer(layout, self.sources, **options), self.weights)
         options |= {"value_shift": self.value_shift, "count": self.count}
-        return self._keep(layer.attend(layout, rows, self._table(), **options), self.weights)
-
-    def _table(self) -> Tensor:
-        assert self.key_value is not None
-        return self.key_value
+        key_value: Any = self.key_value
+        return self._keep(layer.attend(layout, rows, key_value, **options), self.weights)
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         """Return the cross-attention output of the active nodes, given their features `(A, d)`."""
@@ -178,11 +175,11 @@ class GraphContext:
                 zeros = rows.new_zeros(self.num_dst, rows.shape[1])
                 table = zeros.index_copy(0, self.frontier, rows)
             self.encoded.count(layer)
-            found = layer(self.cross_layout, (self.encoded.feat, table), **options)
+            result = layer(self.cross_layout, (self.encoded.feat, table), **options)
         else:
             key_value, options["count"] = self.encoded.key_value(layer), self.count
-            found = layer.attend(self.cross_layout, rows, key_value, **options)
-        return self._keep(found, self.cross_weights)
+            result = layer.attend(self.cross_layout, rows, key_value, **options)
+        return self._keep(result, self.cross_weights)
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the feed-forward output of the active nodes, `(A, d)`, given its inputs `rows`."""
@@ -191,20 +188,16 @@ class GraphContext:
         self.combined = updated(self.combined, self.frontier, rows)
         return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
 
-    def _keep(self, found: Any, record: list[Tensor]) -> Tensor:
-        """Return `out` from `found`, `out` or `(out, weights)`; append any weights to `record`."""
-        out, weights = found if isinstance(found, tuple) else (found, None)
+    def _keep(self, result: Any, record: list[Tensor]) -> Tensor:
+        """Return the output of an attention layer; append attention weights to `record`, if any."""
+        out, weights = result if isinstance(result, tuple) else (result, None)
         if weights is not None:
             record.append(weights)
         return out
 
 
 class LoopState:
-    """The tensors of one call of a recurrence that all its steps share, and its plan.
-
-    `fill_cache` is for a decoder with a key/value cache. Later tokens may take more steps than the
-    tokens of this call, so the loop also stores keys and values for steps after its last one.
-    """
+    """The plan of one call of a recurrence, and the tensors that all its steps share."""
 
     trusts_arguments = False  # whether attention may skip its checks
 
@@ -219,7 +212,7 @@ class LoopState:
         batch: BatchIndex | None = None,
         checks: FiniteChecks | None = None,
         rows: list[FrontierRows] | None = None,  # receives the rows of each step
-        fill_cache: bool = False,
+        fill_cache: bool = False,  # whether later tokens of a decoder may take more steps
         exchange: Any = None,  # with other processes, if each has a part of the graph
     ) -> None:
         self.plan, self.context, self.num_dst = plan, context, num_dst
@@ -244,8 +237,7 @@ class LoopState:
             feat = plan.quantize.round(feat)
         # (N_src, d) first states
         self.feat = with_noise(self.noise, "first", feat) if self.noise else feat
-        size = context.num_dst
-        first = self.feat
+        size, first = context.num_dst, self.feat
         if plan.is_traced or size != first.shape[0]:  # sizes of a traced call are not compared
             first = first[:size]
         self.rule_state = RuleState(plan.rule, first, batch)
@@ -303,9 +295,9 @@ class LoopState:
         """Let the rule decide which nodes halt in step `t`; return a mask, `(A,)` bool.
 
         `before` and `after` are the input and the output of the step for the `A` active `nodes`
-        (None: all nodes). If the call records its steps, this method appends a `FrontierRows` to
-        `self.rows`; for its `change` it needs `shown`, the states before the step without signals.
-        `active`, a mask, is given if all nodes compute: then only its nodes can halt.
+        (None: all nodes). The method appends them to `self.rows`, if the call records its steps;
+        `shown` are then the states before the step, without signals. If all nodes compute, only
+        those in the mask `active` can halt.
         """
         plan, probability = self.plan, None
         if self.halting is not None:
@@ -333,10 +325,9 @@ def add_encoding(rows: Tensor, encoding: Tensor | None) -> Tensor:
 
 
 def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
-    """Return the mean square change of each node's state, `(A,)`, in float32 or wider.
+    """Return the mean square change from `shown` to `new`, `(A, d)`, of each node, `(A,)`.
 
-    `shown` and `new`, `(A, d)`, are the states before and after a step. With `relative`, each
-    change is divided by the mean square of the state in `shown`.
+    It is in float32 or wider. If `relative`, it is divided by the mean square of `shown`.
     """
     if new.dtype != shown.dtype or new.element_size() < 4:
         wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)

@@ -63,12 +63,12 @@ class LayerAsConv(nn.Module):
                 "torch_geometric.nn.HeteroConv with one LayerAsConv for each edge type"
             )
         if isinstance(first[0] if isinstance(first, tuple) else first, Tensor):
-            found = self._call_as_pyg(*args, **options)
+            result = self._call_as_pyg(*args, **options)
         else:
-            found = self.layer(*args, **options)
-        if not (isinstance(found, tuple) and isinstance(found[1], Ponder)):
-            return found
-        out, self.ponder, *others = found
+            result = self.layer(*args, **options)
+        if not (isinstance(result, tuple) and isinstance(result[1], Ponder)):
+            return result
+        out, self.ponder, *others = result
         return (out, *others) if others else out
 
     def _call_as_pyg(
@@ -279,13 +279,12 @@ class ConvAsAttention(nn.Module):
         ids; None means all destinations. `edge_weight`, `(E,)`, multiplies the messages of a layer
         of PyG. Other options, such as `edge_bias`, raise `ValueError`.
         """
-        asked = [name for name, value in others.items() if value is not None and value is not False]
-        if edge_weight is not None and self._edges_for_conv is not _packed_edges:
-            asked.append("edge_weight")
-        if asked:
-            raise ValueError(
-                f"{type(self.conv).__name__} in the place of attention does not support {asked[0]}"
-            )
+        is_unread = edge_weight is not None and self._edges_for_conv is not _packed_edges
+        for name, value in {**others, "edge_weight": is_unread}.items():
+            if value is not None and value is not False:
+                raise ValueError(
+                    f"{type(self.conv).__name__} in the place of attention does not support {name}"
+                )
         check_finite(feat=feat_src)
         make = self._edges_for_conv
         edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
@@ -420,12 +419,11 @@ def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[T
     """Return the in-edges, `(2, E)`, of the nodes `frontier`, and the ids of their sources.
 
     The first row of the edges has indices into these ids, and the second row has indices into
-    `frontier` (None: all nodes). Unless the graph is empty, there is at least one source id,
-    because the gradient of DGL's maximum needs one.
+    `frontier` (None: all nodes).
     """
     row, source, _ = layout.in_edges(frontier)
     sources, place = source.unique(return_inverse=True)
-    if not len(sources):
+    if not len(sources):  # the gradient of DGL's maximum needs a source
         sources = sources.new_zeros(min(1, layout.num_src))
     return torch.stack([place, row]), sources
 

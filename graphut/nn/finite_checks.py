@@ -8,10 +8,7 @@ from torch import Tensor
 
 
 class FiniteChecks:
-    """Checks of features and halting probabilities; the host waits for the device in each check.
-
-    Nothing is checked if the call `is_traced`, so that values of tensors cannot be read.
-    """
+    """Checks of features and probabilities, for which the host waits; none if `is_traced`."""
 
     def __init__(self, is_traced: bool = False) -> None:
         self.is_traced = is_traced

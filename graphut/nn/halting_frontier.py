@@ -134,11 +134,8 @@ class ActiveRows:
     """States of the nodes that were active in the last step, and ids of the nodes still active.
 
     The state of a node that has just halted is stored for one more step, because it must be
-    projected to keys and values once.
-
-    `feat`, `(N_src, d)`, are the initial states. `encodings`, `(N_src, d)`, are added to the states
-    in every step: position signals, and injected inputs. Nodes with ids of `num_dst` or more count
-    as halted before the first step.
+    projected to keys and values once. Nodes with ids of `num_dst` or more count as halted before
+    the first step.
     """
 
     def __init__(
@@ -165,7 +162,7 @@ class ActiveRows:
         return self._last
 
     def active(self) -> Tensor:
-        """Return states plus encodings and noise of the active nodes, `(A, d)`."""
+        """Return the states of the active nodes, `(A, d)`, plus encodings and noise."""
         rows = self.last()
         return rows if self._active_rows is None else rows.index_select(0, self._active_rows)
 
@@ -177,8 +174,8 @@ class ActiveRows:
     def all_states(self, num_src: int, nodes: Tensor | None, rows: Tensor) -> Tensor:
         """Return states plus encodings and noise of the first `num_src` nodes, active or halted.
 
-        `rows` are the new values for the `nodes` that have changed, or for all nodes if None. The
-        method keeps a table of the values of all nodes, so it must be called in every step.
+        `rows` are the new values of `nodes` (None: of all nodes); values of other nodes are kept
+        from the call of the step before.
         """
         self._table = rows if nodes is None else self._table[:num_src].index_copy(0, nodes, rows)
         return self._table

@@ -144,9 +144,9 @@ class HeteroAttention(nn.Module):
 
         def all_of(numbers: list[int]) -> Callable[[Tensor], Tensor]:
             def project(part: Tensor) -> Tensor:
-                found = [self.key_values[number](part) for number in numbers]
+                entries = [self.key_values[number](part) for number in numbers]
                 rest = width - 2 * self.out_feats * len(numbers)
-                return torch.cat([*found, part.new_zeros(len(part), rest)], 1)
+                return torch.cat([*entries, part.new_zeros(len(part), rest)], 1)
 
             return project
 
@@ -169,12 +169,12 @@ class HeteroAttention(nn.Module):
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
         if edge_feat is not None:
             raise ValueError("attention by edge type has no edge_feat: leave it out")
-        found = layout.cached(edge_types)
-        types = found.nodes[: layout.num_dst] if frontier is None else found.nodes[frontier]
+        nodes, edges = layout.cached(edge_types)
+        types = nodes[: layout.num_dst] if frontier is None else nodes[frontier]
         by_head = (self.num_heads, self.out_feats // self.num_heads)
-        key, value = projected.reshape(found.edges.num_src, 2, *by_head).unbind(1)
+        key, value = projected.reshape(edges.num_src, 2, *by_head).unbind(1)
         attended = edge_attention(
-            found.edges,
+            edges,
             _map_by_type(rows, types, self.query).unflatten(1, by_head),
             key,
             value,

@@ -176,10 +176,7 @@ class HeteroAdaptiveConv(nn.Module):
         return (layouts if isinstance(graph, list) else layouts[0]), feat, rows
 
     def _number_nodes(self, blocks: Sequence[_Block], device: torch.device) -> dict[str, Tensor]:
-        """Return the rows of the nodes of each type, of which destinations are the first.
-
-        The destinations of each block are the first sources, so that a node keeps its row.
-        """
+        """Return the rows of the nodes of each type; a node has one row in all blocks."""
         for number, (block, following) in enumerate(pairwise(blocks)):
             for kind in self.node_types:
                 ends = block.targets.get(kind, 0), following.sources.get(kind, 0)

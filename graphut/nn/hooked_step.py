@@ -15,9 +15,8 @@ from graphut.nn.step import UniversalTransformerStep
 class HookedStep:
     """A step that the adaptive loop calls as a module, so that all its hooks run.
 
-    The context then contains states instead of keys and values, and each call projects the states
-    of all nodes. With `checkpointed`, only states are stored for the backward pass, which calls the
-    step again.
+    The context then contains states instead of keys and values. With `checkpointed`, the backward
+    pass calls the step again.
     """
 
     is_hooked = True
@@ -44,8 +43,8 @@ class HookedStep:
         before = branch(context)
 
         def call(states: Tensor) -> tuple[Tensor, GraphContext]:
-            own = branch(before)
-            return self._call(own, states), own
+            context = branch(before)
+            return self._call(context, states), context
 
         out, after = checkpoint(call, states, use_reentrant=False)
         if after.encoded is not None and context.encoded is not None:
@@ -68,7 +67,7 @@ class HookedStep:
 
 def branch(context: GraphContext) -> GraphContext:
     """Return a copy of a context for a checkpointed step, with empty records of the work done."""
-    own = copy(context)
-    own.work, own.weights, own.cross_weights = FlopCount(), [], []
-    own.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)
-    return own
+    fresh = copy(context)
+    fresh.work, fresh.weights, fresh.cross_weights = FlopCount(), [], []
+    fresh.encoded = None if context.encoded is None else EncoderOutput(context.encoded.feat)
+    return fresh

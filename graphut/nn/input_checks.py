@@ -46,10 +46,8 @@ def check_feat(
 
 def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
     """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
-    for weight in layer.parameters():  # torch.compile cannot trace `next` of a generator in 2.7
-        if weight.is_floating_point():
-            return weight
-    return otherwise
+    parameters, name = first_parameter(layer)
+    return parameters.get(name, otherwise)
 
 
 def first_parameter(layer: nn.Module) -> tuple[dict[str, Any], str]:
@@ -95,10 +93,10 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
     return sources
 
 
-def check_tensor(given: object, name: str) -> None:
-    """Raise an error unless the argument `name`, whose value is `given`, is a tensor."""
-    if not isinstance(given, Tensor):
+def check_tensor(value: object, name: str) -> None:
+    """Raise an error unless the `value` of the argument `name` is a tensor."""
+    if not isinstance(value, Tensor):
         advice = "convert them with torch.as_tensor"
-        if isinstance(given, (DGLGraph, EdgeLayout)):
+        if isinstance(value, (DGLGraph, EdgeLayout)):
             advice = "pass the graph first, then the features"
-        raise TypeError(f"{name} must be a tensor, got {type(given).__name__}; {advice}")
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}; {advice}")

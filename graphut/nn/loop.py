@@ -47,10 +47,7 @@ def call_recurrence(
     edge_feat: Any = None,
     edge_weight: Any = None,
 ) -> tuple[Any, ...]:
-    """Look the plan of a call up, run the loop, and return the results of `layer.forward`.
-
-    With `start`, the loop begins with its states, and the results are those of `layer.resume`.
-    """
+    """Return the results of `layer.forward`, or with `start` those of `layer.resume`."""
     blocks: Sequence[EdgeLayout] = ()
     by_edge = not (edge_bias is None and edge_feat is None and edge_weight is None)
     options: dict[str, Any] = {}
@@ -107,15 +104,12 @@ def call_recurrence(
     if exchange is not None:
         output, rows = exchange.close((output, rows))
     ponder = _ponder(plan, context, output, rows)
-    asked = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
-    return output.out, ponder, *asked
+    records = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
+    return output.out, ponder, *records
 
 
 def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
-    """Repeat the step until no node is active, and return the results of all nodes.
-
-    With the rule `EventDriven`, `start` has the states and nodes from which a run continues.
-    """
+    """Repeat the step until no node is active, and return the results of all nodes."""
     plan = state.plan
     frontier = FRONTIERS[plan.frontier](state) if start is None else WakingFrontier(state, start)
     for t in range(1, plan.max_steps + 1):
@@ -149,28 +143,23 @@ def _check_positions(positions: Tensor, nodes: int) -> None:
 
 def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | None) -> None:
     """Raise a `ValueError` if a graph divided among processes does not support these settings."""
-    wrong = ""
+    unsupported = ""
     if start is not None:
-        wrong = "resume"
+        unsupported = "resume"
     elif graph_ids is not None:
-        wrong = "graph_ids: it is a part of a single graph"
+        unsupported = "graph_ids: it is a part of a single graph"
     elif any(isinstance(step.transition, SeparableConvTransition) for step in steps):
-        wrong = "a separable convolution, which reads other nodes than in-neighbours"
+        unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     elif any(step.cross_attention is not None for step in steps):
-        wrong = "a decoder step"
-    if wrong:
-        raise ValueError(f"a part of a graph does not support {wrong}")
+        unsupported = "a decoder step"
+    if unsupported:
+        raise ValueError(f"a part of a graph does not support {unsupported}")
 
 
 def _block_layouts(
     layer: Recurrence, blocks: Sequence[Graph], of_edges: Mapping[str, Any]
 ) -> list[EdgeLayout]:
-    """Check blocks of DGL's samplers, one for each step, and return their edges as `EdgeLayout`s.
-
-    Each option in `of_edges`, such as `edge_bias`, is None or has one tensor for each block. The
-    destinations of a block are its first sources, and they are all sources of the next block. So a
-    node has the same id in all blocks.
-    """
+    """Check sampled blocks, one for each step, and return their edges as `EdgeLayout`s."""
     if isinstance(layer.active_rule, EventDriven):
         raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
     layouts, step = [as_layout(block) for block in blocks], layer.steps[0]
@@ -179,9 +168,9 @@ def _block_layouts(
             f"got {len(blocks)} blocks for max_steps={layer.max_steps}; sample one for each "
             f"step, for example with NeighborSampler([10] * {layer.max_steps})"
         )
-    for name, given in of_edges.items():
-        if given is not None and len(given) != len(blocks):
-            raise ValueError(f"{name} has {len(given)} entries for {len(blocks)} blocks")
+    for name, by_block in of_edges.items():
+        if by_block is not None and len(by_block) != len(blocks):
+            raise ValueError(f"{name} has {len(by_block)} entries for {len(blocks)} blocks")
     if step.cross_attention is not None:
         raise ValueError("a decoder step needs one graph for all steps, not a list of blocks")
     if isinstance(step.transition, SeparableConvTransition):
@@ -210,12 +199,12 @@ def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -
 
 
 def _ponder(
-    plan: Plan, context: GraphContext, found: LoopOutput, rows: Sequence[FrontierRows] | None
+    plan: Plan, context: GraphContext, output: LoopOutput, rows: Sequence[FrontierRows] | None
 ) -> Ponder:
     max_steps = plan.max_steps
-    records: dict[str, Any] = dict(found.waking or {})
-    if found.waking is not None:
-        max_steps = len(found.waking["round_sizes"])
+    records: dict[str, Any] = dict(output.waking or {})
+    if output.waking is not None:
+        max_steps = len(output.waking["round_sizes"])
     if context.get_attention and not context.blocks:
         records["attention"] = AttentionRecord(context.layout, context.weights)
         if (between := context.cross_layout) is not None:
@@ -228,9 +217,9 @@ def _ponder(
             if rows and rows[-1].halts is not None and len(rows) == max_steps:
                 records["stopped"][rows[-1].nodes] = ~rows[-1].halts
     return Ponder(
-        steps=found.steps,
-        remainder=found.remainder,
-        cost=found.cost.mean() if found.cost.shape[0] else found.cost.sum(),
+        steps=output.steps,
+        remainder=output.remainder,
+        cost=output.cost.mean() if output.cost.shape[0] else output.cost.sum(),
         max_steps=max_steps,
         work=context.work,
         layouts=tuple(context.blocks) or (context.layout,) * max_steps,

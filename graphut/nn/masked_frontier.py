@@ -26,10 +26,7 @@ class MaskedFrontier:
         self.remainder, self.cost = feat.new_zeros(2, size, dtype=wide)
 
     def refresh_keys_and_values(self, t: int) -> Tensor:
-        """Store keys and values of all nodes; return the input of step `t`, `(N_dst, d)`.
-
-        Sources that are not destinations count as halted before the first step.
-        """
+        """Store keys and values of all nodes; return the input of step `t`, `(N_dst, d)`."""
         state, context, moving = self.state, self.state.context, self.states.shape[0]
         context.begin_step(t)
         shown = self._with_signals(self.states, 0, t, t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -161,8 +162,8 @@ class MessageAggregation(nn.Module):
         if self.attention is not None:
             check_same_nodes(graph, "messages beside attention need a graph with one node type")
         if self.attention is not None and self.has_hooked_parts:
-            found = self.attention(layout, feat, frontier=frontier, **options)
-            out, weights = found if isinstance(found, tuple) else (found, None)
+            result = self.attention(layout, feat, frontier=frontier, **options)
+            out, weights = result if isinstance(result, tuple) else (result, None)
             out = out + self.aggregate(layout, self._messages(feat), frontier, _edge_feat(options))
         else:
             rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
@@ -203,8 +204,8 @@ class MessageAggregation(nn.Module):
         messages = self.aggregate(layout, projected[:, -width:], frontier, _edge_feat(options))
         if self.attention is not None:
             keys = projected[:, :-width]
-            found, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
-            return found + messages, weights
+            out, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
+            return out + messages, weights
         unread = options if self.edge is None else {**options, "edge_feat": None}
         for name, value in unread.items():
             if value is not None and value is not False:
@@ -218,16 +219,13 @@ class MessageAggregation(nn.Module):
         frontier: Tensor | None = None,
         edge_feat: Tensor | None = None,
     ) -> Tensor:
-        """Return a linear map of the maxima and sums of messages, `(A, feats)`.
-
-        `messages`, `(N_src, W)`, are the last columns of the result of `project`.
-        """
+        """Return a linear map of the maxima and sums of messages `(N_src, W)`: `(A, feats)`."""
         check_finite(messages=messages)
         if self.edge is not None:
             wanted = (layout.num_edges, self.edge.in_features)
             if edge_feat is None or edge_feat.shape != wanted:
-                given = None if edge_feat is None else tuple(edge_feat.shape)
-                raise ValueError(f"edge_feat must have shape {wanted} for messages, got {given}")
+                shape = None if edge_feat is None else tuple(edge_feat.shape)
+                raise ValueError(f"edge_feat must have shape {wanted} for messages, got {shape}")
             check_finite(edge_feat=edge_feat)
             row, source, edge = layout.in_edges(frontier)
             messages = (messages[source] + self.edge(edge_feat[edge])).relu()
@@ -264,9 +262,8 @@ def reduce_messages(
 ) -> dict[str, Tensor]:
     """Return the maximum or sum of messages over the in-edges of each destination.
 
-    `messages` is a dictionary from "max", "sum" or both to messages `(N_src, D)`, which must not be
-    negative. The result is a dictionary from the same keys to the maxima or sums, `(A, D)`, in
-    float32 or wider. They are 0 for nodes without in-edges.
+    `messages` are non-negative messages, `(N_src, D)`, by aggregator. The results, `(A, D)` by
+    aggregator, are float32 or wider, and 0 for nodes without in-edges.
     """
     first = next(iter(messages.values()))
     is_plain = first.device.type == "cpu" and not (in_transform() or is_intercepted())
@@ -282,22 +279,19 @@ def reduce_messages(
 
 
 def reduce_rows(messages: dict[str, Tensor], row: Tensor, num_rows: int) -> dict[str, Tensor]:
-    """Return, for each destination, the maximum or the sum of the messages that it receives.
-
-    `row`, `(E,)` int64, is the destination of each message, `(E, D)`. See `reduce_messages`.
-    """
-    found = {name: _widen(part) for name, part in messages.items()}
-    if "sum" in found:
-        found["sum"] = row_sums(found["sum"], row, num_rows)
-    if "max" in found:
-        sent = found["max"]
-        zeros, index = sent.new_zeros(num_rows, sent.shape[1]), row[:, None].expand_as(sent)
-        found["max"] = zeros.scatter_reduce(0, index, sent, "amax")
-    return found
+    """Compute `reduce_messages` for messages of edges, `(E, D)`, with destinations `(E,)`."""
+    reduced = {}
+    for name, part in messages.items():
+        sent = _widen(part)
+        if name == "sum":
+            reduced[name] = row_sums(sent, row, num_rows)
+        else:
+            zeros, index = sent.new_zeros(num_rows, sent.shape[1]), row[:, None].expand_as(sent)
+            reduced[name] = zeros.scatter_reduce(0, index, sent, "amax")
+    return reduced
 
 
 def _widen(messages: Tensor) -> Tensor:
-    """Return messages in float32 or wider."""
     return messages.to(torch.promote_types(messages.dtype, torch.float32))
 
 
@@ -309,29 +303,24 @@ def _as_dgl(layout: EdgeLayout) -> Any:
 def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]:
     wide = map(_widen, messages.values())
     tables = with_first_derivatives("message aggregation by DGL", *wide)
-    found = {}
-    for name, table in zip(messages, tables, strict=True):
-        if name == "sum":
-            found[name] = dgl.ops.copy_u_sum(graph, table)
-        else:
-            found[name] = _MaximumByDGL.apply(table, graph)  # type: ignore[no-untyped-call]
-    return found
+    reduce = {"sum": partial(dgl.ops.copy_u_sum, graph), "max": partial(_MaximumByDGL.apply, graph)}
+    return {name: reduce[name](table) for name, table in zip(messages, tables, strict=True)}
 
 
 class _MaximumByDGL(torch.autograd.Function):
     """Maximum over in-edges; DGL's own gradient goes to only one of several equal maxima."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, graph: Any) -> Tensor:
+    def forward(ctx: Any, graph: Any, table: Tensor) -> Tensor:
         top: Tensor = dgl.ops.copy_u_max(graph, table).clamp_min(0.0)  # -inf without in-edges
         ctx.graph = graph
         ctx.save_for_backward(table, top)
         return top
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         table, top = ctx.saved_tensors
         source, row = ctx.graph.edges()
         ties = (table.index_select(0, source) == top.index_select(0, row)).to(grad.dtype)
         share = (grad / row_sums(ties, row, len(top))).index_select(0, row)
-        return row_sums(ties * share, source, len(table)), None
+        return None, row_sums(ties * share, source, len(table))

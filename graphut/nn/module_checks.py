@@ -12,10 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from graphut.attention.registry import check_backend
 from graphut.nn.transition import SeparableConvTransition
 
-_PARTS = {
+_PARTS = {  # the last two may be None
     "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
-}
-_OPTIONAL_PARTS = {
     "transition": "PositionwiseTransition, SeparableConvTransition or None",
     "cross_attention": "MultiHeadAttention or None",
 }
@@ -33,27 +31,23 @@ def check_attention_options(backend: str, attn_drop: float, **sizes: int | None)
 
 def check_widths(step: Any) -> None:
     """Raise an error unless the parts of a step are layers with the same number of features."""
-    for name, kinds in (_PARTS | _OPTIONAL_PARTS).items():
-        part = getattr(step, name)
-        missing = part is None and name in _OPTIONAL_PARTS
-        kind: Any = int if name == "transition" else tuple
-        if not (missing or isinstance(getattr(part, "in_feats", None), kind)):
+    for name, kinds in _PARTS.items():
+        part, kind = getattr(step, name), int if name == "transition" else tuple
+        is_missing = part is None and name != "attention"
+        if not (is_missing or isinstance(getattr(part, "in_feats", None), kind)):
             raise TypeError(f"{name} must be {kinds}; got {type(part).__name__}")
     source, width = step.attention.in_feats
-    widths = {
-        "sources of attention": source,
-        "output of attention": step.attention.out_feats,
-    }
+    widths = {"sources of attention": source, "output of attention": step.attention.out_feats}
     if step.transition is not None:
         widths["transition"] = step.transition.in_feats
     if step.cross_attention is not None:
         widths["destinations of cross_attention"] = step.cross_attention.in_feats[1]
         widths["output of cross_attention"] = step.cross_attention.out_feats
-    for name, found in widths.items():
-        if found != width:
+    for name, other in widths.items():
+        if other != width:
             raise ValueError(
                 "all parts of a step need the same number of features: destinations of attention "
-                f"have {width}, but {name} has {found}"
+                f"have {width}, but {name} has {other}"
             )
 
 
@@ -87,11 +81,7 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
 
 
 def check_sharding(*parts: nn.Module | None) -> None:
-    """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step.
-
-    Each call of such a module communicates, and processes whose nodes take different numbers of
-    steps would wait for each other for ever.
-    """
+    """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step."""
     is_group = distributed.is_available() and distributed.is_initialized()
     if not is_group or distributed.get_world_size() == 1:
         return
@@ -108,14 +98,14 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
     """Raise a `ValueError` if the parts of a recurrence do not support event-driven runs."""
     if isinstance(step, nn.ModuleList):
         raise ValueError(f"{rule} needs one step for all repetitions, not {len(step)} steps")
-    wrong = ""
+    unsupported = ""
     if step_signal is not None:
-        wrong = "a step signal, because sleeping nodes miss rounds: give step_signal=None"
+        unsupported = "a step signal, because sleeping nodes miss rounds: give step_signal=None"
     elif halting is not None:
-        wrong = "a halting module, because no node halts for good: give halting=None"
+        unsupported = "a halting module, because no node halts for good: give halting=None"
     elif step.cross_attention is not None:
-        wrong = "a decoder step, because the nodes that read it would wake with every token"
+        unsupported = "a decoder step, because the nodes that read it would wake with every token"
     elif isinstance(step.transition, SeparableConvTransition):
-        wrong = "a separable convolution, which reads other nodes than in-neighbours"
-    if wrong:
-        raise ValueError(f"{rule} cannot be used with {wrong}")
+        unsupported = "a separable convolution, which reads other nodes than in-neighbours"
+    if unsupported:
+        raise ValueError(f"{rule} cannot be used with {unsupported}")

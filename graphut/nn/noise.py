@@ -111,10 +111,7 @@ def kinds_of_noise(noise: InputNoise | Sequence[InputNoise] | None) -> Sequence[
 def with_noise(
     noise: Noise, place: str, rows: Tensor, nodes: Tensor | None = None, step: int = 1
 ) -> Tensor:
-    """Return states `rows`, `(A, d)`, plus `noise[place]`; without this key, return `rows`.
-
-    `place` says which states these are, such as "first"; `nodes` are their node ids (None: all).
-    """
+    """Return the states of `nodes` (None: all) plus the noise of a place such as "first"."""
     return noise[place].add(rows, nodes, step) if place in noise else rows
 
 

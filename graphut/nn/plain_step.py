@@ -24,10 +24,9 @@ _Parameters: TypeAlias = dict[str, Any]
 
 
 class PlainStep:
-    """The computation of a `UniversalTransformerStep` whose parts are all as graphut made them.
+    """The computation of a step for which `is_plain` is true, without calls of modules.
 
-    Modules are not called, and their weights are read anew in each step. `is_plain` says for which
-    steps this makes no difference. Keys and values must be in a `KeyValueMemory`.
+    Weights are read anew in each step. Keys and values must be in a `KeyValueMemory`.
     """
 
     is_hooked = False
@@ -148,10 +147,7 @@ def _is_untouched(module: nn.Module) -> bool:
 
 
 def is_plain(step: UniversalTransformerStep) -> bool:
-    """Return whether `PlainStep` computes what `step` computes.
-
-    No module may have hooks, another class or other methods; only the activation may.
-    """
+    """Return whether a step has no hooks and only graphut's own parts, but for the activation."""
     transition = step.transition
     if not (step.residual and type(transition) is PositionwiseTransition):
         return False

@@ -89,11 +89,7 @@ def plan_for(
     feat: Tensor,
     options: Options,
 ) -> Plan:
-    """Return the plan of a call: the plan of an earlier call with the same settings, or a new one.
-
-    `layout` and `between` are the edges of self-attention and of cross-attention. Raise an error if
-    the features, `(N_src, d)`, or the graph do not fit the layer.
-    """
+    """Return the plan of an earlier call with the same settings, or make one."""
     if in_transform() or is_intercepted() or _are_modules_watched():
         return make_plan(layer, feat, layout, between, options)
     device = feat.device
@@ -179,10 +175,7 @@ def make_plan(
     between: EdgeLayout | None = None,
     options: Options = Options(),  # noqa: B008, a frozen value
 ) -> Plan:
-    """Make the plan of a call, or of a decoder with a key/value cache, which has no `layout`.
-
-    Raise an error if the features, the settings or the transforms of torch do not fit together.
-    """
+    """Make the plan of a call, or of a decoder with a key/value cache, which has no `layout`."""
     if layout is not None:
         _check_features(layer, layout, feat)
     rule, halting, steps = layer.active_rule, layer.halting, layer.steps

@@ -14,10 +14,7 @@ from graphut.nn.attention import AttentionRecord
 
 @dataclass
 class FlopCount:
-    """Lists of the nodes that each step projects to keys and values, and of the nodes it computes.
-
-    `Ponder` counts operations with them. Ids of None mean all nodes; padding is not counted.
-    """
+    """Lists of the projected and of the computed nodes of each step, with which `Ponder` counts."""
 
     # The number of nodes, and the `(A,)` ids of the nodes that were projected to keys and values.
     projections: list[tuple[int, Tensor | None]] = field(default_factory=list)

@@ -363,8 +363,8 @@ class AdaptiveRecurrence(nn.Module):
         return _FIXED_DEPTH if self.halting is None else _ACT
 
     def _set_rules(self, rule: HaltingRule | None, evaluation_rule: HaltingRule | None) -> None:
-        given = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]
-        for each in given:
+        rules = [each for each in (rule or self._usual_rule, evaluation_rule) if each is not None]
+        for each in rules:
             if not isinstance(each, HaltingRule):
                 raise TypeError(
                     f"a rule is a HaltingRule such as ACT(), got {each!r}; parse_rule('act') "
@@ -376,13 +376,13 @@ class AdaptiveRecurrence(nn.Module):
                 check_event_driven(each, self.step, self.halting, self.step_signal)
             all_run = self.halted == "running" and not isinstance(each, EventDriven)
             if not (all_run or isinstance(each, FixedDepth)):
-                check_batch_norm(self, each, in_training=each is given[0])
+                check_batch_norm(self, each, in_training=each is rules[0])
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
                 raise ValueError(f"a sequence of steps needs the rule FixedDepth, got {each}")
-        if self.halting is not None and len(states_read(given)) > 1:
+        if self.halting is not None and len(states_read(rules)) > 1:
             raise ValueError(
                 "the halting module would read the input of the step with one rule and its output "
-                f"with the other: use the same halt_from in {given[0]} and {given[1]}"
+                f"with the other: use the same halt_from in {rules[0]} and {rules[1]}"
             )
         self._rule, self._evaluation_rule = rule, evaluation_rule
 

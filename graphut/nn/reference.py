@@ -85,20 +85,20 @@ def dense_recurrence(
         last = t == layer.max_steps
         rows = StepRows(now, new, p, t, last)
         # The memory of halted nodes is not used again.
-        found, memory = rule.decide(memory, rule.measure(memory, rows), rows)
-        halts = active & (found.halts | last)
-        if rule.weighting == "last" or found.weight is None:
+        decision, memory = rule.decide(memory, rule.measure(memory, rows), rows)
+        halts = active & (decision.halts | last)
+        if rule.weighting == "last" or decision.weight is None:
             candidate = new
         else:
-            share = found.weight.to(feat.dtype)[:, None]
+            share = decision.weight.to(feat.dtype)[:, None]
             candidate = share * new + (1.0 if rule.weighting == "sum" else 1 - share) * out
         out = torch.where(active[:, None], candidate, out)
         steps = steps + active
         state = torch.where(goes_on[:, None], new, state)
-        if found.remainder is not None:
-            remainder = torch.where(halts, found.remainder, remainder)
-        if found.cost is not None:
-            cost = torch.where(halts, found.cost, cost)
+        if decision.remainder is not None:
+            remainder = torch.where(halts, decision.remainder, remainder)
+        if decision.cost is not None:
+            cost = torch.where(halts, decision.cost, cost)
         active = active & ~halts
     return repeated[-1].readout(out), steps, remainder, cost.mean()
 
@@ -155,8 +155,8 @@ def dense_event_driven(
         if not awake.any():
             break
         now = with_noise(drawn, "every_step", state + place, step=t)
-        own = now[:num_dst]
-        new, _ = _step(step, layout, edges, own, now, own, awake, None)
+        rows = now[:num_dst]
+        new, _ = _step(step, layout, edges, rows, now, rows, awake, None)
         new, before = _quantized(layer, drawn, new, t), state[:num_dst]
         distance = (new - before).square().mean(1).sqrt()
         if step.norm == "pre":
@@ -246,10 +246,8 @@ def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges
 def _plain(layer: Any) -> Any:
     """Return a copy of an attention layer with the dense backend and without dropout."""
     plain = copy(layer)
-    if isinstance(layer, MultiHeadAttention):
+    if isinstance(layer, MultiHeadAttention | HeteroAttention):
         plain.backend, plain.attn_drop, plain.allow_zero_in_degree = "dense", 0.0, True
-    elif isinstance(layer, HeteroAttention):
-        plain.backend, plain.attn_drop = "dense", 0.0
     elif isinstance(layer, MessageAggregation):
         plain.backend = "torch"
         plain._modules = {**layer._modules, "attention": _plain(layer.attention)}

@@ -219,15 +219,16 @@ class RegisterMessages(nn.Module):
             key = torch.stack(keys).index_select(0, self.operation.argmax()[None])[0]
         key = key.masked_fill(is_loop, 0.0)
         held = torch.where(is_loop, (rows[row, 2] > 0).to(held), held)
-        own = rows[row, 1]
+        target_held = rows[row, 1]
         if self.training:
-            table = torch.stack([1 - own, own], 1) @ self.table.T  # (E, 2) by source: none, held
+            by_target = torch.stack([1 - target_held, target_held], 1)
+            table = by_target @ self.table.T  # (E, 2) by source: none, held
             entry = (1 - held) * table[:, 0] + held * table[:, 1]
             score = _SHARPNESS * self.sign * key + entry
         else:
             takes_part = self.table >= self.table.amax(0) - _MARGIN
             score = self.sign.sign() * key  # exact, unlike a product with the sign's size
-            score = score.masked_fill(~takes_part[held.long(), own.long()], -torch.inf)
+            score = score.masked_fill(~takes_part[held.long(), target_held.long()], -torch.inf)
         return _Candidates(row, source, edge, key, held, score)
 
     def _log_shares(self, edges: _Candidates, num_rows: int) -> Tensor:

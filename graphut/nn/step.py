@@ -252,10 +252,7 @@ class UniversalTransformerStep(nn.Module):
 def read_cross(
     attention: MultiHeadAttention | None, cross: tuple[DGLGraph | EdgeLayout, Tensor] | None
 ) -> tuple[EdgeLayout | None, EncoderOutput | None]:
-    """Return the edges and the features of the pair `cross` for a step's cross-attention.
-
-    Both are None for a step without cross-attention, which accepts no `cross`.
-    """
+    """Return the edges and the features of the pair `cross`, or None twice without it."""
     if (cross is None) != (attention is None):
         raise ValueError(
             "a step with cross_attention needs cross=(graph, features), and a step without it "

@@ -1,8 +1,4 @@
-"""The event-driven frontier: a node wakes when something that it reads has changed.
-
-See `graphut.nn.EventDriven` for the rule. `WakingFrontier` holds the shown states, which
-neighbours read, and decides after each round which of them change and which nodes compute next.
-"""
+"""The frontier of the rule `EventDriven`: a node wakes when something that it reads has changed."""
 
 from __future__ import annotations
 
@@ -178,9 +174,9 @@ class WakingFrontier:
 
     def _read(self, rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
         """Return `rows`, the states of `nodes` (None: first nodes), plus encodings and noise."""
-        own = self._encodings
-        if own is not None:
-            rows = rows + (own[: len(rows)] if nodes is None else own.index_select(0, nodes))
+        added = self._encodings
+        if added is not None:
+            rows = rows + (added[: len(rows)] if nodes is None else added.index_select(0, nodes))
         noise = self.state.noise
         return with_noise(noise, "every_step", rows, nodes, t) if noise else rows
 
@@ -262,9 +258,9 @@ class WakingFrontier:
 
     def _check_finite(self, new: Tensor, t: int) -> None:
         """Raise an error if a new state is not finite."""
-        wrong = (~new.isfinite()).nonzero()
-        if len(wrong):
-            row, column = wrong[0].tolist()
+        entries = (~new.isfinite()).nonzero()
+        if len(entries):
+            row, column = entries[0].tolist()
             node = row if self.nodes is None else int(self.nodes[row])
             raise ValueError(
                 f"feature {column} of node {node} is {new[row, column].item()} in round {t}: a "

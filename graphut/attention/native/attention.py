@@ -54,21 +54,16 @@ def edge_tensors(layout: EdgeLayout) -> Edges:
     none, starts = layout.row_starts.new_empty(0), layout.row_starts
     ids = none if layout.edge_ids is None else layout.edge_ids
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
-        found = (layout.lo, layout.hi, none, starts, ids, none, none, none)
+        tensors = (layout.lo, layout.hi, none, starts, ids, none, none, none)
     else:
         sources = layout.sources()
         by_source = sort_edges(layout.destinations(), sources, layout.num_dst, layout.num_src)
-        found = (starts, starts[1:], sources, starts, ids, *by_source)
-    return Edges(*(index.contiguous() for index in found))
+        tensors = (starts, starts[1:], sources, starts, ids, *by_source)
+    return Edges(*(index.contiguous() for index in tensors))
 
 
 class EdgeAttention(torch.autograd.Function):
-    """The autograd function of attention, faster to call than `edge_attention_op`.
-
-    Torch cannot trace it, so `native_attention` calls the operator while torch traces (as in
-    `torch.compile`) or a dispatch mode is active. If second derivatives may follow, the backward
-    pass calls the operator `edge_attention_backward_op`, which raises an error for them.
-    """
+    """The autograd function of attention, faster to call than `edge_attention_op`."""
 
     @staticmethod
     def forward(

@@ -53,11 +53,7 @@ class _Runs(NamedTuple):
     stride: int
 
     def saving(self) -> float:
-        """Return an estimate of the time that the kernel for intervals saves on these runs.
-
-        It is the cost in the kernel for lists of sources minus the cost in the kernel for
-        intervals, in the unit of the costs above (one score); negative if lists are faster.
-        """
+        """Return how much cheaper the kernel for intervals is on these runs, in scores."""
         begins = np.arange(0, len(self.rows), _BLOCK)
         ends = np.minimum(begins + _BLOCK, len(self.rows)) - 1
         pairs = _BLOCK * (self.high[ends] - self.low[begins]).sum()
@@ -78,15 +74,13 @@ def divide(layout: EdgeLayout) -> list[Part]:
     _, *edges = layout.in_edges()
     rest = _Rest(*(x.numpy() for x in (layout.destinations(), *edges)))
     while len(parts) < _MOST_PARTS:
-        found = [runs for stride in strides if (runs := _longest_runs(layout, rest, stride))]
-        best = max(found, key=_Runs.saving, default=None)
+        choices = [runs for stride in strides if (runs := _longest_runs(layout, rest, stride))]
+        best = max(choices, key=_Runs.saving, default=None)
         if best is None or best.saving() < _LEAST_SAVING * _EDGE_COST * layout.num_edges:
             break
-        part, taken = _interval_part(layout, rest, best)
+        part, in_part = _interval_part(layout, rest, best)
         parts.append(part)
-        kept = np.ones(len(rest.rows), bool)
-        kept[taken] = False
-        rest = _Rest(*(x[kept] for x in rest))
+        rest = _Rest(*(np.delete(x, in_part) for x in rest))
     if parts and len(rest.rows):
         parts.insert(0, _listed_part(layout, rest))  # before intervals, which add to its results
     return parts
@@ -99,10 +93,9 @@ def _strides(layout: EdgeLayout) -> list[int]:
     steps = np.diff(sources)[np.diff(rows) == 0]
     values, counts = np.unique(steps[steps > 0], return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_STRIDES]
-    found = [int(values[i]) for i in order if counts[i] > _SHARE * len(steps)]
-    return (
-        found if layout.num_src == layout.num_dst else [stride for stride in found if stride == 1]
-    )
+    strides = [int(values[i]) for i in order if counts[i] > _SHARE * len(steps)]
+    is_square = layout.num_src == layout.num_dst
+    return [stride for stride in strides if is_square or stride == 1]
 
 
 def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
@@ -147,18 +140,18 @@ def _interval_part(layout: EdgeLayout, rest: _Rest, runs: _Runs) -> tuple[Part, 
     length = runs.high - runs.low
     ends = length.cumsum()
     places = np.arange(ends[-1]) + np.repeat(runs.first - (ends - length), length)
-    taken = runs.edges[places]
+    in_part = runs.edges[places]
     none = torch.empty(0, dtype=torch.int64)
     start, stop, first_edge = (torch.zeros(layout.num_dst, dtype=torch.int64) for _ in range(3))
     rows = torch.from_numpy(runs.rows)
     for index, values in ((start, runs.low), (stop, runs.high), (first_edge, ends - length)):
         index[rows] = torch.from_numpy(values)
-    ids = torch.from_numpy(rest.ids[taken])
+    ids = torch.from_numpy(rest.ids[in_part])
     edges = Edges(start, stop, none, first_edge, ids, none, none, none)
     order = None
     if runs.stride > 1:
         order = torch.argsort(torch.arange(layout.num_src) % runs.stride, stable=True)
-    return Part(edges, "interval", rows, order), taken
+    return Part(edges, "interval", rows, order), in_part
 
 
 def _listed_part(layout: EdgeLayout, rest: _Rest) -> Part:

@@ -127,10 +127,7 @@ def _one_part(arguments: Sequence[Any]) -> tuple[Tables, list[Part], ScalarArgs]
 
 
 def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple[Tensor, Tensor]:
-    """Run the forward kernel for each part (subset) of the edges.
-
-    Returns the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`.
-    """
+    """Return the output `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     tables = _readable(tables)
     (query, key, value, *_), (out, softmax) = tables, _outputs(tables)
     if parts[0].rows is not None:  # the results of no edges, for rows that the first part lacks
@@ -152,10 +149,7 @@ def forward_table(
     parts: Sequence[Part],
     scalars: ScalarArgs,
 ) -> tuple[Tensor, Tensor]:
-    """Return the results of `forward`, for keys and values in one table, `(N_src, 2, H, D)`.
-
-    There are neither biases nor dropout. In short calls this is twice as fast.
-    """
+    """Return the results of `forward` for keys and values in one table, twice as fast."""
     part, shape = parts[0], query.shape
     gaps = not (query.is_contiguous() and table.is_contiguous()) or query.is_neg() or table.is_neg()
     if gaps or part.rows is not None or len(parts) > 1 or table.shape[3] != shape[2]:
@@ -232,10 +226,7 @@ def write_gradients(
     *,
     add: bool,
 ) -> Tensor:
-    """Run the backward kernel for each part, and return the gradient of the query.
-
-    The gradients of key, value and bias are written to `sums`, or added to it if `add` is true.
-    """
+    """Return the gradient of the query; write those of the tables to `sums`, or `add` them."""
     tables, out_grad = _readable(tables), _unit_stride(out_grad)
     make = torch.empty_like if parts[0].rows is None else torch.zeros_like
     query_grad = make(tables.query, memory_format=torch.contiguous_format)
@@ -311,10 +302,7 @@ def check_one_gradient(out_grad: Tensor) -> None:
 def _part_call(
     tables: Tables, part: Part, scalars: ScalarArgs, number: int
 ) -> tuple[Call, Tensor | None]:
-    """Return kernel arguments for `part`, at index `number`, and its rows (None: all rows).
-
-    The arguments lack the output buffers.
-    """
+    """Return the kernel's arguments for part `number`, without outputs, and its query rows."""
     query, key, value, frontier, bias = tables
     nodes, rows = part.select(frontier)
     # A copied template is several times as fast as a new structure, and a call is short.
@@ -383,9 +371,9 @@ def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
 
 
 def _library() -> Library:
-    found = compiled()
-    if found is None:
+    library = compiled()
+    if library is None:
         raise RuntimeError(
             "the compiled kernels are missing: install a C++ compiler, and then graphut again"
         )
-    return found
+    return library

@@ -157,9 +157,8 @@ class HaltingRule(ABC):
 
     def spec(self) -> str:
         """Return the rule as a string for `parse_rule`, with its settings that are not defaults."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        defaults = {field.name: field.default for field in fields(self)}
-        changed = {name: value for name, value in values.items() if value != defaults[name]}
+        settings = ((field, getattr(self, field.name)) for field in fields(self))
+        changed = {field.name: value for field, value in settings if value != field.default}
         if not self.name or not all(isinstance(x, _SCALARS) for x in changed.values()):
             raise ValueError(f"{self} cannot be written as text in the file of a configuration")
         texts = (
@@ -171,8 +170,8 @@ class HaltingRule(ABC):
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
         """Return a rule of this class with settings such as `threshold=0.9,weighting=last`."""
-        known = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
-        return cls(**_settings(cls.name, known, text))
+        defaults = {f.name: f.default for f in fields(cls) if isinstance(f.default, _SCALARS)}
+        return cls(**_settings(cls.name, defaults, text))
 
     def check(self, name: str, is_valid: bool, wanted: str) -> None:
         """Raise a `ValueError` that says "`name` must `wanted`", unless `is_valid` is true."""
@@ -215,10 +214,7 @@ class FixedDepth(HaltingRule):
 
 
 def _settings(rule: str, defaults: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return settings such as `threshold=0.9,weighting=last`, with the types of the defaults.
-
-    Raise `ValueError` if a setting is unknown, or its value has another type.
-    """
+    """Parse settings such as `threshold=0.9,weighting=last`; values have the defaults' types."""
     settings: dict[str, Any] = {}
     for part in text.split(",") if text else []:
         name, _, value = part.partition("=")
@@ -237,12 +233,7 @@ def _settings(rule: str, defaults: Mapping[str, Any], text: str) -> dict[str, An
 
 
 def states_read(rules: Iterable[HaltingRule]) -> set[str]:
-    """Return the set of values of `halt_from` in the rules that use a halting module.
-
-    `halt_from` says which state the module reads: "input" or "output" of the step. A module can
-    read only one. `FixedDepth` does not use the module but is included, because the module may be
-    trained with it.
-    """
+    """Return the values of `halt_from` in rules whose halting module is used or trained."""
     return {r.halt_from for r in rules if r.uses_probability or isinstance(r, FixedDepth)}
 
 
@@ -283,8 +274,8 @@ class RuleState:
     def update(self, rows: StepRows, active: Tensor | None = None) -> Tensor:
         """Let the rule decide after a step; return which of the active nodes halt, `(A,)` bool."""
         rule, states = self.rule, rows.after
-        found, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
-        halts, weight, remainder, cost = found
+        decision, self.memory = rule.decide(self.memory, rule.measure(self.memory, rows), rows)
+        halts, weight, remainder, cost = decision
         if halts.shape != states.shape[:1] or halts.dtype != torch.bool:
             raise ValueError(
                 f"{type(rule).__name__}.decide must return halts as ({len(states)},) bools, one "

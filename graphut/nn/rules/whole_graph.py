@@ -52,10 +52,10 @@ class Global(HaltingRule):
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
         """Return for each node the mean of the inner rule's `measure` over its graph, `(A,)`."""
         graph, num_graphs, *inner = memory
-        own = self.rule.measure(tuple(inner), rows)
-        both = torch.stack([own, torch.ones_like(own)])
-        both = own.new_zeros(2, num_graphs).index_add(1, graph, both)
-        sums, counts = both if rows.all_reduce is None else rows.all_reduce(both)
+        by_node = self.rule.measure(tuple(inner), rows)
+        terms = torch.stack([by_node, torch.ones_like(by_node)])
+        totals = by_node.new_zeros(2, num_graphs).index_add(1, graph, terms)
+        sums, counts = totals if rows.all_reduce is None else rows.all_reduce(totals)
         return (sums / counts.clamp_min(1.0)).index_select(0, graph)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
