@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from numbers import Integral
+from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -116,7 +116,7 @@ def _matches_type(value: Any, expected: Any) -> tuple[bool, str]:
     if get_origin(expected) is Literal:
         return value in get_args(expected), f"one of {', '.join(map(repr, get_args(expected)))}"
     if expected is float:
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
         in_range = is_number and abs(value) <= _LARGEST  # False for NaN
         return in_range, f"a number from -{_LARGEST:g} to {_LARGEST:g}"
     # Other types belong to tasks of users, which check them.

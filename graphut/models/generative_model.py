@@ -87,7 +87,12 @@ class GenerativeModel(AdaptiveModel):
         (3, True)
         """
         options = SearchOptions(
-            max_length, beam_size, length_penalty, temperature, top_p, generator
+            max_length=max_length,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            temperature=temperature,
+            top_p=top_p,
+            generator=generator,
         )
         for rule in (recurrence.evaluation_rule for recurrence in self._recurrences):
             if get_attention and rule.needs_members:

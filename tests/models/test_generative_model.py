@@ -91,7 +91,7 @@ class TestUnstableTopologies:
     ("options", "message"),
     [
         ({"max_length": 21}, "an output of max_length=21 has 21 tokens, but the model"),
-        ({"top_p": 1.1}, r"top_p must lie in \(0, 1\], got 1.1"),
+        ({"top_p": 1.1}, r"top_p must be in \(0, 1\]; got 1.1"),
     ],
     ids=str,
 )

@@ -108,10 +108,9 @@ class GenerationOptions(SearchOptions):
 
     seed: int = option(0, "seed for sampling")
 
-    def __post_init__(self) -> None:
-        """Raise `ValueError` if an option is out of range."""
-        super().__post_init__()
-        self._check("seed", 0 <= self.seed < 2**63, "be at least 0 and below 2**63")
+    def _check_values(self) -> None:
+        super()._check_values()
+        self._check("seed", 0 <= self.seed < 2**63, "at least 0 and below 2**63")
 
 
 EVALUATION_OPTIONS = ("beam_size", "length_penalty")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
-from graphut.models.checked_config import option
+from graphut.models.checked_config import CheckedConfig, option
 
 
-@dataclass(frozen=True)
-class SearchOptions:
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(CheckedConfig):
     """The options of a search; see `GenerativeModel.generate`."""
 
-    max_length: int = option(100, "largest number of generated tokens, <eos> included")
-    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding")
+    max_length: int = option(100, "largest number of generated tokens, <eos> included", least=1)
+    beam_size: int = option(1, "hypotheses that beam search keeps; 1 is greedy decoding", least=1)
     length_penalty: float = option(
-        0.6, "length penalty of beam search; larger values favour long outputs"
+        0.6, "length penalty of beam search; larger values favour long outputs", least=0
     )
     temperature: float | None = option(
         None, "sample tokens at this temperature, instead of taking the likeliest token"
@@ -27,26 +25,12 @@ class SearchOptions:
     )
     generator: Any = None  # a `torch.Generator`, for sampling
 
-    def __post_init__(self) -> None:
-        """Raise `ValueError` if an option is out of range."""
-        temperature, top_p = self.temperature, self.top_p
-        for name in ("max_length", "beam_size"):
-            value = getattr(self, name)
-            self._check(
-                name, isinstance(value, Integral) and int(value) >= 1, "be an integer from 1"
-            )
-        self._check("length_penalty", 0 <= self.length_penalty < math.inf, "be 0 or more")
-        fits = temperature is None or 0 < temperature < math.inf
-        self._check("temperature", fits, "be finite and positive", "; omit it for greedy decoding")
-        self._check("top_p", top_p is None or 0 < top_p <= 1, "lie in (0, 1]")
-        if self.beam_size > 1 and self.samples:
-            raise ValueError(
-                f"beam_size={self.beam_size} cannot be combined with sampling (temperature, top_p)"
-            )
-
-    def _check(self, name: str, is_valid: bool, must: str, hint: str = "") -> None:
-        if not is_valid:
-            raise ValueError(f"{name} must {must}, got {getattr(self, name)}{hint}")
+    def _check_values(self) -> None:
+        positive = self.temperature is None or self.temperature > 0
+        self._check("temperature", positive, "positive; omit it for greedy decoding")
+        self._check("top_p", self.top_p is None or 0 < self.top_p <= 1, "in (0, 1]")
+        fits = self.beam_size == 1 or not self.samples
+        self._check("beam_size", fits, "1 with sampling (temperature, top_p)")
 
     @property
     def samples(self) -> bool:
