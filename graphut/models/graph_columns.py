@@ -66,10 +66,7 @@ def is_missing(value: Any) -> bool:
 
 
 def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
-    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN.
-
-    The error message for a list names `what` it is, and a `remedy`.
-    """
+    """Return a value as text without spaces: "3" for 3.0, and None for "", -1 or NaN."""
     if isinstance(value, list | dict):
         raise ValueError(f"{what} must be one name or number{remedy}; got {value!r:.80}")
     text = "" if is_missing(value) else "_".join(str(value).split())
@@ -106,10 +103,9 @@ def is_broken_row(text: str) -> bool:
 def number_rows(
     column: Column, name: str, owner: Callable[[int], str]
 ) -> NDArray[np.float32] | None:
-    """Return the `(N, K)` numbers in the attribute `name`; None if all are missing.
+    """Return the `(N, K)` finite numbers in the attribute `name`; None if all are missing.
 
-    Raise `ValueError` if a row has no numbers, more or fewer than the first row, or a number that
-    is not finite or too large. `owner` maps the index of a row to words for the message.
+    `owner` maps the index of a row to words for error messages.
     """
     if not isinstance(column, np.ndarray) or column.dtype.kind == "U":
         values = as_list(column)
@@ -180,8 +176,7 @@ class EdgeAttributes(NamedTuple):
     ) -> Self:
         """Convert the attributes of the `(2, E)` edges, the last of which are new self-loops.
 
-        The columns lack the self-loops, which get weight 1, zeros as features, and no type. Weights
-        that are all 1 become None. `ids` are the ids of the nodes, for messages.
+        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None.
         """
 
         def owner(index: int) -> str:
@@ -217,12 +212,9 @@ class EdgeAttributes(NamedTuple):
     def encoded(
         self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
     ) -> NDArray[np.float32] | None:
-        """Return the features and the one-hot types of the `(2, E)` edges, `(E, edge_feats)`.
+        """Return the features and the one-hot `types` of the `(2, E)` edges, `(E, edge_feats)`.
 
-        `types` are the types that a model knows; `edge_feats` is its number of features of an edge,
-        including one per type. Return None if `edge_feats` is 0. A graph that has only self-loops
-        may lack features; they are zeros. Raise `ValueError` if other features or types do not fit
-        the model.
+        Return None if `edge_feats` is 0. A graph with only self-loops may lack features.
         """
         count = edge_feats - len(types)
         may_lack = self.feats is None and bool((edges[0] == edges[1]).all())

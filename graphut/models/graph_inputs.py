@@ -100,10 +100,7 @@ def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
 
 
 def graph_list(graphs: Any) -> list[Any]:
-    """Return a list of graphs, given one graph, an iterable of graphs, or a DGL or PyG dataset.
-
-    Batches of DGL and PyG are split into their graphs. Items may be pairs of a graph and its label.
-    """
+    """Return the graphs, or pairs of graph and label, in a graph, batch, iterable or dataset."""
     # A dataset of PyG forwards the attributes of a graph, but its class does not have them.
     if any(hasattr(type(graphs), name) for name in ("to_dict", "nodes")):
         items = [graphs]
@@ -129,10 +126,7 @@ def _unbatched(item: Any) -> list[Any]:
 def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
     """Return the arrays of a graph of DGL or PyG, or of a pair of it and its label.
 
-    The keys are the names of the `.npy` files that `graphut train graphs` reads: "edges", "graphs"
-    (zeros, the graph of each node) and, if the graph has them, "features", "labels", masks and
-    attributes of edges; the label of a pair is "graph_labels". Raise `TypeError` for other objects
-    and for heterogeneous graphs, and `ValueError` if the numbers of rows do not fit.
+    The keys are the names of the `.npy` files that `graphut train graphs` reads.
     """
     graph, *label = graph if type(graph) is tuple else (graph,)
     if getattr(graph, "edge_index", None) is not None:
@@ -193,11 +187,7 @@ def _count_nodes(data: Any) -> int:
 
 
 def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
-    """Return a graph of DGL, PyG or arrays as `GraphInput`, for a model with this configuration.
-
-    Nodes without a self-loop get one, as in training. Raise `ValueError` if the features do not
-    fit the configuration.
-    """
+    """Return a graph of DGL, PyG or arrays as `GraphInput`, with a self-loop of each node."""
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
         return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
     arrays, num_feats, num_kinds = raw_arrays(graph), config.num_feats, config.num_kinds
@@ -266,11 +256,10 @@ def in_groups(graphs: Sequence[GraphInput], nodes: int = 20_000) -> Iterator[lis
 
 @contextmanager
 def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
-    """Context manager that lets a model with the rule `EventDriven` run longer in evaluation.
+    """Context manager that lets the rule `EventDriven` run until all nodes rest in evaluation.
 
-    This rule updates nodes in rounds until no node changes; large graphs need more rounds than the
-    small graphs in training. The limit `max_rounds` of the rule becomes `4 * nodes + 100` if it is
-    not set. With another rule, nothing changes.
+    Large graphs need more rounds than the small ones in training: if the rule's `max_rounds` is not
+    set, it becomes `4 * nodes + 100`. With another rule, nothing changes.
     """
     rule = model.evaluation_rule
     if not isinstance(rule, EventDriven) or rule.max_rounds:

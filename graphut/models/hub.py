@@ -21,11 +21,7 @@ _REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def model_folder(name: str | Path, revision: str | None = None) -> Path:
-    """Return the folder `name`; if it does not exist, download the repository `name` first.
-
-    Only the configuration and the weights are downloaded, into the cache of `huggingface_hub`.
-    Raise `OSError` if that fails, and `ValueError` if the repository does not contain a model.
-    """
+    """Return the folder `name`, or the folder into which the hub's repository `name` is loaded."""
     folder = Path(name)
     if folder.exists() or not _REPOSITORY.fullmatch(str(name)):
         if revision is not None:
@@ -56,9 +52,8 @@ def push_folder(
     message: str,
     keep: Sequence[str] = (),
 ) -> str:
-    """Upload files of a folder to a repository on the hub, and return the repository's URL.
+    """Upload files to a repository, which is created if need be, and return its URL.
 
-    The repository is created if it does not exist; `private` is an option of `HfApi.create_repo`.
     Files of the repository that are named in `keep` are not replaced.
     """
     with _hub_client(f"cannot upload to {repository} on the Hugging Face hub") as hub:
@@ -71,10 +66,7 @@ def push_folder(
 
 
 def check_repository(name: str) -> None:
-    """Raise `OSError` unless a repository of the Hugging Face hub can have this name.
-
-    Raise `ImportError` if the package huggingface_hub is not installed.
-    """
+    """Raise `OSError` for an invalid name, and `ImportError` without huggingface_hub."""
     with _hub_client(f"cannot upload to {name} on the Hugging Face hub"):
         from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 

@@ -46,10 +46,8 @@ def make_recurrence(
 ) -> AdaptiveRecurrence:
     """Build the adaptive recurrence (the repeated step) of an encoder, or of a `causal` decoder.
 
-    A separable convolution of a causal recurrence reads no later tokens. With `cross_attention`, a
-    step also attends to an encoder's output; with `extra_nodes`, a node may lack edges from it.
-    `attention_layer` builds a layer that replaces attention. `options` are arguments of
-    `AdaptiveRecurrence` that override the configuration.
+    `attention_layer` builds a layer that replaces attention; `options` are more arguments of
+    `AdaptiveRecurrence`.
     """
     attention = partial(make_attention, config)
 

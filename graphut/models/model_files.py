@@ -39,12 +39,9 @@ def save_model(
     model: torch.nn.Module,
     outline: torch.nn.Module,
 ) -> None:
-    """Write the configuration and the weights of a model of class `kind` into a folder.
+    """Write a model of class `kind` into a folder; `outline` is made from its configuration.
 
-    Both files are written under temporary names and then renamed, one right after the other. The
-    file of weights contains the checksum of the configuration: after a crash between the two
-    renames, `read_weights` raises an error. Raise `ValueError` if a weight is not finite, or names
-    and shapes differ from the `outline`, a model made from the configuration.
+    Raise `ValueError` if a weight is not finite, or names and shapes differ from the outline's.
     """
     folder, weights = Path(folder), _unique(model)
     with reraise_for_file("the model", "cannot be saved"):
@@ -52,6 +49,7 @@ def save_model(
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     fields = {"model": kind, **config}
+    # After a crash between the two renames, the weights contain another checksum.
     with (
         staged_write(folder / CONFIG, encode_json(with_checksum(fields))),
         staged_write(folder / WEIGHTS, *encode_tensors(weights, config=json_checksum(fields))),
@@ -60,11 +58,7 @@ def save_model(
 
 
 def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
-    """Read the `config.json` of a saved model; `kind` is the name of its class, or None for any.
-
-    Raise `FileNotFoundError` if there is no such folder, and `ValueError` if the file is damaged,
-    or the folder has no model of this class.
-    """
+    """Read the `config.json` of a saved model of class `kind`, or of any class."""
     folder = Path(folder)
     if folder.is_file():
         raise NotADirectoryError(f"{folder} is a file: name the folder of the model")
@@ -106,10 +100,7 @@ def read_weights(folder: str | Path, saved: SavedConfig) -> dict[str, Tensor]:
 
 
 def load_weights(folder: str | Path, tensors: Mapping[str, Tensor], model: torch.nn.Module) -> None:
-    """Copy the weights `tensors`, read from `folder`, into a model, and set its dtype to theirs.
-
-    Raise `ValueError` if the names or shapes differ from the model's, or a weight is not finite.
-    """
+    """Copy the weights `tensors`, read from `folder`, into a model, and set its dtype to theirs."""
     with reraise_for_file(Path(folder) / WEIGHTS, "cannot be loaded"):
         _check_weights(tensors, model)
     dtype = next(iter(tensors.values())).dtype

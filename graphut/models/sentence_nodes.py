@@ -113,10 +113,7 @@ def _edges(settings: tuple[Topology, bool], lengths: Tensor) -> tuple[EdgeLayout
 
 
 def kept_for_small_batches(make: Callable[..., T], settings: Hashable, *lengths: Tensor) -> T:
-    """Return `make(settings, *lengths)`; the result for a small batch is kept for later calls.
-
-    A layout that is kept keeps its plans too (`graphut.nn.plan`). This matters in small batches.
-    """
+    """Return `make(settings, *lengths)`; keep small layouts, and with them their plans."""
     sizes = [each.tolist() for each in lengths]
     if sum(map(sum, sizes)) > _MOST_TOKENS:
         return make(settings, *lengths)
@@ -145,19 +142,13 @@ def no_in_edge(topology: Topology, node: int) -> ValueError:
 
 
 def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
-    """Return random values that replace the positions 0, 1, ..., `length` of each sentence.
+    """Return random values `(batch, longest + 1)` that replace the positions of each sentence.
 
-    Training then also covers positions of longer sentences. The values are increasing integers up
-    to `length + max_offset`. Without `spread`, one offset, uniform in `0..max_offset`, is added to
-    all positions of a sentence (arXiv 1807.03819, section 3.4).
-
-    With `spread`, the values are a sorted random subset of a range (arXiv 2305.16843). In the paper
-    the range is always `0..length + max_offset`. Here its width has a log-uniform distribution, and
-    half of the ranges start at 0, so that training also covers adjacent and small positions, as in
-    evaluation.
-
-    `lengths`, `(batch,)` int64, has the last position of each sentence. The result is
-    `(batch, longest + 1)` int64; after the `length` of its sentence, a row continues in steps of 1.
+    They increase up to `length + max_offset`. Without `spread`, all positions of a sentence get one
+    offset (arXiv 1807.03819, section 3.4). With `spread`, they are a random subset of a range
+    (arXiv 2305.16843), which in the paper is always `0..length + max_offset`. Here its width is
+    log-uniform, and half of the ranges start at 0, so that training also covers adjacent and small
+    positions, as in evaluation.
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -175,9 +166,8 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
 def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
     """Return positions that start at 1 in each sentence and again after each separator.
 
-    Corresponding symbols in different parts of a sequence then have the same position ("Position
-    Coupling", arXiv 2405.20671). `first` has, for each of the `(num_tokens,)` tokens, the index of
-    the token of its sentence that has position 1.
+    This is "Position Coupling" (arXiv 2405.20671). `first` has, for each of the tokens, the index
+    of the token of its sentence that has position 1.
     """
     index = torch.arange(len(token), device=token.device)
     after = torch.where(token == separator, index + 1, 0).roll(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -37,24 +36,6 @@ from graphut.sentences import (
 )
 from graphut.topology import Topology, parse
 from graphut.topology.cross import cross_layout, cross_topology
-
-
-class _Inputs(NamedTuple):
-    """The inputs of the encoder and, unless tokens are generated, of the decoder."""
-
-    encode: EdgeLayout  # edges between source nodes
-    source: Tensor  # tokens
-    source_positions: Tensor
-    decode: EdgeLayout | None = None  # edges between target nodes
-    target: Tensor | None = None
-    target_positions: Tensor | None = None
-    cross: EdgeLayout | None = None  # edges from source nodes to target nodes
-
-    def to(self, device: torch.device) -> _Inputs:
-        """Copy all inputs, which are on the CPU, to a device in one transfer."""
-        if device.type == "cpu":
-            return self
-        return _Inputs(*upload([x for x in self if x is not None], device))
 
 
 class UniversalTransformer(GenerativeModel):
@@ -163,22 +144,15 @@ class UniversalTransformer(GenerativeModel):
             source = self._read_sources(graph)
             target, cross = self._read_targets(targets, source.lengths)
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        inputs = _Inputs(
-            encode=source.layout,
-            source=source.token,
-            source_positions=self._source_positions(source, drawn),
-            decode=target.layout,
-            target=target.token,
-            target_positions=target.positions(drawn),
-            cross=cross,
-        ).to(self.device)
-        memory, encoder = self._encode(source, inputs, get_attention)
-        assert inputs.target is not None
+        inputs = [source.layout, source.token, self._source_positions(source, drawn)]
+        inputs += [target.layout, target.token, target.positions(drawn), cross]
+        *encoder_inputs, layout, token, positions, cross = upload(inputs, self.device)
+        memory, encoder = self._encode(source, *encoder_inputs, get_attention=get_attention)
         out, decoder, *_ = self.decoder(
-            inputs.decode,
-            target.first_states(self._embed(self.target_embedding, inputs.target)),
-            positions=inputs.target_positions,
-            cross=(inputs.cross, memory),
+            layout,
+            target.first_states(self._embed(self.target_embedding, token)),
+            positions=positions,
+            cross=(cross, memory),
             get_attention=get_attention,
         )
         return SequenceOutput(self.output(target.select_tokens(out)), encoder, decoder)
@@ -186,8 +160,8 @@ class UniversalTransformer(GenerativeModel):
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
         nodes = self._read_sources(sequences)
-        inputs = _Inputs(nodes.layout, nodes.token, self._source_positions(nodes, None))
-        memory, ponder = self._encode(nodes, inputs.to(self.device))
+        inputs = [nodes.layout, nodes.token, self._source_positions(nodes, None)]
+        memory, ponder = self._encode(nodes, *upload(inputs, self.device))
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         embed = partial(self._embed, self.target_embedding)
         sentences = torch.arange(len(nodes.lengths))
@@ -204,13 +178,17 @@ class UniversalTransformer(GenerativeModel):
         return replace(answer, encoder=output.encoder, decoder=output.decoder)
 
     def _encode(
-        self, source: SentenceNodes, inputs: _Inputs, get_attention: bool = False
+        self,
+        source: SentenceNodes,
+        layout: EdgeLayout,
+        token: Tensor,
+        positions: Tensor,
+        *,
+        get_attention: bool = False,
     ) -> tuple[Tensor, Ponder]:
+        feat = source.first_states(self._embed(self.source_embedding, token))
         out, ponder, *_ = self.encoder(
-            inputs.encode,
-            source.first_states(self._embed(self.source_embedding, inputs.source)),
-            positions=inputs.source_positions,
-            get_attention=get_attention,
+            layout, feat, positions=positions, get_attention=get_attention
         )
         return out, ponder
 
