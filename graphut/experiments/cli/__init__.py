@@ -62,11 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _import(module)
         import_module("graphut.experiments.tasks").load_task_plugins()
         reader = import_module(f"graphut.experiments.cli.{_READERS.get(command, 'run_options')}")
-        # --help and wrong options end here, before torch is imported, which takes a second. The
-        # command reads the files again, and then warns.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            options = reader.read_options(command, arguments)
+        # --help and wrong options end here, before torch is imported, which takes a second.
+        options = reader.read_options(command, arguments)
         if command not in ("train", "topology"):  # which write runs
             vars(options).pop("import", None)
         status: int = import_module(f"graphut.experiments.cli.{command}").main(options)

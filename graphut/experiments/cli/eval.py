@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from graphut._files import write_checked_json
 from graphut._version import __version__
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.run_options import EVALUATION_SETTINGS
 from graphut.experiments.messages import pluralize
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import append_rows
@@ -32,25 +31,19 @@ class ResultFiles(NamedTuple):
     curves: str | None = None  # rows by length, by difficulty and by group
 
 
+@process_group()
 def main(arguments: Namespace) -> int:
     """Evaluate the best model of a run on its test sets, and print the results.
 
     Processes that `torchrun` has started share the work.
     """
-    with process_group():
-        return _evaluate(arguments)
-
-
-def _evaluate(arguments: Namespace) -> int:
-    folder, data, options = arguments.folder, arguments.data, vars(arguments)
+    data, options = arguments.data, vars(arguments)
     files = ResultFiles(arguments.results, arguments.curves)
     search = {name: options[name] for name in EVALUATION_OPTIONS if name in options}
-    changed = {name: options[name] for name in EVALUATION_SETTINGS if name in options}
-    target = pick_device(arguments.device)
-    run = Run.open(folder)
+    run, changed, target = arguments.run, arguments.changed, pick_device(arguments.device)
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.
-    digest = model_digest(folder) if data is None else None
+    digest = model_digest(run.folder) if data is None else None
     model = run.trained_model(target)
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])

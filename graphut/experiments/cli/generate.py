@@ -7,19 +7,17 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.run_options import generation_options
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training import Run
 
 
 def main(arguments: Namespace) -> int:
     """Print the outputs of a model for texts, with the number of steps of each token."""
-    run, path = Run.open(arguments.folder), arguments.input
-    search = generation_options(run, arguments)
+    run, path = arguments.run, arguments.input
     texts = arguments.texts if path is None else [*_lines(run, path, arguments.skip_unknown)]
     model = run.trained_model(pick_device(arguments.device))
     readable = [text for text in texts if text is not None]
-    answers = run.learner.generate(model, run.vocabularies, readable, search)
+    answers = run.learner.generate(model, run.vocabularies, readable, arguments.search)
     for text in texts:
         result = None if text is None else next(answers)
         if arguments.plain:

@@ -15,7 +15,7 @@ from graphut.experiments.training.run_files import METRICS, read_metrics
 
 def main(arguments: Namespace) -> int:
     """Print the task, the model, the options and the progress of a run."""
-    run = Run.open(arguments.folder)
+    run = arguments.run
     model = run.model()
     weights = sum(parameter.numel() for parameter in model.parameters())
     _print("task", f"{run.task_name}: {_listing(run.task_options)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 
 from graphut._files import reraise_for_file
-from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.plotting import draw_training
 from graphut.plotting.figure import save_figure
@@ -13,7 +12,7 @@ from graphut.plotting.figure import save_figure
 
 def main(arguments: Namespace) -> int:
     """Draw the training curves of runs: loss, accuracy and steps in each epoch."""
-    folders = [Run.open(folder).folder for folder in dict.fromkeys(arguments.folders)]
+    folders = [run.folder for run in arguments.runs]
     names = [folder.absolute().name for folder in folders]
     if len(set(names)) < len(names):
         names = [str(folder) for folder in folders]

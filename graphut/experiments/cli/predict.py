@@ -14,7 +14,6 @@ from graphut._files import encode_json, write_atomically
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_readers import read_graphs
-from graphut.experiments.training import Run
 from graphut.experiments.training.learners.graph_predictions import prediction_rows
 from graphut.experiments.training.processes import all_gather, is_first, process_group
 from graphut.models import UniversalGraphTransformer
@@ -22,20 +21,14 @@ from graphut.models import UniversalGraphTransformer
 Rows = Sequence[Mapping[str, Any]]
 
 
+@process_group()
 def main(arguments: Namespace) -> int:
     """Write the predictions of a model for the graphs in a file or folder.
 
     The processes of `torchrun` share the work if `graphut partition` has divided the graph.
     """
-    with process_group():
-        return _predict(arguments)
-
-
-def _predict(arguments: Namespace) -> int:
     encode = _ENCODERS[Path(arguments.out).suffix.lower()]
-    device = pick_device(arguments.device)
-    run = Run.open(arguments.folder)
-    model = run.trained_model(device)
+    run, model = arguments.run, arguments.run.trained_model(pick_device(arguments.device))
     assert isinstance(model, UniversalGraphTransformer)
     files = read_graphs(arguments.data, target=None)
     rows = [*prediction_rows(model, files, run.vocabularies)]

@@ -7,12 +7,11 @@ from argparse import Namespace
 from graphut._files import write_atomically
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.records.report import run_report
-from graphut.experiments.training import Run
 
 
 def main(arguments: Namespace) -> int:
     """Write the options, the results and examples of a run as an HTML file."""
-    report = run_report(Run.open(arguments.folder), pick_device(arguments.device))
+    report = run_report(arguments.run, pick_device(arguments.device))
     write_atomically(arguments.out, report.encode())
     print(arguments.out)
     return 0

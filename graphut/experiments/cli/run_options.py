@@ -29,17 +29,22 @@ from graphut.plotting.figure import check_picture_path, new_figure
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse and check the options of a command that reads a run, such as `eval` or `generate`."""
+    """Parse and check the options of a command that reads a run, such as `eval` or `generate`.
+
+    In the result, `runs` are the runs, and `run` is a single one. `search` are the generation
+    options (None if the task has none), and `changed` the settings of the model that differ.
+    """
     add, description = _COMMANDS[command]
     parser = Parser(prog=f"graphut {command}", description=description)
     add(parser)
     options: Namespace = parser.parse_args(argv)
     folders = [options.folder] if "folder" in options else vars(options).get("folders", [])
-    runs = [Run.open(folder) for folder in folders]
+    options.runs = [Run.open(folder) for folder in dict.fromkeys(folders)]
     if "out" in options:
         _check_out(command, options.out)
     if "folder" in options:
-        _check_run(command, options, *runs)
+        [options.run] = options.runs
+        _check_run(command, options, options.run)
     if command in ("partition", "predict") and not Path(options.data).exists():
         graph_files(options.data)  # says what to name
     if command == "generate":
@@ -108,15 +113,12 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
     for option in field_names(GenerationOptions):
         if option in options and not (kind.searches if command == "eval" else kind.generates):
             raise ValueError(f"{flag(option)} is no option of the task {name}")
-    build(GenerationOptions, values)  # checks the values
-    replace(run.config, **{name: values[name] for name in EVALUATION_SETTINGS if name in options})
+    search = build(GenerationOptions, values)
+    options.search = search if kind.generates else None
+    options.changed = {name: values[name] for name in EVALUATION_SETTINGS if name in options}
+    replace(run.config, **options.changed)  # checks the values
     if command in ("eval", "generate", "predict", "show"):
         _ = run.vocabularies  # raises an error if a file is damaged
-
-
-def generation_options(run: Run, options: Namespace) -> GenerationOptions | None:
-    """Build the generation options from parsed options; `None` if the task has no such options."""
-    return build(GenerationOptions, vars(options)) if TASKS[run.task_name].generates else None
 
 
 # fmt: off
@@ -217,8 +219,7 @@ def _add_share(parser: Parser) -> None:
 # fmt: on
 
 
-EVALUATION_SETTINGS = ("max_steps", "evaluation_rule")
-"""The options of `graphut eval` that change a setting of the model."""
+EVALUATION_SETTINGS = ("max_steps", "evaluation_rule")  # options of `graphut eval`
 
 _SUFFIXES = {"predict": (".csv", ".json", ".parquet"), "report": (".html", ".htm")}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from graphut._files import write_atomically
 from graphut.experiments.records.card import run_card
-from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import own_files
 from graphut.experiments.training.run_folder import CHECKPOINT
 from graphut.models.hub import CARD, push_folder
@@ -15,7 +14,7 @@ from graphut.models.hub import CARD, push_folder
 
 def main(arguments: Namespace) -> int:
     """Write the model card of a run; if a repository is given, upload card and run."""
-    run, repository = Run.open(arguments.folder), arguments.repository
+    run, repository = arguments.run, arguments.repository
     card = run.folder / CARD
     if card.exists():
         print(f"{card} is kept: remove it to write a new one")

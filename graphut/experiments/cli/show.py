@@ -11,7 +11,6 @@ from torch import Tensor
 
 from graphut._files import explain_write_errors
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.run_options import generation_options
 from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
@@ -49,8 +48,7 @@ def main(arguments: Namespace) -> int:
     """Draw the steps and the attention of a model for a text, or for a graph of the test set."""
     text, out, what = arguments.text, arguments.out, arguments.draw
     animated = Path(out).suffix.lower() == ".gif"
-    run = Run.open(arguments.folder)
-    search = generation_options(run, arguments)
+    run, search = arguments.run, arguments.search
     model = run.trained_model(pick_device(arguments.device))
     if issubclass(run.learner.task_kind, GraphTask):
         return _show_graph(run, model, text, out, animated)

@@ -59,7 +59,7 @@ def _read_train(argv: Sequence[str]) -> Namespace:
     values = {**preset_of(options.task, options.preset), **vars(options)}
     if options.resume:
         changes = vars(options) if options.preset is None else values
-        resumable_run(options.out, options.task, changes)
+        options.run = _resumable_run(options.out, options.task, changes)
     elif "RANK" not in os.environ:  # of torchrun: another may have begun
         check_is_new(options.out)
         _check_new(options.task, values)
@@ -126,7 +126,7 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
     build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
 
 
-def resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:
+def _resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:
     """Return a run with the new number of epochs and the new paths of its data in `options`.
 
     Raise `ValueError` if the task or another option differs from the run in the folder.

@@ -17,7 +17,6 @@ import torch
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.options import build
-from graphut.experiments.cli.task_options import resumable_run
 from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
@@ -32,16 +31,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 Opener = Callable[[FolderLock], Run]
 
 
+@process_group()
 def main(arguments: Namespace) -> int:
     """Train a model; then evaluate the best model on the test set and print a few answers.
 
     Processes that `torchrun` has started share the work.
     """
-    with process_group():
-        return _train(arguments)
-
-
-def _train(arguments: Namespace) -> int:
     name, folder, resume, preset = arguments.task, arguments.out, arguments.resume, arguments.preset
     target, options = pick_device(arguments.device), vars(arguments)
     if preset is not None or not resume:
@@ -97,8 +92,8 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
 
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:
-    """Check options and data of a run; return its task, and a function that updates it."""
-    run = resumable_run(folder, name, options)
+    """Check the data of a run; return its task, and a function that updates it."""
+    run: Run = options["run"]
     config = run.model().config
     torch.manual_seed(run.training.seed)
     run.learner.model_kind(config)  # leaves the random state with which training begins
