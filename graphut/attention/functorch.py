@@ -117,7 +117,6 @@ else:
             self.__doc__ = make.__doc__
 
         def __get__(self, instance: Any, owner: type) -> Any:
-            """Compute the value, and store it in the instance, where later accesses find it."""
             if instance is None:
                 return self
             with outside_transforms():

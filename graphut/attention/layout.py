@@ -71,14 +71,12 @@ class EdgeLayout(ABC):
     _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
 
     def __repr__(self) -> str:
-        """Return a string with the sizes only, because the indices would fill pages."""
         return (
             f"{type(self).__name__}(num_dst={self.num_dst}, num_src={self.num_src}, "
             f"num_edges={self.num_edges}, sentences={len(self.dst_lengths)})"
         )
 
     def __post_init__(self) -> None:
-        """Check and copy the index tensors unless `_trusted`; count edges and rows if needed."""
         if in_transform():
             self._replace_tensors(unwrap_functorch)
         with outside_transforms():
@@ -90,7 +88,6 @@ class EdgeLayout(ABC):
         self.check_unwritten()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for `copy` and `pickle`, without the copies on other devices."""
         self.check_unwritten()
         fresh: Any = {"_copies": {}, "_original": None, "_writes": {}}
         fresh["plans"] = WeakKeyDictionary()
@@ -338,19 +335,16 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def num_edges(self) -> int:
-        """Number of edges."""
         return self._facts["edges"]
 
     @cached_property
     def in_degrees(self) -> Tensor:
-        """In-degree of each destination, `(num_dst,)`."""
         return self.hi - self.lo
 
     def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
         return self.lo[rows] + offsets
 
     def sources(self) -> Tensor:
-        """Return the source of every edge in canonical order."""
         shift = (self.lo - self.row_starts[:-1])[self.destinations()]
         return torch.arange(self.num_edges, device=self.device) + shift
 
@@ -379,24 +373,20 @@ class CSRLayout(EdgeLayout):
 
     @property
     def num_edges(self) -> int:
-        """Number of edges."""
         return self.indices.numel()
 
     @cached_property
     def in_degrees(self) -> Tensor:
-        """In-degree of each destination, `(num_dst,)`."""
         return self.indptr.diff()
 
     @cached_property
     def row_starts(self) -> Tensor:
-        """Index of each destination's first edge in canonical order, `(num_dst + 1,)`."""
         return self.indptr
 
     def _sources_of(self, rows: Tensor, offsets: Tensor) -> Tensor:
         return self.indices[self.indptr[rows] + offsets]
 
     def sources(self) -> Tensor:
-        """Return the source of every edge in canonical order."""
         return self.indices
 
 

@@ -181,11 +181,9 @@ class AdaptiveConv(nn.Module):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle or copy, with `ponder`, the last record, set to None."""
         return {**self.__dict__, "ponder": None}
 
     def __repr__(self) -> str:
-        """Return the sizes in one line, as layers of PyG do."""
         sizes = f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
         return f"{type(self).__name__}({sizes}, max_steps={self.recurrence.max_steps})"
 

@@ -361,7 +361,6 @@ class MultiHeadAttention(nn.Module):
         return {"scale": 0.0, "edge_weight": by_edge.index_copy(0, edge, score)}
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
 
 

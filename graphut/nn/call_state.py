@@ -107,7 +107,6 @@ class GraphContext:
     _step: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        """Create an empty record of computed nodes and edges."""
         self.work = FlopCount()  # torch.compile does not trace a default_factory
 
     @property

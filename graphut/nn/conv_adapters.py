@@ -91,7 +91,6 @@ class LayerAsConv(nn.Module):
         return self.layer(from_edge_index(edge_index, num_nodes, batch=batch), x, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle or copy, with `ponder`, the last record, set to None."""
         return {**self.__dict__, "ponder": None}
 
 
@@ -243,12 +242,10 @@ class ConvAsAttention(nn.Module):
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations for one active node: two for each entry of a weight matrix."""
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
 
     @property
     def edge_flops(self) -> int:
-        """Floating-point operations for one edge: two for each feature."""
         return 2 * self.out_feats
 
     def project(self, feat_src: Tensor) -> Tensor:

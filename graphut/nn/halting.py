@@ -69,7 +69,6 @@ class HaltingUnit(nn.Module):
             return torch.sigmoid(_call_wide(linear, rows)).squeeze(1)
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"bias_init={self.bias_init}, gain={self.gain}"
 
 

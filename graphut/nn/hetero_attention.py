@@ -89,17 +89,14 @@ class HeteroAttention(nn.Module):
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations for the query and the output of one destination."""
         return 4 * self.out_feats**2
 
     @property
     def key_value_flops(self) -> int:
-        """Floating-point operations to project a node of the type with the most edge types."""
         return 4 * self.out_feats**2 * self.num_slots
 
     @property
     def edge_flops(self) -> int:
-        """Floating-point operations for one edge: its score and its weighted value."""
         return 4 * self.out_feats
 
     def add_types(self, layout: EdgeLayout, nodes: Tensor, edges: Tensor) -> None:
@@ -190,7 +187,6 @@ class HeteroAttention(nn.Module):
         return self.output(out.flatten(1)), weights
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
 
 

@@ -238,11 +238,9 @@ class HeteroAdaptiveConv(nn.Module):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes to pickle or copy, without the record of the last call."""
         return {**self.__dict__, "ponder": None, "nodes": {}}
 
     def __repr__(self) -> str:
-        """Return the sizes in one line, as layers of PyG do."""
         sizes = f"{len(self.node_types)} node types, {len(self.edge_types)} edge types"
         return f"{type(self).__name__}({self.out_channels}, {sizes})"
 

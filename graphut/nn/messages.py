@@ -124,17 +124,14 @@ class MessageAggregation(nn.Module):
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations for the output of one destination."""
         return 2 * self.output.weight.numel() + getattr(self.attention, "node_flops", 0)
 
     @property
     def key_value_flops(self) -> int:
-        """Floating-point operations to project one source."""
         return 2 * self.message.weight.numel() + getattr(self.attention, "key_value_flops", 0)
 
     @property
     def edge_flops(self) -> int:
-        """Floating-point operations for one edge, with the linear map of the edge's features."""
         mapped = 0 if self.edge is None else 2 * self.edge.weight.numel()
         return self.message.out_features + mapped + getattr(self.attention, "edge_flops", 0)
 
@@ -243,7 +240,6 @@ class MessageAggregation(nn.Module):
         return self.output(joined.to(messages.dtype))
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"feats={self.out_feats}, aggregators={self.aggregators}, backend={self.backend!r}"
 
 

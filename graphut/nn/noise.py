@@ -50,7 +50,6 @@ class InputNoise:
     on: str = "first"
 
     def __post_init__(self) -> None:
-        """Check the values."""
         if not 0.0 <= self.std < float("inf"):
             raise ValueError(f"std must be 0 or more and finite, got {self.std}")
         if self.on not in PLACES:

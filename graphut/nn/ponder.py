@@ -149,7 +149,6 @@ class Ponder:
         return self.all_edges * self.edge_flops + by_node + self.encoded_flops
 
     def __repr__(self) -> str:
-        """Return a one-line summary: numbers of nodes and steps, ponder cost, graphs cut off."""
         cut = "" if not self.num_cut_off else f", num_cut_off={self.num_cut_off}"
         return (
             f"Ponder(nodes={len(self.steps)}, mean_steps={float(self.mean_steps):.2f}, "

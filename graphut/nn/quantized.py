@@ -38,7 +38,6 @@ class Quantized:
     noise: float = 0.0
 
     def __post_init__(self) -> None:
-        """Check the values."""
         levels = self.levels
         if isinstance(levels, bool) or not isinstance(levels, Integral) or levels < 1:
             raise ValueError(f"levels must be a whole number, at least 1; got {levels!r}")

@@ -403,7 +403,6 @@ class AdaptiveRecurrence(nn.Module):
         self._max_steps: int = int(steps)
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         rules = f"rule={self.rule}"
         if self.evaluation_rule != self.rule:
             rules += f", evaluation_rule={self.evaluation_rule}"

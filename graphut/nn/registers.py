@@ -237,7 +237,6 @@ class RegisterMessages(nn.Module):
         return score - row_log_sums(score, edges.row, num_rows)[edges.row]
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         chosen = self.OPERATIONS[int(self.operation.argmax())]
         return f"{'smallest' if self.sign < 0 else 'largest'} {chosen}"
 

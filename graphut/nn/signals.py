@@ -51,7 +51,6 @@ class SinusoidalSignal(nn.Module):
         return rows.reshape(len(coordinates), self.dim)
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"{self.dim}, count_from={self.count_from}"
 
 

@@ -245,7 +245,6 @@ class UniversalTransformerStep(nn.Module):
         return out if self.output_norm is None else self.output_norm(out)
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"norm={self.norm!r}" + ("" if self.residual else ", residual=False")
 
 

@@ -142,7 +142,6 @@ class SeparableConvTransition(_Transition):
 
     @property
     def node_flops(self) -> int:
-        """Floating-point operations for one node."""
         maps = sum(layer.weight.numel() for layer in self._maps())
         return 2 * (self.depthwise.numel() + maps)  # torch.compile reads no property of super()
 
@@ -183,7 +182,6 @@ class SeparableConvTransition(_Transition):
         return self.layers((window * self.depthwise).sum(1))
 
     def extra_repr(self) -> str:
-        """Return the settings that `print` shows."""
         return f"kernel_size={self.kernel_size}, causal={self.causal}"
 
 

@@ -19,75 +19,61 @@ LAYOUT = Causal().layout([3])  # 3 nodes, 6 edges
 X = torch.zeros(3, 2, 4)
 CALL = {"query": X, "key": X, "value": X}
 
-WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"query": X[0]}, ValueError, "query must be (nodes, heads, features), got shape (2, 4)"),
-    ({"value": X[..., 0]}, ValueError, "value must be (nodes, heads, features)"),
-    ({"query": X.long()}, TypeError, "query must be floating point, got torch.int64"),
-    ({"key": X.double()}, TypeError, "key is torch.float64, but query is torch.float32"),
-    ({"value": X.half()}, TypeError, "value is torch.float16, but query is torch.float32"),
-    ({"key": X.to("meta")}, ValueError, "key is on meta, but query is on cpu"),
-    ({"value": X.to("meta")}, ValueError, "value is on meta, but query is on cpu"),
-    ({"edge_bias": torch.zeros(6, device="meta")}, ValueError, "edge_bias is on meta"),
-    ({"query": X[:2]}, ValueError, "query has 2 rows, but the graph has 3 destinations"),
-    ({"frontier": torch.tensor([1])}, ValueError, "query has 3 rows, but the frontier has 1 nodes"),
-    ({"key": X[:2]}, ValueError, "key has 2 rows, but the graph has 3 sources"),
-    ({"value": X.repeat(2, 1, 1)}, ValueError, "value has 6 rows, but the graph has 3 sources"),
-    ({"key": X[:, :1]}, ValueError, "key has 1 heads, but query has 2"),
-    ({"value": X[:, :1]}, ValueError, "value has 1 heads, but query has 2"),
-    ({"key": X[..., :3]}, ValueError, "key has 3 features a head, but query has 4"),
-    ({"frontier": torch.tensor([0, 2, 1])}, ValueError, "frontier must be sorted"),
-    ({"frontier": torch.tensor([0, 1, 1])}, ValueError, "frontier must be sorted and without rep"),
-    ({"frontier": torch.tensor([0, 1, 3])}, ValueError, "frontier names destination 3; the graph"),
-    ({"frontier": torch.tensor([-1, 1, 2])}, ValueError, "frontier names destination -1"),
-    ({"frontier": torch.ones(3).bool()}, TypeError, "got shape (3,) and torch.bool"),
-    ({"frontier": torch.ones(3, 1).long()}, TypeError, "got shape (3, 1) and torch.int64"),
-    (
-        {"edge_bias": torch.ones(6).bool()},
-        TypeError,
-        "for a mask, pass torch.zeros(mask.shape)",
-    ),
-    ({"edge_bias": [0.0] * 6}, TypeError, "edge_bias must be a tensor, got list"),
-    ({"query": X.numpy()}, TypeError, "query must be a tensor, got ndarray"),
-    ({"value": None}, TypeError, "value must be a tensor, got NoneType"),
-    ({"edge_weight": torch.ones(6).long()}, TypeError, "edge_weight must be floating point, got"),
-    ({"edge_bias": torch.zeros(5)}, ValueError, "edge_bias must be (6,) or (6, 2)"),
-    ({"edge_bias": torch.zeros(6, 3)}, ValueError, "got shape (6, 3)"),
-    (
-        {"edge_bias": torch.tensor([0, 0, -inf, nan, 0, 0])},
-        ValueError,
-        "edge_bias[3] is nan: it must be -inf",
-    ),
-    (
-        {"edge_bias": torch.tensor([0, inf, -inf, 0, 0, 0])},
-        ValueError,
-        "edge_bias[1] is inf: it must be -inf",
-    ),
-    ({"scale": torch.ones(2)}, ValueError, "each of the 3 query rows, got shape (2,)"),
-    ({"frontier": torch.ones(3, device="meta")}, ValueError, "frontier is on meta, but query"),
-    ({"scale": torch.ones(3, device="meta")}, ValueError, "scale is on meta, but query is on cpu"),
-    ({"scale": nan}, ValueError, "scale must be a finite number, got nan"),
-    ({"scale": torch.tensor([1.0, -inf, 1.0])}, ValueError, "scale[1] is -inf: it must be"),
-    ({"dropout": 1.0}, ValueError, "dropout must lie in [0, 1), got 1.0"),
-    ({"dropout": -0.1}, ValueError, "got -0.1"),
-    ({"dropout": 0.1, "seed": 3.0}, TypeError, "seed must be an integer, got 3.0"),
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"query": X[0]}, "query must be (nodes, heads, features), got shape (2, 4)"),
+    ({"value": X[..., 0]}, "value must be (nodes, heads, features)"),
+    ({"query": X.long()}, "query must be floating point, got torch.int64"),
+    ({"key": X.double()}, "key is torch.float64, but query is torch.float32"),
+    ({"value": X.half()}, "value is torch.float16, but query is torch.float32"),
+    ({"key": X.to("meta")}, "key is on meta, but query is on cpu"),
+    ({"value": X.to("meta")}, "value is on meta, but query is on cpu"),
+    ({"edge_bias": torch.zeros(6, device="meta")}, "edge_bias is on meta"),
+    ({"query": X[:2]}, "query has 2 rows, but the graph has 3 destinations"),
+    ({"frontier": torch.tensor([1])}, "query has 3 rows, but the frontier has 1 nodes"),
+    ({"key": X[:2]}, "key has 2 rows, but the graph has 3 sources"),
+    ({"value": X.repeat(2, 1, 1)}, "value has 6 rows, but the graph has 3 sources"),
+    ({"key": X[:, :1]}, "key has 1 heads, but query has 2"),
+    ({"value": X[:, :1]}, "value has 1 heads, but query has 2"),
+    ({"key": X[..., :3]}, "key has 3 features a head, but query has 4"),
+    ({"frontier": torch.tensor([0, 2, 1])}, "frontier must be sorted"),
+    ({"frontier": torch.tensor([0, 1, 1])}, "frontier must be sorted and without rep"),
+    ({"frontier": torch.tensor([0, 1, 3])}, "frontier names destination 3; the graph"),
+    ({"frontier": torch.tensor([-1, 1, 2])}, "frontier names destination -1"),
+    ({"frontier": torch.ones(3).bool()}, "got shape (3,) and torch.bool"),
+    ({"frontier": torch.ones(3, 1).long()}, "got shape (3, 1) and torch.int64"),
+    ({"edge_bias": torch.ones(6).bool()}, "for a mask, pass torch.zeros(mask.shape)"),
+    ({"edge_bias": [0.0] * 6}, "edge_bias must be a tensor, got list"),
+    ({"query": X.numpy()}, "query must be a tensor, got ndarray"),
+    ({"value": None}, "value must be a tensor, got NoneType"),
+    ({"edge_weight": torch.ones(6).long()}, "edge_weight must be floating point, got"),
+    ({"edge_bias": torch.zeros(5)}, "edge_bias must be (6,) or (6, 2)"),
+    ({"edge_bias": torch.zeros(6, 3)}, "got shape (6, 3)"),
+    ({"edge_bias": torch.tensor([0, 0, -inf, nan, 0, 0])}, "edge_bias[3] is nan: it must be -inf"),
+    ({"edge_bias": torch.tensor([0, inf, -inf, 0, 0, 0])}, "edge_bias[1] is inf: it must be -inf"),
+    ({"scale": torch.ones(2)}, "each of the 3 query rows, got shape (2,)"),
+    ({"frontier": torch.ones(3, device="meta")}, "frontier is on meta, but query"),
+    ({"scale": torch.ones(3, device="meta")}, "scale is on meta, but query is on cpu"),
+    ({"scale": nan}, "scale must be a finite number, got nan"),
+    ({"scale": torch.tensor([1.0, -inf, 1.0])}, "scale[1] is -inf: it must be"),
+    ({"dropout": 1.0}, "dropout must lie in [0, 1), got 1.0"),
+    ({"dropout": -0.1}, "got -0.1"),
+    ({"dropout": 0.1, "seed": 3.0}, "seed must be an integer, got 3.0"),
     (
         dict.fromkeys(("query", "key", "value"), X[..., :0]),
-        ValueError,
         "query has no features: its shape is (3, 2, 0)",
     ),
     (
         dict.fromkeys(("query", "key", "value"), X[:, :0]),
-        ValueError,
         "query has no heads: its shape is (3, 0, 4)",
     ),
-    ({"backend": "cuda"}, ValueError, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
+    ({"backend": "cuda"}, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
 ]
 
 
-@pytest.mark.parametrize(("wrong", "error", "words"), WRONG, ids=[words for *_, words in WRONG])
-def test_check_call_names_a_wrong_argument(wrong: Any, error: type[Exception], words: str) -> None:
+@pytest.mark.parametrize(("wrong", "words"), WRONG, ids=[words for _, words in WRONG])
+def test_check_call_names_a_wrong_argument(wrong: Any, words: str) -> None:
     edge_attention(LAYOUT, **CALL)
-    with pytest.raises(error, match=re.escape(words)):
+    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
         edge_attention(LAYOUT, **(CALL | wrong))
 
 
@@ -175,18 +161,12 @@ def test_check_finite_takes_features_whose_sum_overflows() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (
-            {"edge_feat": torch.ones(3, 4)},
-            r"or \(3, 1, 2\) without, got shapes \(3, 4\) and None",
-        ),
+        ({"edge_feat": torch.ones(3, 4)}, r"or \(3, 1, 2\) without, got shapes \(3, 4\) and None"),
         (
             {"edge_feat": torch.ones(3, 4), "edge_map": torch.ones(1, 4, 2)},
             r"\(3, F\) with an edge_map \(1, 2, F\), .* \(3, 4\) and \(1, 4, 2\)",
         ),
-        (
-            {"edge_map": torch.ones(1, 2, 4)},
-            "edge_map maps edge features: pass edge_feat too",
-        ),
+        ({"edge_map": torch.ones(1, 2, 4)}, "edge_map maps edge features: pass edge_feat too"),
         ({"edge_weight": torch.ones(4)}, r"edge_weight must be \(3,\) or \(3, 1\)"),
         ({"edge_weight": torch.tensor([1.0, torch.inf, 2.0])}, r"edge_weight\[1\] is inf"),
         (

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.interval_sdpa import find_cuts, make_tiles
-from graphut.topology import Complete, Topology, Window
+from graphut.topology import Topology, Window
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, gradients
 from tests.topology.brute import Back, batches, topologies
@@ -25,13 +24,6 @@ def agrees(layout: EdgeLayout, frontier: Tensor | None = None, value_feats: int 
     )
     assert_same([found], [expected])
     assert_same(gradients([found], tensors), gradients([expected], tensors))
-
-
-def test_find_cuts_are_sentences_or_stretches_of_long_ones() -> None:
-    assert find_cuts(Complete().layout([3, 1, 2])).tolist() == [0, 3, 4, 6]
-    tiles, index = make_tiles(Window(5).layout([1000, 20]))
-    assert len(tiles) == 9 and sum(t.rows * t.sources for t in tiles) < 0.15 * 1000**2
-    assert index is not None and len(index) == sum(tile.sources for tile in tiles)
 
 
 @given(topologies, batches, st.data())

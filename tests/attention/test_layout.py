@@ -168,10 +168,7 @@ def made(**fields: Any) -> EdgeLayout:
             ROWS | {"edge_ids": [0, 1]},
             r"edge_ids must contain each of 0 to 2 once, got tensor\(\[0, 1\]\)",
         ),
-        (
-            ROWS | {"edge_ids": [2, 0, 5]},
-            r"0 to 2 once, got tensor\(\[2, 0, 5\]\)",
-        ),
+        (ROWS | {"edge_ids": [2, 0, 5]}, r"0 to 2 once, got tensor\(\[2, 0, 5\]\)"),
         (INTERVALS | {"edge_ids": [2, 0, 2]}, r"0 to 2 once, got tensor\(\[2, 0, 2\]\)"),
         (
             INTERVALS | {"lo": [0.0, 1.0, 2.0]},

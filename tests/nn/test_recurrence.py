@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import product
 from typing import Any
 
 import pytest
@@ -63,17 +62,6 @@ from tests.nn.cases import (
 def test_recurrence_equals_the_dense_reference(row: dict[str, Any]) -> None:
     steps = same_as_dense(build_case(**row))
     assert row not in PAIRS or len(steps.unique()) > 1
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("form", MODES["form"])
-@pytest.mark.parametrize("norm", MODES["norm"])
-@pytest.mark.parametrize("halted", HALTED)
-def test_recurrence_the_product_of_modes(halted: str, norm: str, form: str) -> None:
-    others = [name for name in MODES if name not in ("halted", "norm", "form")]
-    for values in product(*(MODES[name] for name in others)):
-        modes = dict(zip(others, values, strict=True))
-        same_as_dense(build_case(halted=halted, norm=norm, form=form, **modes))
 
 
 @pytest.mark.parametrize(
@@ -288,12 +276,6 @@ def test_recurrence_positions_with_two_coordinates(halted: str) -> None:
     case = build_case(halted=halted)
     case.arguments["positions"] = torch.stack([torch.arange(10), torch.arange(10).flip(0)], 1)
     same_as_dense(case)
-
-
-def test_recurrence_a_graph_of_more_destinations_than_sources() -> None:
-    case = build_case(graph=Complete().layout([3]))
-    with pytest.raises(ValueError, match="3 destination and 2 source nodes"):
-        case.layer(Complete().layout([3], [2]), case.feat)
 
 
 @pytest.mark.parametrize("norm", MODES["norm"])

@@ -76,7 +76,6 @@ class EdgeAttention(torch.autograd.Function):
         layout: EdgeLayout,
         scalars: ScalarArgs,
     ) -> Tensor:
-        """Return the attention output `(A, H, Dv)`."""
         tables = Tables(query, key, value, frontier, bias)
         out, softmax = forward(tables, layout.cached(parts_of), scalars)
         ctx.save_for_backward(*tables, out, softmax)
@@ -85,7 +84,6 @@ class EdgeAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of query, key, value and bias, and None for all other arguments."""
         check_one_gradient(out_grad)
         *saved, out, softmax = ctx.saved_tensors
         tables = Tables(*saved)

@@ -59,7 +59,6 @@ class Part:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for `copy` and `pickle`, without addresses."""
         return {name: x for name, x in vars(self).items() if name not in ("template", "tables")}
 
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:

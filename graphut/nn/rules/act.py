@@ -43,14 +43,12 @@ class ACT(HaltingRule):
     cost: str = "steps+remainder"
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         self.check_share("threshold")
         self.check_one_of("weighting", "sum", "ema", "last")
         self.check_one_of("cost", "steps+remainder", "remainder")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes whose probabilities sum to `threshold`, and new sums."""
         (spent,) = memory
         total, remainder = spent + measure, torch.rsub(spent, 1.0)
         reached = total >= self.threshold
@@ -84,10 +82,8 @@ class Threshold(HaltingRule):
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         self.check_share("threshold")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Halt if `measure`, the step's probability, reaches `threshold`; return `memory` as is."""
         return Decision(measure >= self.threshold), memory

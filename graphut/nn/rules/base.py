@@ -123,12 +123,10 @@ class HaltingRule(ABC):
     halt_from = "input"
 
     def __init_subclass__(cls) -> None:
-        """Register a rule class under its `name`, for `parse_rule`."""
         if "name" in vars(cls):
             RULES[cls.name] = cls
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         self.check_one_of("halt_from", "input", "output")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
@@ -205,11 +203,9 @@ class FixedDepth(HaltingRule):
     halt_from: str = "input"
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return zeros, `(A,)`: nodes halt by the number of steps alone."""
         return rows.after.new_zeros(len(rows.after))
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts no node before step `max_steps`, and `memory`."""
         return Decision(measure > 0), memory
 
 

@@ -42,17 +42,14 @@ class Convergence(HaltingRule):
     readout: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         self.check("tol", self.tol > 0.0, "be above 0")
         self.check("patience", self.patience >= 1, "be at least 1")
         self.check("patience", self.patience < 2**63, "be below 2**63")
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory: the states, and the number of successive small changes, which is 0."""
         return rows.detach(), torch.zeros(len(rows), dtype=torch.int64, device=rows.device)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return the change of each node's state, or prediction, in this step, `(A,)`."""
         with torch.no_grad():
             wide = torch.promote_types(rows.after.dtype, torch.float32)
             if self.readout is not None:
@@ -65,6 +62,5 @@ class Convergence(HaltingRule):
             return (now - was).norm(dim=1) / size
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes after `patience` small changes, and the new memory."""
         small = (memory[1] + 1).masked_fill(~(measure < self.tol), 0)  # NaN is not small
         return Decision(small >= self.patience), (rows.after.detach(), small)

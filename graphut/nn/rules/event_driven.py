@@ -59,10 +59,8 @@ class EventDriven(HaltingRule):
     max_rounds: int = 0
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         self.check("tol", 0.0 <= self.tol < float("inf"), "be 0 or more and finite")
         self.check("max_rounds", 0 <= self.max_rounds < 2**63, "be 0 or more and below 2**63")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Raise an error: this rule needs the graph, so `AdaptiveRecurrence` applies it itself."""
         raise ValueError("EventDriven depends on the graph; only AdaptiveRecurrence can run it")

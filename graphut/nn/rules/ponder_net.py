@@ -46,14 +46,12 @@ class PonderNet(HaltingRule):
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         self.check_share("threshold")
         self.check("prior", 0.0 < self.prior < 1.0, "lie in (0, 1)")
         self.check("beta", self.beta >= 0.0, "be 0 or more")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes whose weights sum to `threshold`, and the new memory."""
         (spent, divergence), t = memory, rows.step
         left = 1.0 - spent
         weight = measure * left
@@ -69,7 +67,6 @@ class PonderNet(HaltingRule):
         return Decision(reached, weight, remainder, cost), (spent + weight, divergence)
 
     def for_evaluation(self) -> HaltingRule:
-        """Return `Quantile(0.5)` with the same `halt_from`."""
         return Quantile(halt_from=self.halt_from)
 
 
@@ -91,12 +88,10 @@ class Quantile(HaltingRule):
     halt_from: str = "input"
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         self.check_share("q")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision to halt nodes with cumulative probability `q` or more, and memory."""
         (spent,) = memory
         spent = spent + measure * (1.0 - spent)
         return Decision(spent >= self.q), (spent,)
@@ -121,7 +116,6 @@ class Sampled(HaltingRule):
     halt_from: str = "input"
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return the memory: 32 random bits for each node."""
         from graphut.attention.dropout import mix, seed_hash
 
         assert members is not None
@@ -129,7 +123,6 @@ class Sampled(HaltingRule):
         return (mix(mix(ids ^ seed_hash(self.seed)) ^ members.place),)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return a decision that halts nodes at random, by their probabilities, and `memory`."""
         from graphut.attention.dropout import mix
 
         bits = mix(memory[0] ^ mix(rows.step + _STEP))

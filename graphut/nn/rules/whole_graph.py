@@ -34,7 +34,6 @@ class Global(HaltingRule):
     rule: HaltingRule = ACT()  # noqa: RUF009, a frozen value
 
     def __post_init__(self) -> None:
-        """Copy `weighting`, `halt_from` and `uses_probability` from the inner rule."""
         if isinstance(self.rule, Global):
             raise ValueError("Global cannot contain another Global: give it the inner rule")
         if isinstance(self.rule, EventDriven):
@@ -43,14 +42,12 @@ class Global(HaltingRule):
             object.__setattr__(self, name, getattr(self.rule, name))
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
-        """Return a tuple: graph of each node, number of graphs, and the inner rule's memory."""
         assert members is not None
         # `Sampled` must draw the same number for all nodes of a graph.
         alike = members._replace(place=torch.zeros_like(members.place))
         return members.graph, members.num_graphs, *self.rule.start(rows, alike)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        """Return for each node the mean of the inner rule's `measure` over its graph, `(A,)`."""
         graph, num_graphs, *inner = memory
         by_node = self.rule.measure(tuple(inner), rows)
         terms = torch.stack([by_node, torch.ones_like(by_node)])
@@ -59,21 +56,17 @@ class Global(HaltingRule):
         return (sums / counts.clamp_min(1.0)).index_select(0, graph)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
-        """Return the decision and the new memory of the inner rule, given the mean measure."""
         decision, inner = self.rule.decide(memory[2:], measure, rows)
         return decision, (*memory[:2], *inner)
 
     def for_evaluation(self) -> HaltingRule:
-        """Return `Global` with the inner rule's `for_evaluation()` as inner rule."""
         return replace(self, rule=self.rule.for_evaluation())
 
     def spec(self) -> str:
-        """Return the rule as a string for `parse_rule`, which contains the inner rule."""
         return f"{self.name}:{self.rule.spec()}"
 
     @classmethod
     def from_settings(cls, text: str) -> HaltingRule:
-        """Return `Global` with the inner rule `text`, a string such as `act:threshold=0.9`."""
         if text.partition(":")[0] == cls.name:  # before the inner texts are parsed one by one
             raise ValueError("a rule 'global' cannot contain another 'global'")
         return cls(parse_rule(text)) if text else cls()

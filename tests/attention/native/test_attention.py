@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
@@ -19,11 +17,8 @@ from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window, parse
 from tests.attention.naive import hubs
 from tests.helpers import (
-    Pairs,
     assert_same,
     gradients,
-    layout_of,
-    multigraphs,
     normal,
     relative_error,
 )
@@ -254,17 +249,6 @@ def test_native_attention_in_several_threads_at_once() -> None:
             assert_same(found, grads(own), 1e-12)
 
 
-@given(multigraphs(), st.booleans())
-def test_native_attention_by_rows_on_any_graph(
-    graph: tuple[Pairs, int, int], everything: bool
-) -> None:
-    layout = layout_of(*graph)
-    options: dict[str, Any] = {}
-    if everything:
-        options = {"edge_bias": normal(layout.num_edges, 2, seed=5), "dropout": 0.3, "seed": 11}
-    check(layout, tables(layout), "rows", **options)
-
-
 @pytest.mark.parametrize("spec", ALL)
 def test_native_attention_by_rows_on_every_topology(spec: str) -> None:
     layout = parse(spec).layout([63, 2])
@@ -274,20 +258,6 @@ def test_native_attention_by_rows_on_every_topology(spec: str) -> None:
         inputs = tables(layout, 3, 5, 18, rows=len(frontier))
         check(layout, inputs, "rows", frontier=frontier)
         check(layout, inputs, "rows", frontier=frontier, **options)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("bias_heads", [1, 2])
-def test_native_attention_with_bias_and_dropout(bias_heads: int, kernel: str) -> None:
-    layout = Window(30).layout([50, 9])
-    bias = normal(layout.num_edges, bias_heads, seed=5)
-    check(layout, tables(layout), kernel, edge_bias=bias)
-    check(layout, tables(layout), kernel, edge_bias=bias, dropout=0.4, seed=2**40 + 7)
-    check(layout, tables(layout), kernel, dropout=0.4, seed=3)
-    with torch.no_grad():
-        bias[::3] = -torch.inf
-        bias[: layout.num_edges // 4] = -torch.inf  # whole rows
-    check(layout, tables(layout), kernel, edge_bias=bias)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
