@@ -7,8 +7,7 @@ from pathlib import Path
 
 from graphut._files import write_atomically
 from graphut.experiments.records.card import run_card
-from graphut.experiments.training.run_files import own_files
-from graphut.experiments.training.run_folder import CHECKPOINT
+from graphut.experiments.training.run_files import CHECKPOINT, own_files
 from graphut.models.hub import CARD, push_folder
 
 

@@ -26,7 +26,7 @@ from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
-from graphut.experiments.training.run_folder import check_is_new
+from graphut.experiments.training.run_files import check_is_new
 from graphut.models.checked_config import check_different, suggest
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path

@@ -22,8 +22,13 @@ from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.epoch_log import EpochLog
 from graphut.experiments.training.processes import barrier, is_first, num_processes, process_group
-from graphut.experiments.training.run_files import FolderLock, model_digest
-from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new
+from graphut.experiments.training.run_files import (
+    CHECKPOINT,
+    RUN,
+    FolderLock,
+    check_is_new,
+    model_digest,
+)
 
 _SHOWN = 3  # test examples that are answered after training
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from graphut.experiments.training.learner import Outcome
     from graphut.experiments.training.learners import evaluate, learner_of
     from graphut.experiments.training.run import Run
-    from graphut.experiments.training.run_folder import is_run
+    from graphut.experiments.training.run_files import is_run
     from graphut.experiments.training.trainer import Trainer
 
 __all__ = [
@@ -35,7 +35,7 @@ __getattr__ = lazy_names(
         "Trainer": "trainer",
         "TrainingConfig": "config",
         "evaluate": "learners",
-        "is_run": "run_folder",
+        "is_run": "run_files",
         "learner_of": "learners",
     },
 )

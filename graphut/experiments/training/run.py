@@ -16,8 +16,14 @@ from graphut.experiments.messages import flag, import_words
 from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
-from graphut.experiments.training.run_files import METRICS, FolderLock
-from graphut.experiments.training.run_folder import CHECKPOINT, RUN, check_is_new, check_is_run
+from graphut.experiments.training.run_files import (
+    CHECKPOINT,
+    METRICS,
+    RUN,
+    FolderLock,
+    check_is_new,
+    check_is_run,
+)
 from graphut.models.config import ModelConfig, upgrade_fields
 from graphut.models.model_files import CONFIG, check_is_trained, read_config
 

@@ -1,4 +1,7 @@
-"""The files of a run: its lock, its metrics and the machines that it was trained on."""
+"""The files of a run: its lock, its metrics and the machines that it was trained on.
+
+Importing this module does not import torch.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,34 @@ from graphut._torch import torch
 from graphut.experiments.machine import describe_machine
 from graphut.models.model_files import WEIGHTS
 
-LOCK = "lock"
+RUN, CHECKPOINT, LOCK = "run.json", "checkpoint.safetensors", "lock"
+MACHINES, METRICS = "machines.json", "metrics.jsonl"
+
+
+def is_run(folder: str | Path) -> bool:
+    """Return whether a folder contains a run."""
+    return Path(folder, RUN).is_file()
+
+
+def check_is_new(folder: str | Path) -> None:
+    """Raise `FileExistsError` if a folder contains a run, or a checkpoint."""
+    if is_run(folder) or Path(folder, CHECKPOINT).exists():
+        raise FileExistsError(f"there is a run in {folder}: --resume it, or use another --out")
+
+
+def check_is_run(folder: str | Path) -> None:
+    """Raise `FileNotFoundError` if a folder contains no run."""
+    if not is_run(folder):
+        raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
 
 
 class FolderLock:
     """Context manager that locks the folder of a run; its `with` blocks may be nested.
 
-    A missing folder is created. In a process group only the first process locks the folder.
-
-    The operating system releases the lock when the process ends. Entering raises `BlockingIOError`
-    if another process holds the lock, `ValueError` if the lock file is not a plain file, and
-    `OSError` if the folder cannot be written.
+    A missing folder is created. In a process group only the first process locks the folder. The
+    operating system releases the lock when the process ends. Entering raises `BlockingIOError` if
+    another process holds the lock, `ValueError` if the lock file is not a plain file, and `OSError`
+    if the folder cannot be written.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -84,9 +104,6 @@ class FolderLock:
             )
 
 
-MACHINES = "machines.json"
-METRICS = "metrics.jsonl"
-
 _OWN = r"(run|config|machines|\w+_vocabulary)\.json|metrics\.jsonl|(model|checkpoint)\.safetensors"
 
 
@@ -105,11 +122,7 @@ def remove_temporary_files(folder: Path) -> None:
 def append_metrics(path: str | Path, metrics: Mapping[str, Any]) -> None:
     """Append the metrics of an epoch to a file, as one line of JSON with a checksum."""
     with explain_write_errors(path), Path(path).open("a", encoding="utf-8") as file:
-        file.write(_metrics_line(metrics))
-
-
-def _metrics_line(metrics: Mapping[str, Any]) -> str:
-    return json.dumps(with_checksum(metrics)) + "\n"
+        file.write(json.dumps(with_checksum(metrics)) + "\n")
 
 
 def read_metrics(path: str | Path) -> list[dict[str, Any]]:
@@ -138,7 +151,7 @@ def drop_metrics_after(path: str | Path, update: int, epochs: int) -> int:
     Keep at most `epochs` lines, and only lines of updates up to `update`.
     """
     lines = [line for line in read_metrics(path) if line["update"] <= update][:epochs]
-    write_atomically(path, "".join(map(_metrics_line, lines)).encode())
+    write_atomically(path, *(f"{json.dumps(with_checksum(line))}\n".encode() for line in lines))
     return len(lines)
 
 

@@ -35,6 +35,7 @@ from graphut.experiments.training.processes import (
 )
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.experiments.training.run_files import (
+    CHECKPOINT,
     METRICS,
     FolderLock,
     append_metrics,
@@ -42,7 +43,6 @@ from graphut.experiments.training.run_files import (
     remember_machine,
     remove_temporary_files,
 )
-from graphut.experiments.training.run_folder import CHECKPOINT
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention
 

@@ -10,8 +10,7 @@ import pytest
 from safetensors import safe_open
 
 from graphut.experiments.cli import main
-from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.experiments.training.run_folder import CHECKPOINT, is_run
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, is_run, read_metrics
 from tests.experiments.cli.tiny import TINY
 
 

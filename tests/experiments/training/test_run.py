@@ -13,7 +13,7 @@ from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.tasks import TASKS, Copy, PairTask, option
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
-from graphut.experiments.training.run_folder import RUN
+from graphut.experiments.training.run_files import RUN
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 
 

@@ -14,8 +14,13 @@ from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
-from graphut.experiments.training.run_files import LOCK, METRICS, FolderLock, read_metrics
-from graphut.experiments.training.run_folder import CHECKPOINT
+from graphut.experiments.training.run_files import (
+    CHECKPOINT,
+    LOCK,
+    METRICS,
+    FolderLock,
+    read_metrics,
+)
 from graphut.experiments.training.trainer import halting_warning
 from graphut.models import (
     UniversalTransformer,
