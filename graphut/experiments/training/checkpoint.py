@@ -24,7 +24,7 @@ _FORMAT = "graphut checkpoint 3"
 
 
 class TrainingState(NamedTuple):
-    """The model, the optimizer and other objects whose state a checkpoint contains."""
+    """The objects whose state a checkpoint contains."""
 
     model: nn.Module
     optimizer: Optimizer
@@ -38,10 +38,7 @@ class TrainingState(NamedTuple):
 
 
 def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[str, Any]) -> None:
-    """Write a checkpoint file atomically.
-
-    The file contains the state of `trained`, the random state of torch, and the `progress`.
-    """
+    """Write `trained`, the random state of torch and the `progress` to a file, atomically."""
     optimizer = trained.optimizer.state_dict()
     tensors = {f"model.{name}": value for name, value in trained.model.state_dict().items()}
     if trained.average is not None:
@@ -51,11 +48,8 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
     tensors["random.cpu"] = torch.get_rng_state()
     if trained.device.type == "cuda":
         tensors["random.cuda"] = torch.cuda.get_rng_state(trained.device)
-    header = {
-        "optimizer": optimizer["param_groups"],
-        "scheduler": trained.scheduler.state_dict(),
-        "progress": progress,
-    }
+    header = {"optimizer": optimizer["param_groups"], "progress": progress}
+    header["scheduler"] = trained.scheduler.state_dict()
     # safetensors refuses tied weights, which share their storage: copy them.
     copies = {name: value.detach().cpu().clone() for name, value in tensors.items()}
     write_tensors(Path(path), copies, format=_FORMAT, state=json.dumps(header))
@@ -64,8 +58,7 @@ def save_checkpoint(path: str | Path, trained: TrainingState, progress: Mapping[
 def load_checkpoint(path: str | Path, trained: TrainingState) -> dict[str, Any]:
     """Restore `trained` and the random state of torch from a file; return the saved progress.
 
-    Raise `FileNotFoundError` if the file does not exist, and `ValueError` if the file is damaged,
-    is no checkpoint, or belongs to another model.
+    Raise `ValueError` if the file is damaged, is no checkpoint, or belongs to another model.
     """
     path = Path(path)
     if not path.is_file():

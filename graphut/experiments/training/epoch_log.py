@@ -15,10 +15,9 @@ EPOCH_LOGS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
 class EpochLog:
     """Logger of the metrics of each epoch, for the argument `on_epoch` of a `Trainer`.
 
-    `name` is a key of `EPOCH_LOGS`, such as "tensorboard", and `folder` the folder of the run. The
-    step of a log entry is the number of updates so far; a resumed run begins after `update`
-    updates. TensorBoard's files are in the folder `tensorboard` of the run. Raise `ImportError` if
-    the package of the log is not installed, and `OSError` if the log cannot be opened.
+    `name` is a key of `EPOCH_LOGS`, and `folder` the folder of the run. The step of a log entry is
+    the number of updates so far; a resumed run begins after `update` updates. Raise `ImportError`
+    if the package of the log is not installed, and `OSError` if the log cannot be opened.
     """
 
     def __init__(self, name: str, folder: str | Path, update: int = 0) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from shutil import get_terminal_size
@@ -53,8 +53,7 @@ def score_batches(
 ) -> list[S]:
     """Sort examples by length, and return the result of `score` for each batch, shortest first.
 
-    The processes of a process group share the batches, and each returns the results of all batches.
-    Raise `ValueError` if there are no examples.
+    Processes share the batches, and each returns all results. Raise `ValueError` without examples.
 
     Examples
     --------
@@ -78,10 +77,9 @@ def answer_in_batches(
     batch_size: int,
     length: Callable[[T], int],
 ) -> list[tuple[T, S]]:
-    """Predict in batches of similar length; return pairs `(example, prediction)` in given order.
+    """Return pairs `(example, prediction)` in the given order; `answer` predicts for a batch.
 
-    `answer` is a function that returns the predictions for a batch. Processes share the batches as
-    in `score_batches`.
+    Batches, of similar lengths, are shared among processes as in `score_batches`.
     """
 
     def score(batch: list[int]) -> list[tuple[int, S]]:
@@ -93,12 +91,24 @@ def answer_in_batches(
     return [(example, answers[index]) for index, example in enumerate(examples)]
 
 
-def grouped(items: Iterable[T], keys: Iterable[K]) -> dict[K, list[T]]:
-    """Return a dictionary, sorted by key, from each key to the list of items with this key."""
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return a dictionary, sorted by key, from each `key(item)` to the list of its items."""
     groups: dict[K, list[T]] = {}
-    for item, key in zip(items, keys, strict=True):
-        groups.setdefault(key, []).append(item)
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return dict(sorted(groups.items()))
+
+
+def rows_by(
+    name: str,
+    items: Iterable[T],
+    key: Callable[[T], K],
+    metrics: Callable[[list[T]], Mapping[str, Any]],
+    count: str = "examples",
+) -> list[dict[str, Any]]:
+    """Return a row for each `key(item)`: the key as `name`, the number of items, and metrics."""
+    groups = grouped(items, key).items()
+    return [{name: value, count: len(group), **metrics(group)} for value, group in groups]
 
 
 def progress_bar(**options: Any) -> tqdm[Any]:

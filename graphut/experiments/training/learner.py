@@ -65,15 +65,12 @@ class Outcome:
     ) -> Tensor:
         """Return the sum of the losses and the weighted ponder cost (arXiv 1603.08983, Eq. 13).
 
-        `late_share` is the factor of the losses in `late`. The ponder costs of encoder and decoder
-        are means over their nodes. With the `counts` of a larger batch that contains this batch,
+        `late_share` is the factor of the losses in `late`. The ponder cost of a part of the model
+        is a mean over its nodes. With the `counts` of a larger batch that contains this batch,
         return the contribution of this batch to the loss of the larger batch.
         """
-        batch_counts = self.counts
-        share = {
-            name: batch_counts[name] / max(whole, 1)
-            for name, whole in (counts or batch_counts).items()
-        }
+        whole = counts or self.counts
+        share = {name: count / max(whole[name], 1) for name, count in self.counts.items()}
         added = sum(share[name] * loss for name, (loss, _) in self.added.items())
         late = sum(share[name] * loss for name, (loss, _) in self.late.items())
         cost = sum(share[name] * ponder.cost for name, ponder in self.ponders.items())
@@ -108,10 +105,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @classmethod
     def evaluation(cls, **metrics: Any) -> Evaluation:
-        """Return an `Evaluation` with these metrics, which `metric_meanings` names.
-
-        Raise `TypeError` if a metric is missing or unknown.
-        """
+        """Return an `Evaluation` with these metrics; raise `TypeError` unless they are all known."""
         if metrics.keys() != cls.metric_meanings.keys():
             names = ", ".join(cls.metric_meanings)
             raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
@@ -129,10 +123,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def evaluate_in_detail(
         self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Evaluate a model on examples, with options that `evaluation_options` names.
+        """Return an evaluation on examples, and details for a JSON file, such as metrics by length.
 
-        Return the evaluation, and a dictionary of details for a JSON file, such as metrics by
-        length. The files of the task are not needed.
+        `options` are `EVALUATION_OPTIONS`. The files of the task are not needed.
         """
 
     @abstractmethod
@@ -149,14 +142,14 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         *,
         get_attention: bool = False,
     ) -> Iterator[Answer]:
-        """Yield the output for each text; `options` is an instance of `generation_kind`, or None.
+        """Yield the output for each text; raise `ValueError` if the task's examples are no texts.
 
         With `get_attention`, the `parts` of an `Answer` (encoder, decoder) contain attention
-        weights. Raise `ValueError` if the examples of the task are not texts.
+        weights.
         """
 
     def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
-        """Run the model on examples; return its outputs, with the correct answers and attention.
+        """Return the outputs for examples, with the correct answers and attention weights.
 
         A subclass overrides this method, for a whole batch, or `answer`, for a single example.
         """
@@ -169,10 +162,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def read(
         self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
     ) -> list[Example]:
-        """Read examples from a user's file, for a model with this configuration.
+        """Read examples from a user's file, without the files of the task.
 
-        The files of the task are not needed. Raise `ValueError` if the examples cannot be read, or
-        if an example is longer than the model allows.
+        Raise `ValueError` if they cannot be read, or are longer than the configuration allows.
         """
         raise ValueError(f"{path}: {self.example}s cannot be read from a file")
 
@@ -181,9 +173,8 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     ) -> dict[str, float]:
         """Count the floating-point operations of the forward pass, with teacher forcing.
 
-        Return a dictionary: `flops_per_example` (without normalisation and activations),
-        `flops_share` (their ratio to the operations of a pass in which no node halts), and
-        `fed_accuracy` (the accuracy with teacher forcing).
+        `flops_per_example` is without normalisation and activations, `flops_share` the ratio to a
+        pass in which no node halts, and `fed_accuracy` the accuracy with teacher forcing.
         """
         flops = all_flops = correct = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
@@ -194,8 +185,11 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
                 for ponder in outcome.ponders.values():
                     flops += int(ponder.flops)
                     all_flops += int(ponder.all_flops)
-        counts = {"flops_per_example": flops / len(examples), "flops_share": flops / all_flops}
-        return {**counts, "fed_accuracy": correct / labels}
+        return {
+            "flops_per_example": flops / len(examples),
+            "flops_share": flops / all_flops,
+            "fed_accuracy": correct / labels,
+        }
 
 
 class Reading(NamedTuple):

@@ -17,7 +17,12 @@ from graphut.experiments.tasks import Pair, PairTask, Vocabularies
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.tasks.pairs import read_pairs
 from graphut.experiments.training.config import GenerationOptions
-from graphut.experiments.training.evaluation import Evaluation, answer_in_batches, grouped
+from graphut.experiments.training.evaluation import (
+    Evaluation,
+    answer_in_batches,
+    grouped,
+    rows_by,
+)
 from graphut.experiments.training.generation import (
     Answer,
     PonderedPart,
@@ -102,12 +107,11 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         symbols = vocabularies["source"]
         if isinstance(symbols, Brackets):
             details["by_nesting"] = by_number(answered, lambda pair: symbols.nesting(pair[0]))
-            first = ["".join(symbols.decode(source[:1])) for source, _ in examples]
-            details["by_operator"] = [
-                {"operator": symbol, "examples": len(group), **pair_metrics(group)}
-                for symbol, group in grouped(answered, first).items()
-                if symbol.startswith("[")  # not a single digit
-            ]
+            rows = rows_by(
+                "operator", answered, lambda x: "".join(symbols.decode(x[0][0][:1])), pair_metrics
+            )
+            # Without those of single digits.
+            details["by_operator"] = [row for row in rows if row["operator"].startswith("[")]
         return self.evaluation(**pair_metrics(answered)), details
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
@@ -205,20 +209,13 @@ def by_number(
     The width of the ranges is the smallest of 1, 2, 5, 10, 20, 50, ... with at most 20 ranges.
     A row contains the smallest and the largest number in its range. Empty ranges have no row.
     """
-    numbers = [number_of(pair) for pair, _ in answered]
+    most = max(number_of(pair) for pair, _ in answered)
     widths = (factor * 10**power for power in count() for factor in (1, 2, 5))
-    width = next(width for width in widths if width * _MOST_ROWS >= max(numbers))
-    # The number 0 is in the first range.
-    ranges = [max(number - 1, 0) // width for number in numbers]
+    width = next(width for width in widths if width * _MOST_ROWS >= most)
     rows = []
-    for group in grouped(answered, ranges).values():
-        range_numbers = [number_of(pair) for pair, _ in group]
-        rows.append(
-            {
-                "from": min(range_numbers),
-                "to": max(range_numbers),
-                "examples": len(range_numbers),
-                **pair_metrics(group),
-            }
-        )
+    # The number 0 is in the first range.
+    for group in grouped(answered, lambda each: max(number_of(each[0]) - 1, 0) // width).values():
+        numbers = [number_of(pair) for pair, _ in group]
+        ends = {"from": min(numbers), "to": max(numbers), "examples": len(numbers)}
+        rows.append({**ends, **pair_metrics(group)})
     return rows

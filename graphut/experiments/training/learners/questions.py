@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import exp
@@ -16,7 +16,7 @@ from graphut._files import reraise_for_file
 from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
 from graphut.experiments.tasks.babi import parse_stories, sentences, words
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.training.evaluation import K, grouped
+from graphut.experiments.training.evaluation import grouped, rows_by
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerClassifier
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction
@@ -102,26 +102,24 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
     @staticmethod
     def metrics(answered: Sequence[Answered], /) -> dict[str, Any]:
-        groups = grouped(answered, (question.group for question, _ in answered)).values()
-        correct = [
-            fmean(prediction.label == q.answer for q, prediction in group) for group in groups
-        ]
+        groups = grouped(answered, lambda each: each[0].group).values()
+        likely = [prediction.log_probabilities[q.answer] for q, prediction in answered]
         return {
-            "accuracy": fmean(correct),
-            "log_probability": fmean(
-                prediction.log_probabilities[question.answer] for question, prediction in answered
-            ),
-            "groups": len(correct),
+            "accuracy": fmean(fmean(p.label == q.answer for q, p in group) for group in groups),
+            "log_probability": fmean(likely),
+            "groups": len(groups),
             "failed": sum(_error(group) > FAILED for group in groups),
             **_steps(answered),
         }
 
     @staticmethod
     def details(answered: Sequence[Answered], /) -> dict[str, Any]:
-        return {
-            "by_group": rows_by(answered, "group", lambda q: q.group),
-            "by_supporting": rows_by(answered, "supporting", lambda q: len(q.supporting)),
-        }
+        keys = {"group": lambda x: x[0].group, "supporting": lambda x: len(x[0].supporting)}
+
+        def metrics(group: Sequence[Answered]) -> dict[str, float]:
+            return {"error": _error(group), **_steps(group)}
+
+        return {f"by_{k}": rows_by(k, answered, keys[k], metrics, "questions") for k in keys}
 
     def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
         """Divide a text into sentences; the last one is the question."""
@@ -161,17 +159,6 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
                         f"{config.longest_sentence} words: shorten it"
                     )
         return questions
-
-
-def rows_by(
-    answered: Sequence[Answered], name: str, key: Callable[[Question], K]
-) -> list[dict[str, Any]]:
-    """Return a row with error and steps for each value of `key(question)`, the column `name`."""
-    groups = grouped(answered, (key(question) for question, _ in answered))
-    return [
-        {name: value, "questions": len(group), "error": _error(group), **_steps(group)}
-        for value, group in groups.items()
-    ]
 
 
 def _error(answered: Sequence[Answered]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from math import exp, log
 from typing import Any, ClassVar, NamedTuple
@@ -13,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
 from graphut.experiments.training.config import GenerationOptions
-from graphut.experiments.training.evaluation import Evaluation, grouped, score_batches
+from graphut.experiments.training.evaluation import Evaluation, rows_by, score_batches
 from graphut.experiments.training.generation import Answer, decoder_part, generate, written_tokens
 from graphut.experiments.training.learner import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
@@ -93,18 +94,16 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         vocabulary = vocabularies["text"]
         scores = score_texts(model, examples, self.candidates(vocabulary))
         forms = TextLearner.derived(token_metrics(scores))
-        groups = [
-            {"group": name, "examples": len(part), **self.metrics(part, vocabulary)}
-            for name, part in grouped(scores, (score.text.group for score in scores)).items()
-            if name
-        ]
-        return self.evaluation(**self.metrics(scores, vocabulary)), {
+        details = {
             "tokens": sum(len(score.nats) for score in scores),
             "perplexity": forms["perplexity"],
             "bits": forms["bits"],
             "by_surprisal": by_surprisal(joined(scores, "nats"), joined(scores, "steps")),
-            **({"by_group": groups} if groups else {}),
         }
+        metrics = partial(self.metrics, vocabulary=vocabulary)
+        if named := [score for score in scores if score.text.group]:
+            details["by_group"] = rows_by("group", named, lambda x: x.text.group, metrics)
+        return self.evaluation(**metrics(scores)), details
 
     def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
         return vocabularies["text"].read(text)
