@@ -105,7 +105,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @classmethod
     def evaluation(cls, **metrics: Any) -> Evaluation:
-        """Return an `Evaluation` with these metrics; raise `TypeError` unless they are all known."""
+        """Return an `Evaluation` with these metrics; raise `TypeError` if one is missing or new."""
         if metrics.keys() != cls.metric_meanings.keys():
             names = ", ".join(cls.metric_meanings)
             raise TypeError(f"the metrics are {names}; got {', '.join(metrics) or 'none'}")
@@ -208,10 +208,6 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
     @abstractmethod
     def inputs(example: Example, /) -> list[Any]:
         """Return the input of the model for an example: token ids, or a list of sentences."""
-
-    @abstractmethod
-    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
-        """Divide a user's text into words or sentences, and encode them."""
 
     @abstractmethod
     def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:

@@ -17,7 +17,7 @@ from graphut.experiments.training.learner import Outcome
 
 @dataclass
 class PartTotals:
-    """The sums of nodes, steps and operations over an epoch, for the encoder or for the decoder."""
+    """Sums over an epoch, for the encoder or for the decoder."""
 
     nodes: int = 0  # tokens, and extra nodes of the topology
     steps: int = 0
@@ -28,7 +28,7 @@ class PartTotals:
 
 @dataclass
 class Totals:
-    """The sums of losses, labels, steps and floating-point operations over an epoch."""
+    """Sums over an epoch."""
 
     updates: int = 0
     loss: float = 0.0
@@ -65,8 +65,8 @@ class Totals:
     def means(self) -> dict[str, Any]:
         """Return a dictionary of means over the epoch, for the file `metrics.jsonl`.
 
-        `flops_share` is the ratio of the operations to the operations without halting. `active`
-        contains, for encoder and decoder, the shares of nodes that took step 1, 2, ...
+        `flops_share` is the ratio of the operations to those without halting; `active` contains,
+        for encoder and decoder, the shares of nodes that took step 1, 2, ...
         """
         parts = self.parts.values()
         share = sum(part.flops for part in parts) / sum(part.all_flops for part in parts)
@@ -91,10 +91,7 @@ class Totals:
 
 @torch.no_grad()
 def update_numbers(loss: Tensor, outcome: Outcome) -> Tensor:
-    """Return the loss and the counts of an update as a float64 tensor, for `Totals.add`.
-
-    The counts are exact, because they are below 2^53.
-    """
+    """Return the loss and the counts, below 2^53, as a float64 tensor for `Totals.add`."""
     zero = loss.new_zeros(1, dtype=torch.float64)
     numbers: list[Tensor | int] = [loss, outcome.correct, outcome.labels]
     for ponder in outcome.ponders.values():
@@ -124,10 +121,7 @@ class Progress:
     ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
     def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
-        """Record the evaluation of an epoch; return whether to save the model of this epoch.
-
-        A model is saved if no earlier model was better, or if `config.choose_by` is "last".
-        """
+        """Record an epoch's evaluation; return whether to save its model: if none was better."""
         last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
         best = None if self.best is None else self.best.rank_by(config.choose_by)
         full_price = not config.ponder_wait or self.ponder_factor(config) == 1.0

@@ -50,12 +50,8 @@ class GraphBatch(JoinedGraphs):
 
     @property
     def num_known(self) -> int:
-        """The number of nodes whose `depth` (number of steps that a node needs) is known."""
+        """The number of nodes whose `depth` is known."""
         return int((self.depth >= 0).sum())
-
-    def num_answers(self, answer_at: str) -> int:
-        """Return the number of graphs if `answer_at` is "graph", else of nodes, labelled or not."""
-        return len(self.layout.dst_lengths if answer_at == "graph" else self.nodes)
 
     def run(self, model: UniversalGraphTransformer, **options: bool) -> GraphOutput:
         """Run a model on the batch; `options` are keyword arguments of its `forward`."""
@@ -73,11 +69,10 @@ class GraphBatch(JoinedGraphs):
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of labelled nodes or graphs, `(A,)`, and a mask of correct predictions.
 
-        The loss is the cross-entropy in nats; with several labels per node, their mean. If the
-        labels are numbers ("values"), the loss is the mean squared error, in standard deviations of
-        the training labels, and a prediction is correct if its errors are below half a standard
-        deviation. If edges have labels, each labelled node chooses one of its in-edges, and several
-        may be correct.
+        The loss is the cross-entropy in nats; with several labels per node, their mean. For numbers
+        ("values"), it is the mean squared error, in standard deviations of the training labels, and
+        a prediction is correct if its errors are below half a standard deviation. If edges have
+        labels, each labelled node chooses one of its in-edges, and several may be correct.
         """
         labels, rows = self.labels.to(logits.device), self.labelled.to(logits.device)
         if model.config.answer_at != "edge":
@@ -102,10 +97,9 @@ class GraphBatch(JoinedGraphs):
     def judge_depth(
         self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
     ) -> Tensor | float:
-        """Return the loss of predicting the depth of `nodes` from `states`, summed over the nodes.
+        """Return the summed loss of predicting the known depths of `nodes` from `states`.
 
-        The depth, if known, is the number of steps that a node needs. Its classes are the depths
-        modulo `depth_modulus`. Without an auxiliary classifier, return 0.
+        The classes are the depths modulo `depth_modulus`. It is 0 without an auxiliary classifier.
         """
         if model.auxiliary is None:
             return 0.0
@@ -169,9 +163,8 @@ def step_losses(
     The loss of the predictions is a mean over steps, and over the nodes with a label (or in a graph
     with a label). A halted node adds 0 to later steps: the sum over steps is divided by
     `max_steps`. With `step_loss="second_half"`, only the second half of the steps counts. With
-    `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the losses are not averaged over steps, but
-    summed with the weights that the states have in the output. The loss of the auxiliary target
-    (the depth, which is the number of steps that a node needs) is computed from the same steps.
+    `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the losses are summed with the weights that
+    the states have in the output. The loss of the auxiliary target is of the same steps.
 
     The halting probability learns to predict whether the node's prediction after the step is
     correct; with `halting_target="stays_right"`, whether it is correct after all later steps, too.
@@ -221,11 +214,10 @@ def step_losses(
 def change_penalty(steps: Sequence[FrontierRows], scale: float) -> Tensor:
     r"""Return a penalty on changes of states, so that nodes learn to keep their states.
 
-    The penalty is the mean, over all nodes and all steps but the first, of
-    :math:`c / (c + \tau^2)`, where :math:`c` is the mean square change of the state of a node
-    (`FrontierRows.change`; 0 if the node does not compute) and :math:`\tau` is the `scale`. A large
-    change costs at most 1: a node may change its state when its in-neighbours change, but changes
-    at every step are costly. This is the Geman-McClure function (Geman and McClure, 1987).
+    It is the mean, over all nodes and all steps but the first, of :math:`c / (c + \tau^2)`, where
+    :math:`c` is the mean square change of a state (`FrontierRows.change`; 0 if the node does not
+    compute) and :math:`\tau` is the `scale` (Geman and McClure, 1987). A large change costs at most
+    1: a node may change when its in-neighbours do, but changes at every step are costly.
     """
     if len(steps) < 2:
         return steps[0].states.new_zeros(())

@@ -17,9 +17,8 @@ def prediction_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield a table row (a dictionary) for each node, graph or edge of the files, in their order.
 
-    A row contains the name of the graph, the id of the node or the ids of the ends of the edge, the
-    prediction, the probabilities, and the steps of the node (or of the edge's target, or the mean
-    over the nodes of the graph). With `EventDriven`, the column `steps` is named `updates`.
+    Its steps are of the node, or of the edge's target, or the mean over the nodes of the graph.
+    With `EventDriven`, the column `steps` is named `updates`.
     """
     encoding = edge_options(model.config)
     graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
@@ -27,19 +26,16 @@ def prediction_rows(
     steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
     for file, graph, prediction in zip(files, graphs, model.predict(graphs), strict=True):
         answers = _answers(prediction, names, model.config.answer_kind)
+        counts = prediction.steps.tolist()
         if model.config.answer_at == "graph":
             yield {"graph": file.name, **answers[0], steps: prediction.steps.double().mean().item()}
         elif model.config.answer_at == "node":
-            for node, answer, count in zip(
-                file.ids, answers, prediction.steps.tolist(), strict=True
-            ):
+            for node, answer, count in zip(file.ids, answers, counts, strict=True):
                 yield {"graph": file.name, "node": node, **answer, steps: count}
         else:
             assert prediction.probabilities is not None
-            counts = prediction.steps.tolist()
-            for (source, target), share in zip(
-                graph.edges.T.tolist(), prediction.probabilities.tolist(), strict=True
-            ):
+            shares = prediction.probabilities.tolist()
+            for (source, target), share in zip(graph.edges.T.tolist(), shares, strict=True):
                 ends = {"source": file.ids[source], "target": file.ids[target]}
                 share = {"is_chosen": source == prediction.labels[target], "probability": share}
                 yield {"graph": file.name, **ends, **share, steps: counts[target]}
@@ -59,12 +55,11 @@ def _answers(
         return [dict(zip(columns, row, strict=True)) for row in prediction.values.tolist()]
     if prediction.probabilities is None or not names:
         return []
-    columns, rows = [f"probability_{name}" for name in names], prediction.probabilities.tolist()
-    shares = [dict(zip(columns, row, strict=True)) for row in rows]
-    answers: list[dict[str, Any]] = [
-        {"class": names[row.index(max(row))]}
-        if target == "class"
-        else {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)}
-        for row in rows
-    ]
-    return [answer | share for answer, share in zip(answers, shares, strict=True)]
+    answers = []
+    for row in prediction.probabilities.tolist():
+        if target == "class":
+            answer: dict[str, Any] = {"class": names[row.index(max(row))]}
+        else:
+            answer = {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)}
+        answers.append(answer | {f"probability_{n}": x for n, x in zip(names, row, strict=True)})
+    return answers

@@ -33,14 +33,13 @@ Column = NDArray[np.float64]
 class GraphScores:
     """The correctness and the steps of each node of several graphs.
 
-    A prediction for a whole graph is stored at the graph's first node. The depth of a node is the
-    distance, in edges, of the information that its label depends on.
+    A prediction for a whole graph is stored at the graph's first node.
     """
 
     correct: Column  # (N,) 1 for a correct answer, 0 for a wrong one, NaN without a label
     log_probability: Column  # (N,) of the correct answer, in nats, or NaN
     steps: Column  # (N,)
-    depth: Column  # (N,) NaN if unknown
+    depth: Column  # (N,) see `LabelledGraph`; NaN if unknown
     graph: NDArray[np.int64]  # (N,)
     groups: list[str]  # of each graph
     flops: int
@@ -91,7 +90,7 @@ class GraphScores:
         }
 
     def by_depth(self) -> list[dict[str, Any]]:
-        """Return rows with accuracy and mean steps by ranges of depth (steps that a node needs)."""
+        """Return rows with accuracy and mean steps by ranges of depth."""
         deepest = np.nanmax(self.depth, initial=-1)
         return [
             {
@@ -106,23 +105,17 @@ class GraphScores:
 
     def by_group(self) -> list[dict[str, Any]]:
         """Return rows with accuracy and mean steps by groups of graphs (`LabelledGraph.group`)."""
-        groups = np.array(self.groups)
+        masks = {name: np.array(self.groups) == name for name in sorted(set(self.groups))}
         return [
-            {
-                "group": name,
-                **self._means((groups == name)[self.graph]),
-                **self.activity(groups == name),
-            }
-            for name in sorted(set(self.groups))
+            {"group": name, **self._means(graphs[self.graph]), **self.activity(graphs)}
+            for name, graphs in masks.items()
         ]
 
     def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
-        """Return a dictionary: the largest number of rounds, and the share of quiescent graphs.
+        """Return the most rounds and the share of quiescent graphs; empty unless `EventDriven`.
 
-        With registers, also the share of graphs whose largest register is the eccentricity.
-        A graph is quiescent if its nodes stop changing before the last round (step of all its
-        nodes). `graphs` is a mask of the graphs to include. The dictionary is empty unless the
-        halting rule is `EventDriven`.
+        With registers, also return the share of graphs whose largest register is the eccentricity.
+        A graph is quiescent if its nodes stop changing before the last round.
         """
         if self.rounds is None or self.quiescent is None:
             return {}
@@ -140,9 +133,9 @@ class GraphScores:
 
 
 def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
-    """Run a model on graphs, and compare its predictions with the labels.
+    """Compare a model's predictions for graphs with the labels; the smallest graph comes first.
 
-    The scores are sorted by graph size. The parts of a divided graph count as one graph.
+    The parts of a divided graph count as one graph.
     """
     largest = max(map(num_nodes, graphs), default=1)
     with until_quiescent(model, largest):
@@ -209,8 +202,7 @@ def _eccentricity(batch: GraphBatch, registers: Tensor | None) -> NDArray[np.boo
 def needed_flops(ponder: Ponder, depth: Tensor) -> int:
     """Return the floating-point operations of a recurrence if nodes stop after `depth + 1` steps.
 
-    The state of a node that stops before the last step is projected to keys and values once more,
-    as with `halted="frozen"`.
+    A node that stops before the last step projects its keys and values once more, as "frozen" does.
     """
     steps, degrees = depth + 1, ponder.layouts[0].in_degrees.cpu()
     projected = steps.sum() + (steps < steps.max()).sum()

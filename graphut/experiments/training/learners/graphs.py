@@ -78,16 +78,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
     ) -> Outcome:
         union, config = GraphBatch.of(batch, model.config.answer_at), model.config
-        reads_steps = config.step_loss != "none" or config.halting_loss > 0
-        reads_steps = reads_steps or config.change_penalty > 0 or config.depth_modulus > 0
-        output = union.run(model, get_steps=reads_steps)
+        weights = (config.halting_loss, config.change_penalty, config.depth_modulus)
+        output = union.run(model, get_steps=config.step_loss != "none" or any(weights))
         loss, correct = union.judge(model, output.logits, label_smoothing)
         total = loss.sum() / max(1, len(loss))  # 0 for graphs without labels
-        zero = total.new_zeros(())
+        again = zero = total.new_zeros(())
         by_step = StepLosses(total, zero, zero, zero)
         if output.steps is not None:
             by_step = step_losses(model, union, output.steps, label_smoothing)
-        again = zero
         if config.consistency and model.training:
             again = consistency_loss(output.logits, union.run(model).logits)
         counts = self._counts(model, union)
@@ -112,14 +110,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     @staticmethod
     def _counts(model: UniversalGraphTransformer, batch: GraphBatch) -> dict[str, int]:
-        nodes, labelled = len(batch.nodes), batch.answer_of_node(model.config.answer_at) >= 0
-        learned = int(labelled.sum())
+        at, nodes = model.config.answer_at, len(batch.nodes)
+        learned = int((batch.answer_of_node(at) >= 0).sum())
         return {
             # Losses at every step average nodes; the loss at the end averages answers.
             "loss": len(batch.labelled) if model.config.step_loss == "none" else learned,
             "halting": learned,
             "depth": batch.num_known,
-            "consistency": batch.num_answers(model.config.answer_at),
+            "consistency": len(batch.layout.dst_lengths) if at == "graph" else nodes,
             "change": nodes,
             "encoder": nodes,
         }
@@ -165,9 +163,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     def answer(
         self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
     ) -> Answer:
-        """Return an `Answer` with the number of correct predictions and the steps of all nodes."""
-        batch = GraphBatch.of([example], model.config.answer_at)
-        has_attention = model.config.layer == "attention"
+        config, batch = model.config, GraphBatch.of([example], model.config.answer_at)
+        has_attention = config.layer == "attention"
         with model.evaluating(), until_quiescent(model, num_nodes(example)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
         correct_answers = batch.judge(model, output.logits)[1].tolist()
@@ -176,16 +173,15 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if example.nodes.dtype == np.int64:
             kinds = task.node_kinds.symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
-        if model.config.answer_at != "graph":
-            for node, is_right in zip(batch.labelled.tolist(), correct_answers, strict=True):
-                names[node] += "" if is_right else " (wrong)"
-        correct, what = "", "answers are correct"
-        if model.config.answer_kind == "values":
-            what = "answers are within half a standard deviation"
-        text = note = f"{sum(correct_answers)} of {len(correct_answers)} {what}"
-        if model.config.answer_kind == "values" and len(correct_answers) <= _LISTED:
-            at = batch.labelled.tolist()
-            heads = [f"{ids[n]}: " if model.config.answer_at == "node" else "" for n in at]
+        at, is_number = batch.labelled.tolist(), config.answer_kind == "values"
+        if config.answer_at != "graph":
+            for node, is_correct in zip(at, correct_answers, strict=True):
+                names[node] += "" if is_correct else " (wrong)"
+        what = "within half a standard deviation" if is_number else "correct"
+        text = note = f"{sum(correct_answers)} of {len(correct_answers)} answers are {what}"
+        correct = ""
+        if is_number and len(at) <= _LISTED:
+            heads = [f"{ids[n]}: " if config.answer_at == "node" else "" for n in at]
             text, correct = (
                 "; ".join(map(_values_text, heads, table[at].tolist()))
                 for table in (output.logits.cpu(), batch.labels)

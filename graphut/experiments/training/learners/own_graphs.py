@@ -9,14 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.special import softmax
+from scipy.stats import rankdata
 
 from graphut.experiments.tasks.base import GraphTask
 from graphut.experiments.tasks.own_graphs import Graphs
-from graphut.experiments.training.learners.graph_metrics import answer_metrics
 from graphut.experiments.training.learners.graph_scores import GraphScores
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
+
+Column = NDArray[Any]
+ANSWER_METRICS = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
 
 
 class OwnGraphLearner(GraphLearner):
@@ -42,11 +47,7 @@ class OwnGraphLearner(GraphLearner):
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a dictionary of values computed from the metrics, for an `Evaluation`.
-
-        `rank` is greater for a better model. Training ends when `score` reaches the option
-        `target_accuracy`. `measures` and `depth` are texts for the summary line.
-        """
+        """Compute `rank`, greater for a better model, `score` and texts for the summary line."""
         likely = metrics["log_probability"]
         values = GraphLearner.derived(metrics)
         names = {"accuracy": "accuracy", "macro_f1": "macro F1", "auc": "AUC"}
@@ -81,3 +82,52 @@ class OwnGraphLearner(GraphLearner):
         scale = values.std(0, correction=0)
         model.value_mean.copy_(values.mean(0))
         model.value_scale.copy_(torch.where(scale > 0, scale, 1.0))
+
+
+def answer_metrics(target: str, predicted: Column, correct: Column) -> dict[str, float | None]:
+    """Return a dictionary of metrics for the target "class", "labels" or "values".
+
+    `predicted` are logits or values, `(A, K)`, with a column for each class, label or number.
+    `correct` are the classes, `(A,)`, or labels or values, `(A, K)`. A metric is None if it is not
+    defined for the target, or for these data, such as the AUC of a single class.
+    """
+    metrics: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
+    if target == "values":
+        error = float(np.abs(predicted - correct).mean())
+        return metrics | {"mae": error, "r2": r2(predicted, correct)}
+    if target == "labels":
+        is_predicted, is_correct = predicted > 0, correct > 0
+        metrics["label_accuracy"] = float((is_predicted == is_correct).mean())
+        macro = macro_f1(is_predicted, is_correct)
+        return metrics | {"macro_f1": macro, "auc": auc(predicted, is_correct)}
+    classes = np.arange(predicted.shape[1])
+    is_predicted, is_correct = (x[:, None] == classes for x in (predicted.argmax(1), correct))
+    present = is_predicted.any(0) | is_correct.any(0)
+    macro = macro_f1(is_predicted[:, present], is_correct[:, present])
+    shares, first = softmax(predicted.astype(np.float64), axis=1), int(len(classes) == 2)
+    return metrics | {"macro_f1": macro, "auc": auc(shares[:, first:], is_correct[:, first:])}
+
+
+def macro_f1(predicted: Column, correct: Column) -> float:
+    """Return the F1 score of bool predictions, averaged over columns (classes, labels)."""
+    hits, totals = (predicted & correct).sum(0), predicted.sum(0) + correct.sum(0)
+    return float((2 * hits / np.maximum(totals, 1)).mean())
+
+
+def auc(scores: Column, correct: Column) -> float | None:
+    """Return the mean ROC AUC of the columns with both True and False; None if there are none."""
+    ones = correct.sum(0)
+    has_both = (ones > 0) & (ones < len(correct))
+    if not has_both.any():
+        return None
+    ones, ranks = ones[has_both], rankdata(scores[:, has_both], axis=0)
+    above = (ranks * correct[:, has_both]).sum(0) - ones * (ones + 1) / 2
+    return float((above / (ones * (len(correct) - ones))).mean())
+
+
+def r2(predicted: Column, correct: Column) -> float | None:
+    """Return R2, averaged over columns; `None` if a column of `correct` is constant."""
+    total = np.square(correct - correct.mean(0)).sum(0)
+    if not total.all():
+        return None
+    return float((1 - np.square(predicted - correct).sum(0) / total).mean())

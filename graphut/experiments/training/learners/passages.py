@@ -48,10 +48,9 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     def outcome(
         self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
     ) -> Outcome:
-        """Run the model; return the mean loss of the passages that contain their answer.
+        """Return the mean loss of the passages that contain their answer, the next word.
 
-        A passage is a text, and its answer is the next word. Label smoothing spreads probability
-        evenly over the words of the passage.
+        Label smoothing spreads probability evenly over the words of the passage.
         """
         output = model([*map(self.inputs, batch)])
         answers = torch.tensor([passage.answer for passage in batch], device=model.device)

@@ -75,11 +75,10 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def outcome(
         self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
     ) -> Outcome:
-        """Run the model; return the loss of final predictions, plus a weighted loss of all steps.
+        """Return the loss of final predictions, plus `step_loss_weight` times that of all steps.
 
-        The second loss is the cross-entropy of the predictions after each step of a question,
-        summed over steps, divided by `max_steps`, and averaged over questions. Its weight is
-        `step_loss_weight`.
+        The latter is the cross-entropy of the predictions after each step of a question, summed
+        over steps, divided by `max_steps`, and averaged over questions.
         """
         weight = model.config.step_loss_weight
         output = model([*map(self.inputs, batch)], get_steps=weight > 0)

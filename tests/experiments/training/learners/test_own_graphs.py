@@ -11,17 +11,25 @@ import networkx
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 
 from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.learners.own_graphs import OwnGraphLearner
+from graphut.experiments.training.learners.own_graphs import (
+    OwnGraphLearner,
+    answer_metrics,
+    auc,
+    macro_f1,
+    r2,
+)
 from graphut.experiments.training.run_files import read_metrics
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from tests.experiments.cli.tiny import MODEL
 
+RANDOM = np.random.default_rng(0)
 LABELS: dict[str, Callable[[int], Any]] = {
     "class": lambda n: "odd" if n % 2 else "even",
     "labels": lambda n: [n % 2, int(n % 3 == 0)],
@@ -151,3 +159,41 @@ def test_edge_weights_need_attention(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(words) == 2
     said = capsys.readouterr().err
     assert "00.json has edge weights, which need --layer attention, not gin" in said
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_answer_metrics_of_classes_equal_scikit_learn(classes: int) -> None:
+    learned = pytest.importorskip("sklearn.metrics")
+    logits = RANDOM.normal(size=(200, classes))
+    logits[:20] = 0  # ties
+    labels = RANDOM.integers(0, classes, 200)
+    found = answer_metrics("class", logits, labels)
+    shares = softmax(logits, 1)
+    by_class = learned.roc_auc_score(
+        labels, shares[:, 1] if classes == 2 else shares, multi_class="ovr"
+    )
+    assert found["auc"] == pytest.approx(by_class)
+    wanted = learned.f1_score(labels, logits.argmax(1), average="macro")
+    assert found["macro_f1"] == pytest.approx(wanted)
+    assert found["mae"] is found["r2"] is found["label_accuracy"] is None
+
+
+def test_answer_metrics_of_labels_and_values_equal_scikit_learn() -> None:
+    learned = pytest.importorskip("sklearn.metrics")
+    logits, labels = RANDOM.normal(size=(90, 3)), RANDOM.integers(0, 2, (90, 3))
+    found = answer_metrics("labels", logits, labels)
+    assert found["macro_f1"] == pytest.approx(learned.f1_score(labels, logits > 0, average="macro"))
+    assert found["auc"] == pytest.approx(learned.roc_auc_score(labels, logits))
+    assert found["label_accuracy"] == pytest.approx(((logits > 0) == labels).mean())
+    found = answer_metrics("values", logits, logits + labels)
+    assert found["mae"] == pytest.approx(labels.mean())
+    assert found["r2"] == pytest.approx(learned.r2_score(logits + labels, logits))
+
+
+def test_metrics_without_a_value_are_none() -> None:
+    ones = np.ones((4, 2), bool)
+    assert auc(np.arange(8.0).reshape(4, 2), ones) is None
+    assert r2(np.zeros((3, 1)), np.ones((3, 1))) is None
+    assert macro_f1(~ones, ~ones) == 0
+    half = np.array([[True, True], [False, True]])
+    assert auc(np.array([[2.0, 0.0], [1.0, 0.0]]), half) == 1.0  # of the first column alone
