@@ -1,8 +1,9 @@
-"""Read graphs from a folder of `.npy` files, and write such a folder for graphs of DGL and PyG."""
+"""Graphs as `.npy` files: read and write them, and divide a graph among processes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks.raw_graph import RawGraph
+from graphut.distributed import assign_parts, load_part, write_parts
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph
 from graphut.models.graph_columns import EDGE_NAMES, MASKS, check_edges, plain_array
 from graphut.models.graph_inputs import graph_list, raw_arrays
 
@@ -157,3 +159,47 @@ def _join(name: str, every: Sequence[Arrays]) -> NDArray[Any]:
             "the same number of columns"
         )
     return np.concatenate(each)
+
+
+def write_graph_parts(
+    file: RawGraph,
+    masks: dict[str, Any],
+    folder: str | Path,
+    parts: int,
+    method: str,
+    **facts: Any,
+) -> Path:
+    """Divide a graph with labelled nodes among processes, write the parts, and return the folder.
+
+    `parts` is their number, and `method` is that of `assign_parts`, such as "metis". `masks` has a
+    mask of nodes for each of "train", "validation" and "test". `facts` are lists of names that each
+    process needs: of all kinds of nodes, classes, and types of edges.
+    """
+    if file.labels is None:
+        raise ValueError(f"{file.place} has no labels of nodes: parts are for answers at nodes")
+    labels: Any = file.labels
+    if isinstance(labels, list):
+        labels = np.array(["" if label is None else label for label in labels])
+    edges = file.of_edges
+    of_edges = {"edge_weights": edges.weights, "edge_features": edges.feats}
+    if edges.types is not None:
+        of_edges["edge_types"] = np.array(["" if name is None else name for name in edges.types])
+    of_nodes = {
+        "ids": np.array(file.ids),
+        "features": np.array(file.kinds) if file.features is None else file.features,
+        "labels": labels,
+        **{MASK_OF[name]: mask for name, mask in masks.items()},
+    }
+    part_of = assign_parts(file.edges, file.num_nodes, parts, method)
+    columns = {name: rows for name, rows in of_edges.items() if rows is not None}
+    return write_parts(folder, file.edges, part_of, of_nodes, columns, facts)
+
+
+def read_part(folder: str | Path, target: str | None) -> RawGraph:
+    """Read this process's part of a divided graph from a folder written by `write_graph_parts`."""
+    part = load_part(folder)
+    columns = {**part.arrays}
+    ids = columns.pop("ids").tolist()
+    named = str(folder), Path(folder).name
+    graph = RawGraph.of(*named, ids, part.edges.numpy(), columns, target, part=part)
+    return replace(graph, label=None)

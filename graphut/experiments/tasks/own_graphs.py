@@ -207,7 +207,7 @@ class Graphs(GraphTask):
 
     def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
         """Divide the graph into `parts` parts, one for each training process; return the folder."""
-        from graphut.experiments.tasks.graph_parts import write_graph_parts
+        from graphut.experiments.tasks.graph_arrays import write_graph_parts
 
         if len(self._files) > 1 or self._facts:
             raise ValueError(f"{self.data} must hold one whole graph to be cut into parts")

@@ -15,11 +15,11 @@ from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
 
-KINDS, NO_KINDS, CLASSES = Vocabulary(["a", "b"]), Vocabulary([]), Vocabulary(["0", "1", "yes"])
+NO_KINDS, CLASSES = Vocabulary([]), Vocabulary(["0", "1", "yes"])
 
 
-def triangle(directed: bool = False, **attributes: list[Any]) -> networkx.Graph:
-    graph = networkx.cycle_graph(3, create_using=networkx.DiGraph if directed else None)
+def triangle(**attributes: list[Any]) -> networkx.Graph:
+    graph = networkx.cycle_graph(3)
     for name, values in attributes.items():
         networkx.set_node_attributes(graph, dict(enumerate(values)), name)
     return graph
@@ -53,22 +53,8 @@ def csv_folder(folder: Path, **files: str) -> Path:
     return folder
 
 
-def pairs(graph: RawGraph) -> set[tuple[int, ...]]:
-    found = list(map(tuple, graph.edges.T.tolist()))
-    assert len(found) == len(set(found))
-    return set(found)
-
-
-@pytest.mark.parametrize("name", ["graph.graphml", "graph.json"])
-@pytest.mark.parametrize("directed", [True, False])
-def test_read_graphs_by_networkx(name: str, directed: bool, tmp_path: Path) -> None:
-    given = triangle(directed, feat=["a", "b", "a"], label=[0, 1, -1])
-    [graph] = read_graphs(write(given, tmp_path / name))
-    one_way = {(0, 1), (1, 2), (2, 0)}
-    both = one_way | {(target, source) for source, target in one_way}
-    assert pairs(graph) == (one_way if directed else both) | {(0, 0), (1, 1), (2, 2)}
-    found = graph.labelled(KINDS, CLASSES)
-    assert found.nodes.tolist() == [0, 1, 0] and found.labels.tolist() == [0, 1, -1]
+def ends(graph: RawGraph) -> list[tuple[int, ...]]:
+    return sorted(map(tuple, graph.edges.T.tolist()))
 
 
 def test_read_graphs_with_one_label_for_each_and_no_features(tmp_path: Path) -> None:
@@ -78,84 +64,51 @@ def test_read_graphs_with_one_label_for_each_and_no_features(tmp_path: Path) -> 
         write(graph, tmp_path / f"{index}.json")
     one, other = read_graphs(tmp_path)
     assert (one.label, other.label, one.labels) == (["yes"], ["1"], None)
-    found = one.labelled(Vocabulary(["node"]), CLASSES)
-    assert found.labels.tolist() == [2] and found.nodes.tolist() == [0, 0, 0]
+    labelled = one.labelled(Vocabulary(["node"]), CLASSES)
+    assert labelled.labels.tolist() == [2] and labelled.nodes.tolist() == [0, 0, 0]
+    old = '{"nodes": [{"id": 1}], "links": [], "graph": [["label", "yes"]]}'  # pairs
+    (tmp_path / "0.json").write_text(old)
+    assert read_graphs(tmp_path / "0.json")[0].label == ["yes"]
 
 
 def test_read_graphs_joins_the_words_of_names(tmp_path: Path) -> None:
-    given = triangle(feat=["a b", "c", ""], label=["Mr. Hi", "no", "no"])
+    drawn = triangle(feat=["a b", "c", ""], label=["Mr. Hi", "no", "no"])
     with pytest.raises(ValueError, match="node 2 has '' in `feat`, which is neither"):
-        read_graphs(write(given, tmp_path / "graph.json"))
-    given.nodes[2]["feat"] = "1_0"
-    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
+        read_graphs(write(drawn, tmp_path / "graph.json"))
+    drawn.nodes[2]["feat"] = "1_0"
+    [graph] = read_graphs(write(drawn, tmp_path / "graph.json"))
     assert (graph.kinds, graph.labels) == (["a_b", "c", "1_0"], ["Mr._Hi", "no", "no"])
-    networkx.set_node_attributes(given, "", "feat")
-    assert read_graphs(write(given, tmp_path / "graph.json"))[0].kinds == ["node"] * 3
+    networkx.set_node_attributes(drawn, "", "feat")
+    assert read_graphs(write(drawn, tmp_path / "graph.json"))[0].kinds == ["node"] * 3
 
 
 def test_read_graphs_with_masks_in_one_file_alone(tmp_path: Path) -> None:
-    write(triangle(label=[0, 1, 0], test_mask=[1, 1, 1]), tmp_path / "a.json")
-    write(triangle(label=[0, 1, 0]), tmp_path / "b.json")
-    with pytest.raises(ValueError, match=r"b\.json has labels and no mask, but other graphs have"):
+    write(triangle(label=[0, 1, 0], test_mask=[1, 1, 1]), tmp_path / "b.json")
+    write(triangle(label=[0, 1, 0]), tmp_path / "a.graphml")
+    (tmp_path / "notes.txt").write_text("hello")
+    assert [path.name for path in graph_files(tmp_path)] == ["a.graphml", "b.json"]
+    with pytest.raises(ValueError, match=r"a\.graphml has labels and no mask, but other graphs"):
         read_graphs(tmp_path)
-
-
-def test_read_graphs_takes_spaces_in_csv_files(tmp_path: Path) -> None:
-    files = {
-        "nodes": "node_id , feat, label\nx, '2.5; 1', 1\ny , '3, 2', 0\n",
-        "edges": "src_id, dst_id\nx, y\n",
-    }
-    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,yes\n"))
-    assert pairs(graph) == {(0, 1), (0, 0), (1, 1)}
-    assert graph.features is not None and graph.features.tolist() == [[2.5, 1.0], [3.0, 2.0]]
-    assert graph.labels == ["1", "0"]
-
-
-def test_read_graphs_ends_rows_of_csv_files_at_line_breaks_alone(tmp_path: Path) -> None:
-    nodes = "node_id,feat,label,,\nx,a\u2028b,0,,\ny,c\x0bd,1,,\n"
-    other = {"edges": "src_id,dst_id\nx,y\n", "graphs": "graph_id,label\n0,yes\n"}
-    [graph] = read_graphs(csv_folder(tmp_path, nodes=nodes, **other))
-    assert graph.kinds == ["a_b", "c_d"] and graph.labels == ["0", "1"]
-
-
-def test_read_graphs_takes_the_pairs_of_old_networkx(tmp_path: Path) -> None:
-    path = tmp_path / "graph.json"
-    path.write_text('{"nodes": [{"id": 1}], "links": [], "graph": [["label", "yes"]]}')
-    assert read_graphs(path)[0].label == ["yes"]
 
 
 def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
     one, other = read_graphs(csv_folder(tmp_path))
-    assert pairs(one) == {(0, 1), (0, 0), (1, 1)} and pairs(other) == {(0, 0)}
+    assert ends(one) == [(0, 0), (0, 1), (1, 1)] and ends(other) == [(0, 0)]
     assert one.labelled(NO_KINDS, CLASSES, 2).nodes.tolist() == [[1, 2], [3, 4]]
     assert one.labelled(NO_KINDS, CLASSES, 2).labels.tolist() == [0, 1]
-
-
-def test_read_graphs_takes_classes_and_masks_as_pandas_and_spreadsheets_write_them(
-    tmp_path: Path,
-) -> None:
-    nodes = "node_id,label,train_mask,val_mask\nx,1.0,TRUE,0.0\ny,-1.0,FALSE,1.0\n"
-    files = {"nodes": nodes, "edges": "src_id,dst_id\nx,y\n"}
-    [graph] = read_graphs(csv_folder(tmp_path, **files, graphs="graph_id,label\n0,\n"))
+    files = {"edges": "src_id, dst_id\nx, y\n", "graphs": "graph_id,label\n0,\n"}
+    spaces = "node_id , feat, label\nx, '2.5; 1', 1\ny , '3, 2', 0\n"
+    [graph] = read_graphs(csv_folder(tmp_path, nodes=spaces, **files))
+    assert ends(graph) == [(0, 0), (0, 1), (1, 1)] and graph.labels == ["1", "0"]
+    assert graph.features is not None and graph.features.tolist() == [[2.5, 1.0], [3.0, 2.0]]
+    breaks = "node_id,feat,label,,\nx,a\u2028b,0,,\ny,c\x0bd,1,,\n"  # none of these ends a row
+    [graph] = read_graphs(csv_folder(tmp_path, nodes=breaks, **files))
+    assert graph.kinds == ["a_b", "c_d"] and graph.labels == ["0", "1"]
+    pandas = "node_id,label,train_mask,val_mask\nx,1.0,TRUE,0.0\ny,-1.0,FALSE,1.0\n"
+    [graph] = read_graphs(csv_folder(tmp_path, nodes=pandas, **files))
     assert graph.labels == ["1", None]
-    assert {part: mask.tolist() for part, mask in graph.masks.items()} == {
-        "train": [True, False],
-        "validation": [False, True],
-    }
-    write(triangle(label=[1.0, float("nan"), 0]), tmp_path / "g.graphml")
-    assert read_graphs(tmp_path / "g.graphml")[0].labels == ["1", None, "0"]
-    write(triangle(label=[1, 0, 0], test_mask=["yes", "no", "no"]), tmp_path / "h.json")
-    with pytest.raises(ValueError, match=r"h\.json: test_mask is 'yes'; expected true or false"):
-        read_graphs(tmp_path / "h.json")
-
-
-def test_graph_files_of_a_folder_are_in_order(tmp_path: Path) -> None:
-    names = ["b.json", "a.graphml"]
-    for name in names:
-        write(triangle(label=[0, 0, 1]), tmp_path / name)
-    (tmp_path / "notes.txt").write_text("hello")
-    assert [path.name for path in graph_files(tmp_path)] == sorted(names)
-    assert len(read_graphs(tmp_path)) == 2
+    masks = {part: mask.tolist() for part, mask in graph.masks.items()}
+    assert masks == {"train": [True, False], "validation": [False, True]}
 
 
 def node_link(*nodes: dict[str, Any], links: Sequence[tuple[Any, Any]] = ()) -> str:
@@ -198,6 +151,7 @@ BAD_FILES = {
     "the node 1.0 occurs twice": node_link({"id": 1.0, "label": 1}, {"id": 1.0}),
     "node 1 has '1,,3' in `feat`, which is neither": node_link({"id": 1, "feat": "1,,3"}),
     "train_mask is -1; expected true or false": node_link({"id": 1, "label": 1, "train_mask": -1}),
+    "test_mask is 'yes'; expected true": node_link({"id": 1, "label": 1, "test_mask": "yes"}),
     "has labels of nodes, but masks of": json.dumps(
         {"nodes": [{"id": 1, "label": 1}, {"id": 2}], "links": [], "graph": {"test_mask": True}}
     ),
@@ -219,60 +173,39 @@ def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
         graph.graph.update({"label": [1, 0, 1], mask: True})
         write(graph, tmp_path / f"{index}.json")
     graphs = read_graphs(tmp_path, "labels")
-    asked = [[bool(graph.label_mask(part)[0]) for graph in graphs] for part in PARTS]
-    assert asked == np.eye(3, dtype=bool).tolist()
-    assert graphs[0].labelled(Vocabulary(["node"]), Vocabulary("012")).labels.tolist() == [
-        [1, 0, 1]
-    ]
+    masks = [[bool(graph.label_mask(part)[0]) for graph in graphs] for part in PARTS]
+    assert masks == np.eye(3, dtype=bool).tolist()
+    labelled = graphs[0].labelled(Vocabulary(["node"]), Vocabulary("012"))
+    assert labelled.labels.tolist() == [[1, 0, 1]]
     with pytest.raises(ValueError, match=r"0\.json: a label has 3 numbers; expected 2"):
         graphs[0].labelled(Vocabulary(["node"]), Vocabulary("01"))
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        (
-            {"edges": "src_id,dst_id,graph_id\nx,z,0\n"},
-            r"graph '0': an edge refers to \"z\", which is not among the nodes",
-        ),
-        (
-            {"edges": "a,b\n1,2\n"},
-            r"edges\.csv needs .*dst_id for edges, .*; its first line is 'a,b'",
-        ),
-        ({"edges": "src_id,dst_id\nx\n"}, r"edges\.csv has a wrong number of columns in row 1"),
-        ({"nodes": "node_id,label\n"}, "holds no graph"),
-        ({"nodes": "node_id,feat, feat\nx,1,2\n"}, r"nodes\.csv has 2 columns named 'feat': "),
-        (
-            {"more": "node_id,label\nx,1\n"},
-            "nodes.csv and .*more.csv both hold nodes, by their columns",
-        ),
-        (
-            {"edges": "source,target,graph_id\nx,y,0\n"},
-            r"edges\.csv both hold graphs.*: name the columns of edges src_id and dst_id and those",
-        ),
-        (
-            {"edges": "src_id,dst_id,graph_id\nx,x,0\n", "nodes": "node_id,label\nx,1\n"},
-            "only one of the files of nodes and edges has a column graph_id",
-        ),
-        (
-            {"edges": "src_id,dst_id,graph_id\nx,x,9\n", "nodes": "node_id,graph_id\nx,0\n"},
-            r"edges\.csv refers to graph '9', which has no nodes",
-        ),
-        (
-            {"graphs": "graph_id,label\n0,1\n1,0\n0,0\n"},
-            r"graph '0': graphs\.csv lists the graph '0' twice",
-        ),
-        (
-            {"nodes": "node_id,graph_id\nx,0\nx,0\ny,1\n"},
-            r"graph '0': the node \"x\" occurs twice",
-        ),
-    ],
-)
-def test_read_graphs_names_a_bad_csv_file(
-    files: dict[str, str], message: str, tmp_path: Path
-) -> None:
+EDGES = "src_id,dst_id,graph_id\nx,"
+BAD_TABLES = {
+    r"graph '0': an edge refers to \"z\", which is not among the nodes": {"edges": EDGES + "z,0\n"},
+    r"edges\.csv needs .*dst_id for edges, .*; its first line is 'a,b'": {"edges": "a,b\n1,2\n"},
+    r"edges\.csv has a wrong number of columns in row 1": {"edges": "src_id,dst_id\nx\n"},
+    "holds no graph": {"nodes": "node_id,label\n"},
+    r"nodes\.csv has 2 columns named 'feat': ": {"nodes": "node_id,feat, feat\nx,1,2\n"},
+    "nodes.csv and .*more.csv both hold nodes, by": {"more": "node_id,label\nx,1\n"},
+    r"edges\.csv both hold graphs.*: name the columns of edges src_id and dst_id and those": {
+        "edges": "source,target,graph_id\nx,y,0\n"
+    },
+    "only one of the files of nodes and edges has a column graph_id": {
+        "edges": EDGES + "x,0\n",
+        "nodes": "node_id,label\nx,1\n",
+    },
+    r"edges\.csv refers to graph '9', which has no nodes": {"edges": EDGES + "x,9\n"},
+    r"graph '0': graphs\.csv lists .* twice": {"graphs": "graph_id,label\n0,1\n1,0\n0,0\n"},
+    r"graph '0': the node \"x\" occurs twice": {"nodes": "node_id,graph_id\nx,0\nx,0\ny,1\n"},
+}
+
+
+@pytest.mark.parametrize("message", BAD_TABLES)
+def test_read_graphs_names_a_bad_csv_file(message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        read_graphs(csv_folder(tmp_path, **files))
+        read_graphs(csv_folder(tmp_path, **BAD_TABLES[message]))
 
 
 def test_read_graphs_without_a_file(tmp_path: Path) -> None:
@@ -292,22 +225,20 @@ def test_read_graphs_reads_labels_of_nodes_where_there_are_some(tmp_path: Path) 
     graph = triangle()
     graph.graph["label"] = 1
     write(graph, tmp_path / "b.json")
-    found = [each.labelled(Vocabulary(["node"]), CLASSES) for each in read_graphs(tmp_path)]
-    assert [graph.labels.tolist() for graph in found] == [[0, 1, 1], [-1, -1, -1]]
+    labelled = [each.labelled(Vocabulary(["node"]), CLASSES) for each in read_graphs(tmp_path)]
+    assert [graph.labels.tolist() for graph in labelled] == [[0, 1, 1], [-1, -1, -1]]
 
 
 def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
-    given = triangle(feat=["a", "c", "a"], label=["0", "no", "0"])
-    [graph] = read_graphs(write(given, tmp_path / "graph.json"))
-    with pytest.raises(
-        ValueError, match=r"graph\.json: the kind of node 'c' is unknown; known are a, b"
-    ):
-        graph.labelled(KINDS, CLASSES)
-    with pytest.raises(ValueError, match=r"graph\.json: the label 'no' is unknown"):
-        graph.labelled(Vocabulary("abc"), CLASSES)
-
-
-Row = dict[str, Any]
+    drawn = triangle(feat=["a", "c", "a"], label=["0", "yes", float("nan")])
+    [graph] = read_graphs(write(drawn, tmp_path / "graph.json"))
+    labelled = graph.labelled(Vocabulary("abc"), CLASSES)
+    assert labelled.nodes.tolist() == [0, 2, 0] and labelled.labels.tolist() == [0, 2, -1]
+    message = r"graph\.json: the kind of node 'c' is unknown; known are a, b"
+    with pytest.raises(ValueError, match=message):
+        graph.labelled(Vocabulary("ab"), CLASSES)
+    with pytest.raises(ValueError, match=r"graph\.json: the label 'yes' is unknown"):
+        graph.labelled(Vocabulary("abc"), Vocabulary("01"))
 
 
 def draw_graph(seed: int) -> networkx.MultiDiGraph:
@@ -338,22 +269,22 @@ def write_table(path: Path, keys: Sequence[str], rows: Iterable[tuple[Any, ...]]
 @pytest.mark.parametrize("suffix", [".graphml", ".json", ".csv"])
 def test_read_graphs_reads_all_that_was_written(suffix: str, tmp_path: Path) -> None:
     for seed in range(12):
-        given, path = draw_graph(seed), tmp_path / f"{seed}{suffix}"
-        nodes, edges = [*given.nodes(data=True)], [*given.edges(data=True)]
+        drawn, path = draw_graph(seed), tmp_path / f"{seed}{suffix}"
+        nodes, edges = [*drawn.nodes(data=True)], [*drawn.edges(data=True)]
         if suffix == ".csv":
             path.mkdir()
             write_table(path / "nodes.csv", ["node_id"], nodes)
             write_table(path / "edges.csv", ["src_id", "dst_id"], edges)
         else:
-            write(given, path)
+            write(drawn, path)
         [graph] = read_graphs(path)
-        assert [*map(int, graph.ids)] == [*given]
+        assert [*map(int, graph.ids)] == [*drawn]
         assert graph.labels == [row["label"].replace(" ", "_") or None for _, row in nodes]
         for part in ("train", "test"):
             assert graph.masks[part].tolist() == [row[f"{part}_mask"] for _, row in nodes]
         wanted = np.array([row["feat"].split(", ") for _, row in nodes], np.float32)
         np.testing.assert_array_equal(graph.features, wanted)
-        loops = [[node, node] for node in given if not given.has_edge(node, node)]
+        loops = [[node, node] for node in drawn if not drawn.has_edge(node, node)]
         assert graph.edges[:, len(edges) :].T.tolist() == loops
         if edges:
             weights, feats, types = graph.of_edges
@@ -394,15 +325,15 @@ def test_read_graphs_reads_defaults_nested_graphs_and_encodings_of_graphml(tmp_p
     [graph] = read_graphs(tmp_path)
     assert graph.ids == ["ü", "g", "y", "z"] and graph.labels == ["a", "b", "b", "b"]
     assert graph.masks["test"].tolist() == [False, True, True, True]
-    own = [(2, 3), (0, 2), (0, 2), (3, 1), (2, 0), (2, 0)]
-    assert [*map(tuple, graph.edges.T.tolist())] == [*own, *zip(range(4), range(4), strict=True)]
+    edges = [(2, 3), (0, 2), (0, 2), (3, 1), (2, 0), (2, 0)]
+    assert [*map(tuple, graph.edges.T.tolist())] == [*edges, (0, 0), (1, 1), (2, 2), (3, 3)]
     assert graph.of_edges.weights is not None and graph.of_edges.feats is not None
     assert graph.of_edges.weights.tolist() == [2.5] * 3 + [1] + [2.5] * 2 + [1] * 4
     assert graph.of_edges.feats[:6].tolist() == [[1, 2]] * 6
 
 
 @pytest.mark.parametrize(
-    ("nodes", "links", "others", "found"),
+    ("nodes", "links", "others", "edges"),
     [
         ([1, 2], [(1, 2), (1, 2)], {"multigraph": False, "directed": True}, [(0, 1)] * 2),
         ([1, 2], [(1, 2), (2, 1)], {}, [(0, 1), (1, 0)] * 2),
@@ -413,12 +344,12 @@ def test_read_graphs_reads_defaults_nested_graphs_and_encodings_of_graphml(tmp_p
     ],
 )
 def test_read_graphs_merges_nothing(
-    nodes: list[Any], links: list[Any], others: Row, found: list[Any], tmp_path: Path
+    nodes: list[Any], links: list[Any], others: Any, edges: list[Any], tmp_path: Path
 ) -> None:
     rows = [{"id": node, "label": index} for index, node in enumerate(nodes)]
     path = tmp_path / "graph.json"
     path.write_text(json.dumps({**json.loads(node_link(*rows, links=links)), **others}))
     [graph] = read_graphs(path)
     assert graph.ids == nodes and graph.labels == [*map(str, range(len(nodes)))]
-    loops = [(node, node) for node in range(len(nodes)) if (node, node) not in found]
-    assert sorted(map(tuple, graph.edges.T.tolist())) == sorted(found + loops)
+    loops = [(node, node) for node in range(len(nodes)) if (node, node) not in edges]
+    assert ends(graph) == sorted(edges + loops)

@@ -38,7 +38,7 @@ def write_one(path: Path, **masks: Any) -> Path:
     return path
 
 
-def asked(task: Graphs) -> dict[str, list[int]]:
+def labelled(task: Graphs) -> dict[str, list[int]]:
     return {part: np.flatnonzero(task.load(part)[0].labels >= 0).tolist() for part in PARTS}
 
 
@@ -50,17 +50,22 @@ def test_graphs_splits_whole_graphs(tmp_path: Path) -> None:
     assert task.answer_at == "graph" and task.answers.symbols == ("path", "ring")
     again = Graphs(tmp_path / "data")
     assert [len(graph.nodes) for graph in again.test] == [len(graph.nodes) for graph in task.test]
+    with pytest.raises(ValueError, match="has 2 labelled nodes or graphs: too few"):
+        Graphs(write_many(tmp_path / "few", 2)).test  # noqa: B018
 
 
 def test_graphs_splits_nodes_of_one_graph(tmp_path: Path) -> None:
-    task = Graphs(write_one(tmp_path / "karate.graphml"))
-    found = asked(task)
-    assert [len(found[part]) for part in PARTS] == [27, 3, 3]
-    assert sorted(node for own in found.values() for node in own) == list(range(1, 34))
+    task = Graphs(path := write_one(tmp_path / "karate.graphml"))
+    split = labelled(task)
+    assert [len(split[part]) for part in PARTS] == [27, 3, 3]
+    assert sorted(node for nodes in split.values() for node in nodes) == list(range(1, 34))
     assert (task.answer_at, task.num_feats) == ("node", 2)
     assert task.node_kinds.symbols == () and task.answers.symbols == ("Mr._Hi", "Officer")
     assert task.test[0].nodes[0].tolist() == [16, 1]
     assert "27/3/3 nodes for training/validation/test, 1 node without a label" in task.description
+    path.write_text(path.read_text().replace("Officer", "Mr._Hi"))
+    with pytest.raises(ValueError, match=r"karate\.graphml has only the class 'Mr\._Hi': give"):
+        Graphs(path).answers  # noqa: B018
 
 
 def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
@@ -69,24 +74,21 @@ def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
         "val_mask": lambda node: node == 20,
         "test_mask": lambda node: node > 20,
     }
-    found = asked(Graphs(write_one(tmp_path / "karate.graphml", **masks)))
-    assert found == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
+    split = labelled(Graphs(write_one(tmp_path / "karate.graphml", **masks)))
+    assert split == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
 
 
-@pytest.mark.parametrize("part", ["training", "validation", "test"])
+@pytest.mark.parametrize("missing", ["train_mask", "val_mask", "test_mask"])
 def test_graphs_without_a_mask_for_a_part_say_so_before_the_training(
-    part: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    missing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    masks = {"val_mask": lambda node: node < 9, "test_mask": lambda node: node > 20}
-    if part != "training":
-        masks["train_mask"] = masks.pop("val_mask" if part == "validation" else "test_mask")
+    one, other = {"train_mask", "val_mask", "test_mask"} - {missing}
+    masks = {one: lambda node: node < 9, other: lambda node: node > 20}
     path = write_one(tmp_path / "karate.graphml", **masks)
     assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr()
-    name = {"training": "train", "validation": "val", "test": "test"}[part]
-    assert f"no labelled node or graph in {name}_mask: give all of train_mask, val_" in said.err
-    assert "epoch" not in said.out
-    assert not (tmp_path / "run").exists()
+    printed = capsys.readouterr()
+    assert f"no labelled node or graph in {missing}: give all of train_mask, val_" in printed.err
+    assert "epoch" not in printed.out and not (tmp_path / "run").exists()
 
 
 def test_graphs_with_features_in_one_file_alone_say_so(
@@ -107,12 +109,11 @@ def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) ->
         networkx.set_edge_attributes(graph, "5, 6", "feat")
         networkx.write_graphml(graph, tmp_path / f"{index}.graphml")
     task = Graphs(tmp_path)
-    found = [graph.edge_feats.tolist() for part in PARTS for graph in task.load(part)]
-    assert sorted(found) == [[[0, 0]], [[0, 0]], *[[[5, 6], [0, 0], [0, 0]]] * 2]
+    feats = [graph.edge_feats.tolist() for part in PARTS for graph in task.load(part)]
+    assert sorted(feats) == [[[0, 0]], [[0, 0]], *[[[5, 6], [0, 0], [0, 0]]] * 2]
     (tmp_path / "1.graphml").write_text((tmp_path / "1.graphml").read_text().replace("5, 6", ""))
-    with pytest.raises(
-        ValueError, match=r"1\.graphml: an edge has 0 numbers in `feat`; expected 2"
-    ):
+    message = r"1\.graphml: an edge has 0 numbers in `feat`; expected 2"
+    with pytest.raises(ValueError, match=message):
         Graphs(tmp_path).load("train")
 
 
@@ -129,13 +130,6 @@ def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path:
     assert set().union(*sizes.values()) == set(range(10, 23))
 
 
-def test_graphs_with_one_class_name_it(tmp_path: Path) -> None:
-    path = write_one(tmp_path / "karate.graphml")
-    path.write_text(path.read_text().replace("Officer", "Mr._Hi"))
-    with pytest.raises(ValueError, match=r"karate\.graphml has only the class 'Mr\._Hi': give"):
-        Graphs(path).answers  # noqa: B018
-
-
 def test_topology_and_edge_weights_are_refused_before_a_run_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,11 +140,6 @@ def test_topology_and_edge_weights_are_refused_before_a_run_is_written(
     assert main([*words, "--topology", "window:1"]) == 2
     assert "--topology window:1 lack: leave out --topology, or" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
-
-
-def test_graphs_with_too_few_labels_say_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has 2 labelled nodes or graphs: too few"):
-        Graphs(write_many(tmp_path / "data", 2)).test  # noqa: B018
 
 
 @pytest.mark.parametrize("many", [True, False])
