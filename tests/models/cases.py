@@ -183,43 +183,25 @@ class LatterHalf(Topology):
         return dst - n_dst // 2, dst + 1
 
 
-def plain_greedy(model: UniversalTransformer, source: list[int], max_length: int) -> Generation:
-    """Greedy decoding with the forward pass alone, for longer and longer targets."""
-    tokens, score, steps = _greedy(
-        max_length, lambda tokens: model([source], [tokens]), lambda out: out.decoder.steps
-    )
-    encoder = model([source], [tokens]).encoder.steps[int(model.config.add_bos_eos) :]
-    return Generation(
-        tokens[: tokens.index(EOS)] if EOS in tokens else tokens,
-        score,
-        steps,
-        encoder[: len(source)].tolist(),
-    )
-
-
-def greedy_text(model: UniversalTransformerLM, prompt: list[int], max_length: int) -> Generation:
-    """The same for a language model."""
-    tokens, score, steps = _greedy(
-        max_length,
-        lambda tokens: model([[*prompt, *tokens]]),
-        lambda out: out.steps[len(prompt) :],
-    )
-    own = [int(model([prompt[:n]]).steps[-1]) for n in range(len(prompt))]
-    return Generation(tokens[: tokens.index(EOS)] if EOS in tokens else tokens, score, steps, own)
-
-
-def _greedy(
-    max_length: int, run: Callable[[list[int]], Any], steps_of: Callable[[Any], Tensor]
-) -> tuple[list[int], float, list[int]]:
+def plain_greedy(model: Any, source: list[int], max_length: int) -> Generation:
+    """Greedy decoding with the forward pass alone, for longer and longer targets or texts."""
+    is_text = isinstance(model, UniversalTransformerLM)
+    before = len(source) if is_text else 0
     tokens: list[int] = []
     score, steps = 0.0, list[int]()
     while len(steps) < max_length and tokens[-1:] != [EOS]:
-        output = run(tokens)
-        steps.append(int(steps_of(output)[len(tokens)]))  # tokens come before extra nodes
+        output = model([[*source, *tokens]]) if is_text else model([source], [tokens])
+        taken = output.steps if is_text else output.decoder.steps
+        steps.append(int(taken[before + len(tokens)]))  # tokens come before extra nodes
         likely = output.logits[-1].log_softmax(-1)
         tokens.append(1 + int(likely[1:].argmax()))  # bos is never generated
         score += likely[tokens[-1]].item()
-    return tokens, score, steps
+    if is_text:
+        of_source = [int(model([source[:n]]).steps[-1]) for n in range(len(source))]
+    else:
+        encoder = model([source], [tokens]).encoder.steps[int(model.config.add_bos_eos) :]
+        of_source = encoder[: len(source)].tolist()
+    return Generation([token for token in tokens if token != EOS], score, steps, of_source)
 
 
 def assert_same_generations(found: list[Generation], expected: list[Generation]) -> None:

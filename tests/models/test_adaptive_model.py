@@ -34,6 +34,7 @@ from tests.models.cases import (
     rows_of,
     small,
 )
+from tests.nn.adapters import LowRank
 
 
 @pytest.fixture
@@ -82,14 +83,13 @@ def test_adaptive_model_takes_another_default_dtype() -> None:
 
 
 def test_reset_parameters_draws_all_anew(model: UniversalTransformer) -> None:
-    before = [parameter.clone() for parameter in model.parameters()]
-    torch.manual_seed(0)
-    model.reset_parameters()
-    again = [parameter.clone() for parameter in model.parameters()]
-    assert not any(torch.equal(a, b) for a, b in zip(before, again, strict=True))
-    torch.manual_seed(0)
-    model.reset_parameters()
-    assert all(torch.equal(a, b) for a, b in zip(again, model.parameters(), strict=True))
+    draws = [[parameter.clone() for parameter in model.parameters()]]
+    for _ in range(2):
+        torch.manual_seed(0)
+        model.reset_parameters()
+        draws.append([parameter.clone() for parameter in model.parameters()])
+    assert not any(map(torch.equal, draws[0], draws[1]))
+    assert all(map(torch.equal, draws[1], draws[2]))
 
 
 class Merging(nn.Linear):
@@ -176,10 +176,9 @@ def test_adaptive_model_in_torchinfo_counts_a_tied_weight_twice(
     model: UniversalTransformer,
 ) -> None:
     torchinfo = pytest.importorskip("torchinfo")
-    found = torchinfo.summary(model, input_data=[SOURCES, TARGETS], verbose=0)
+    summary = torchinfo.summary(model, input_data=[SOURCES, TARGETS], verbose=0)
     weights = sum(weight.numel() for weight in model.parameters())
-    tied = model.output.weight is model.target_embedding.weight
-    assert found.total_params == weights + tied * model.output.weight.numel()
+    assert summary.total_params == weights + model.output.weight.numel()
 
 
 def test_adaptive_model_in_captum_attributes_to_embeddings() -> None:
@@ -195,6 +194,46 @@ def test_adaptive_model_in_captum_attributes_to_embeddings() -> None:
         torch.zeros(1), target=2
     )
     assert found.shape == (5, 8) and found.any(1).all()
+
+
+def add_lora(model: UniversalTransformer, *, exclude: str | None) -> list[LowRank]:
+    """Change all linear maps, as `LoraConfig(target_modules="all-linear", exclude_modules=...)`."""
+    changed = []
+    for name, layer in [*model.named_modules()]:
+        if type(layer) is nn.Linear and name != exclude:
+            owner, _, own_name = name.rpartition(".")
+            changed.append(LowRank(layer))
+            setattr(model.get_submodule(owner), own_name, changed[-1])
+    return changed
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize(("tie_output", "exclude"), [(True, "output"), (False, None)])
+def test_adaptive_model_with_merged_lora_gives_the_same_answers(
+    tie_output: bool, exclude: str | None, norm: str
+) -> None:
+    model = build_model(tie_output=tie_output, norm=norm)
+    plain = logits_of(model)
+    parts = add_lora(model, exclude=exclude)
+    assert len(parts) == 15 + (not tie_output)
+    expected, generated = logits_of(model), model.generate(SOURCES, max_length=5)
+    assert not torch.allclose(expected, plain)
+    for _ in range(2):  # merged, and then unmerged again
+        for part in parts:
+            part.merge()
+        assert_same([logits_of(model)], [expected])
+        assert_same_generations(model.generate(SOURCES, max_length=5), generated)
+    assert not parts[0].is_merged
+
+
+def test_adaptive_model_with_lora_in_a_tied_output_changes_its_embedding_when_merged() -> None:
+    model = build_model(tie_output=True)
+    parts = add_lora(model, exclude=None)
+    expected, embedding = logits_of(model), model.target_embedding.weight.detach().clone()
+    for part in parts:
+        part.merge()
+    assert not torch.allclose(model.target_embedding.weight, embedding)
+    assert not torch.allclose(logits_of(model), expected)
 
 
 EVERY = [(name, row) for name, case in CASES.items() for row in case.rows]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -111,44 +112,31 @@ def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.Monke
         load(folder)
 
 
-@pytest.mark.parametrize(("call", "which"), [("fsync", 0), ("fsync", 1), ("replace", 0)])
-def test_save_pretrained_leaves_the_old_model_after_a_crash(
+@pytest.mark.parametrize(
+    ("call", "which"), [("fsync", 0), ("fsync", 1), ("replace", 0), ("replace", 1)]
+)
+def test_save_pretrained_in_a_crash_keeps_the_old_model_or_is_detected(
     call: str, which: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = logits_of(load(folder))
-    _crash_in(call, which, monkeypatch)
-    with pytest.raises(OSError, match="the disk is full"):
-        build_model(seed=1, d_hidden=20, norm="pre").save_pretrained(folder)
-    monkeypatch.undo()
-    assert torch.equal(logits_of(load(folder)), before)
-    assert len(list(folder.iterdir())) == 2
+    function, calls = getattr(os, call), count()
 
+    def fail(*arguments: Any, **options: Any) -> Any:
+        if next(calls) >= which:
+            raise OSError("the disk is full")
+        return function(*arguments, **options)
 
-def test_from_pretrained_detects_a_crash_between_the_two_files(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The new weights fit the shapes of the old configuration, but would mean another model."""
-    _crash_in("replace", 1, monkeypatch)
+    monkeypatch.setattr(os, call, fail)
     with pytest.raises(OSError, match="the disk is full"):
         build_model(seed=1, halted="stale").save_pretrained(folder)
     monkeypatch.undo()
+    assert len(list(folder.iterdir())) == 2
+    if (call, which) != ("replace", 1):
+        assert torch.equal(logits_of(load(folder)), before)
+        return
+    # The new weights fit the shapes of the old configuration, but would mean another model.
     with pytest.raises(ValueError, match=r"model.safetensors does not belong to its config.json"):
         load(folder)
-
-
-def _crash_in(call: str, which: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the `which`-th write to disk, or every one from the `which`-th file on, fail."""
-    seen = 0
-    real: Callable[..., Any] = getattr(os, call)
-
-    def fail(*arguments: Any, **options: Any) -> Any:
-        nonlocal seen
-        seen += 1
-        if seen > which:
-            raise OSError("the disk is full")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(os, call, fail)
 
 
 def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path: Path) -> None:
@@ -166,10 +154,8 @@ def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path
     ("change", "message"),
     [
         (lambda w: w.pop(BIAS), "cannot be loaded: weights are missing: output.bias"),
-        (lambda w: w.clear(), "weights are missing: "),
         (lambda w: w.update(extra=torch.zeros(2)), "weights are unknown: extra"),
         (lambda w: w.update({BIAS: w[BIAS][1:]}), r"output.bias is \(6,\); .* \(7,\)"),
-        (lambda w: w.update({BIAS: w[BIAS][:, None]}), r"output.bias is \(7, 1\); .* \(7,\)"),
         (lambda w: w.update({BIAS: w[BIAS].half()}), "weights in torch.float16, torch.float64; "),
         (lambda w: w.update({k: v.long() for k, v in w.items()}), "weights in torch.int64; "),
         (lambda w: w[BIAS][2:3].fill_(-torch.inf), "output.bias holds NaN or infinity"),
@@ -190,7 +176,6 @@ def test_from_pretrained_refuses_foreign_weights(
     ("change", "message"),
     [
         ({"model": "Transformer"}, "describes 'Transformer', not a UniversalTransformer"),
-        ({"model": None}, "describes None"),
         ({"model": "z" * 10**5}, r"config.json describes 'z*\.\.\., not a UniversalTransformer"),
         ({"colour": 1}, "config.json: the configuration has unknown fields: colour"),
         ({"max_steps": 0}, "config.json: max_steps must be at least 1; got 0"),
@@ -198,7 +183,6 @@ def test_from_pretrained_refuses_foreign_weights(
             {"encoder_topology": "zigzag"},
             "config.json: encoder_topology cannot be 'zigzag': unknown topology 'zigzag' .*$",
         ),
-        ({"encoder_topology": "z" * 10**5}, "config.json: encoder_topology cannot be '.{0,500}$"),
         ({"norm": "z" * 10**5}, r"config.json: norm must be one of .*; got '.{0,100}$"),
         ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),
@@ -215,14 +199,13 @@ def test_from_pretrained_refuses_foreign_configurations(
         load(folder)
 
 
-def test_from_pretrained_detects_one_changed_digit(folder: Path) -> None:
+def test_from_pretrained_refuses_wrong_and_missing_checksums(folder: Path) -> None:
     path = folder / "config.json"
-    path.write_text(path.read_text().replace('"max_steps": 5', '"max_steps": 6'))
+    text = path.read_text()
+    path.write_text(text.replace('"max_steps": 5', '"max_steps": 6'))  # one changed digit
     with pytest.raises(ValueError, match="does not match its checksum"):
         load(folder)
-
-
-def test_from_pretrained_refuses_weights_without_their_checksums(folder: Path) -> None:
+    path.write_text(text)
     path = folder / "model.safetensors"
     write_tensors(path, load_file(path))
     with pytest.raises(ValueError, match="or another program has edited one of them"):
@@ -232,31 +215,35 @@ def test_from_pretrained_refuses_weights_without_their_checksums(folder: Path) -
         load(folder)
 
 
-def test_save_pretrained_refuses_what_could_not_be_loaded(tmp_path: Path) -> None:
-    def share(model: Any) -> None:
-        model.source_embedding = model.target_embedding
-
-    def spoil(model: Any) -> None:
-        model.encoder.halting.linear.bias.data[0] = torch.nan
-
-    def widen(model: Any) -> None:
-        model.decoder.double()
-
-    def shorten(model: Any) -> None:
-        model.encoder.max_steps = 1
-
-    def change(model: Any) -> None:
-        model.decoder.evaluation_rule = Threshold(0.2)
-
-    for spoiled, message in (
-        (share, "the model cannot be saved: weights are missing: source_embedding.weight"),
-        (spoil, "the model cannot be saved: encoder.halting.linear.bias holds NaN or infinity"),
-        (widen, "the model cannot be saved: there are weights in torch.float32, torch.float64"),
-        (shorten, r"different values of max_steps, 1 and \d+, but a configuration has only one"),
-        (change, "different values of evaluation_rule, .*: set evaluation_rule of the model"),
-    ):
-        model = UniversalTransformer(small())
-        spoiled(model)
-        with pytest.raises(ValueError, match=message):
-            model.save_pretrained(tmp_path / "model")
-        assert not (tmp_path / "model").exists()
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda model: setattr(model, "source_embedding", model.target_embedding),
+            "the model cannot be saved: weights are missing: source_embedding.weight",
+        ),
+        (
+            lambda model: model.encoder.halting.linear.bias.data.fill_(torch.nan),
+            "the model cannot be saved: encoder.halting.linear.bias holds NaN or infinity",
+        ),
+        (
+            lambda model: model.decoder.double(),
+            "the model cannot be saved: there are weights in torch.float32, torch.float64",
+        ),
+        (
+            lambda model: setattr(model.encoder, "max_steps", 1),
+            r"different values of max_steps, 1 and \d+, but a configuration has only one",
+        ),
+        (
+            lambda model: setattr(model.decoder, "evaluation_rule", Threshold(0.2)),
+            "different values of evaluation_rule, .*: set evaluation_rule of the model",
+        ),
+    ],
+)
+def test_save_pretrained_refuses_what_could_not_be_loaded(
+    spoil: Callable[[Any], Any], message: str, tmp_path: Path
+) -> None:
+    spoil(model := UniversalTransformer(small()))
+    with pytest.raises(ValueError, match=message):
+        model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()

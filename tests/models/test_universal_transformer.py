@@ -118,9 +118,8 @@ def test_generate_with_an_unstable_topology_is_the_forward_pass(
     assert_same_generations(model.generate(SOURCES, max_length=6), expected)
 
 
-@pytest.mark.parametrize("spec", ["causal & edges:1,1,1,2", "edges:0,0,2,0,1,1,1,2"])
-def test_generate_names_a_token_that_sees_no_source(spec: str) -> None:
-    model = build_model(cross_topology=spec)
+def test_generate_names_a_token_that_sees_no_source() -> None:
+    model = build_model(cross_topology="causal & edges:1,1,1,2")
     model.output.bias.data[EOS] = -100.0
     with pytest.raises(ValueError, match=r"gives token \d of a target no source token"):
         model.generate([SOURCES[0], SOURCES[2]], max_length=6)
