@@ -68,25 +68,9 @@ def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("name", "revision", "kind", "message"),
     [
-        (
-            "ann/copy",
-            None,
-            OSError,
-            r"no folder ann/copy, and no ann/copy on .* hub: check the name",
-        ),
-        (
-            "ann/sort",
-            "v9",
-            OSError,
-            r"no ann/sort on .* hub at revision 'v9': .*Revision Not Found",
-        ),
-        ("ann/sort", None, ValueError, "ann/sort on the .* is not a model: it has no config.json"),
-        (
-            "ann/half",
-            None,
-            ValueError,
-            "ann/half on the .* is not a model: it has no model.safeten",
-        ),
+        ("ann/copy", None, OSError, r"no folder ann/copy, and no ann/copy on .*: check the name"),
+        ("ann/sort", "v9", OSError, r"no ann/sort on .* at revision 'v9': .*Revision Not Found"),
+        ("ann/half", None, ValueError, "ann/half on the .* is not a model: it has no model.safete"),
         *(
             (name, None, FileNotFoundError, f"there is no folder {Path(name)}")
             for name in ("nowhere", "./no/where", "a/b/c", "../b", "/a/b", "a/")

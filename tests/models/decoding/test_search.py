@@ -115,9 +115,8 @@ def search(
     max_length: int = 4,
     length_penalty: float = 0.6,
 ) -> list[Hypothesis]:
-    options = SearchOptions(
-        beam_size=beam_size, max_length=max_length, length_penalty=length_penalty
-    )
+    sizes = {"beam_size": beam_size, "max_length": max_length}
+    options = SearchOptions(**sizes, length_penalty=length_penalty)  # type: ignore[arg-type]
     return beam_search(decoder, torch.full((sentences,), BOS), options)
 
 
