@@ -10,7 +10,6 @@ from torch import Tensor
 
 from graphut import topology as tp
 from graphut.topology import Causal, Complete, Intersection, Topology, Union, Window
-from tests.topology import brute_extra, brute_random
 
 
 @dataclass(frozen=True)
@@ -81,21 +80,140 @@ def brute_mask(topology: Topology, n_dst: int, n_src: int) -> Tensor:
         case Union(left, right) | Intersection(left, right):
             one, other = brute_mask(left, n_dst, n_src), brute_mask(right, n_dst, n_src)
             if left.has_extra_nodes or right.has_extra_nodes:
-                one, other = brute_extra.aligned(topology, one, other, n_dst)
+                one, other = aligned(topology, one, other, n_dst)
             return one | other if isinstance(topology, Union) else one & other
         case tp.Random(links, seed):
-            return brute_random.random_mask(links, seed, n_dst, n_src)
+            return random_mask(links, seed, n_dst, n_src)
         case tp.Expander(degree, seed):
-            return brute_random.expander_mask(degree, seed, max(n_dst, n_src))[:n_dst, :n_src]
+            return expander_mask(degree, seed, max(n_dst, n_src))[:n_dst, :n_src]
         case tp.Last():
             return torch.arange(n_dst)[:, None].expand(n_dst, n_src) == n_dst - 1
         case tp.Virtual() | tp.Star() | tp.BinaryPartition():
-            return brute_extra.mask(topology, n_dst)
+            return mask_with_extra_nodes(topology, n_dst)
     return torch.tensor([[sees(topology, i, j) for j in range(n_src)] for i in range(n_dst)])
 
 
 def brute_batch_mask(topology: Topology, dst: list[int], src: list[int]) -> Tensor:
     return torch.block_diag(*(brute_mask(topology, n, m) for n, m in zip(dst, src, strict=True)))
+
+
+LOW = 0xFFFFFFFF
+
+
+def mix(bits: int) -> int:
+    """MurmurHash3's finaliser."""
+    bits &= LOW
+    bits = (bits ^ bits >> 16) * 0x85EBCA6B & LOW
+    bits = (bits ^ bits >> 13) * 0xC2B2AE35 & LOW
+    return bits ^ bits >> 16
+
+
+def draw(seed: int, *keys: int) -> int:
+    bits = mix((seed & LOW) ^ mix(seed >> 32))
+    for key in keys:
+        bits = mix(bits ^ mix(key + 0x9E3779B9))
+    return bits
+
+
+def choice(size: int, count: int, seed: int, *keys: int) -> set[int]:
+    """Floyd's algorithm as in the book."""
+    chosen: set[int] = set()
+    for column, last in enumerate(range(max(size - count, 0), size)):
+        number = draw(seed, *keys, column) * (last + 1) // 2**32
+        chosen.add(last if number in chosen else number)
+    return chosen
+
+
+def random_mask(links: int, seed: int, n_dst: int, n_src: int) -> Tensor:
+    mask = torch.zeros(n_dst, max(n_dst, n_src), dtype=torch.bool)
+    for i in range(n_dst):
+        mask[i, list(choice(i, links - links // 2, seed, i, 0))] = True
+        later = choice(max(n_src - i - 1, 0), links // 2, seed, i, 1)
+        mask[i, [i + 1 + j for j in later]] = True
+    return mask[:, :n_src]
+
+
+def expander_mask(degree: int, seed: int, n: int) -> Tensor:
+    mask = torch.zeros(n, n, dtype=torch.bool)
+    for ring in range(degree // 2):
+        order = sorted(range(n), key=lambda i: draw(seed, ring, i))
+        for i, j in zip(order, [*order[1:], order[0]], strict=True):
+            mask[i, j] = mask[j, i] = True
+    return mask
+
+
+Span = tuple[int, int]
+
+
+def spans_of(topology: Topology, n: int) -> list[Span]:
+    """The tokens `lo, ..., hi - 1` that each extra node stands for."""
+    match topology:
+        case tp.Star():
+            return [(0, n)]
+        case tp.Virtual(nodes):
+            return [(0, n)] * nodes
+        case tp.BinaryPartition():
+            sizes = [2**level for level in range(1, n.bit_length() + 1)]
+            blocks = {(lo, min(lo + size, n)) for size in sizes for lo in range(0, n, size)}
+            # By the level at which they have two halves.
+            longer = [(lo, hi) for lo, hi in blocks if hi - lo > 1]
+            return sorted(longer, key=lambda span: ((span[1] - span[0] - 1).bit_length(), span))
+        case Union(left, right) | Intersection(left, right):
+            return spans_of(left, n) + spans_of(right, n)
+    return []
+
+
+def mask_with_extra_nodes(topology: Topology, n: int) -> Tensor:
+    spans = spans_of(topology, n)
+    mask = torch.zeros(n + len(spans), n + len(spans), dtype=torch.bool)
+    for node, (lo, hi) in enumerate(spans, start=n):
+        mask[node, lo:hi] = True
+    match topology:
+        case tp.Virtual():
+            mask[:n, n:] = True
+        case tp.Star():
+            mask[:, n] = True
+            for i in range(n):
+                mask[i, [(i - 1) % n, i, (i + 1) % n]] = True
+        case tp.BinaryPartition(k):
+            nodes = {(i, i + 1): i for i in range(n)}
+            nodes |= {span: node for node, span in enumerate(spans, start=n)}
+            for i in range(n):
+                mask[i, [i] + [nodes[span] for span in context(i, n, k)]] = True
+    return mask
+
+
+def context(i: int, n: int, k: int) -> list[Span]:
+    """What token `i` sees besides itself: on each level `k` pieces further, in both directions."""
+    found = []
+    right, left = i + 1, i  # seen so far are the tokens left, ..., right - 1
+    for size in (2**level for level in range(n.bit_length() + 1)):
+        for _ in range(k):
+            if right < n:
+                end = (right // size + 1) * size  # of the block, or of what is left of it
+                found.append((right, min(end, n)))
+                right = end
+            if left > 0:
+                start = (left - 1) // size * size
+                found.append((start, left))
+                left = start
+    return found
+
+
+def aligned(topology: Topology, left: Tensor, right: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Masks of the two sides of a pair over all nodes of the pair."""
+    if isinstance(topology, Union):
+        extra = len(left) - n
+        size = len(left) + len(right) - n
+        all_left, all_right = torch.zeros(2, size, size, dtype=torch.bool)
+        all_left[: len(left), : len(left)] = left
+        at = torch.tensor([*range(n), *range(n + extra, size)])
+        all_right[at[:, None], at] = right
+        return all_left, all_right
+    last = torch.tensor([*range(n), *(hi - 1 for _, hi in spans_of(topology, n))])
+    if len(left) > n:
+        return left, right[last[:, None], last]
+    return (left[last[:, None], last], right) if len(right) > n else (left, right)
 
 
 small = st.integers(1, 4)

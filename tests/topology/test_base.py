@@ -103,18 +103,6 @@ def test_topology_derived_from_a_built_in_one_has_its_own_edges() -> None:
 
 
 def test_topology_needs_parameters_as_fields() -> None:
-    class Shift(Topology):
-        name = "test_shift"
-
-        def __init__(self, k: int) -> None:
-            self.k = k
-
-        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-            return torch.arange(len(dst)), dst + self.k
-
-    with pytest.raises(TypeError, match=r"Shift .* decorate it with @dataclass\(frozen=True\)"):
-        Shift(3)
-
     class Undecorated(Back):
         name = "test_undecorated"
         kinds: ClassVar[int] = 3
@@ -125,7 +113,8 @@ def test_topology_needs_parameters_as_fields() -> None:
         name = "test_forgotten"
         spread: int
 
-    with pytest.raises(TypeError, match="Forgotten must store its parameters as dataclass fields"):
+    message = r"Forgotten must store its parameters as dataclass .* @dataclass\(frozen=True\)"
+    with pytest.raises(TypeError, match=message):
         Forgotten(3)
 
 
@@ -204,7 +193,6 @@ CROSS = {"decoder": Causal(), "encoder": Complete()}
     ("call", "words"),
     [
         (lambda: Causal().layout([]), "empty"),
-        (lambda: Causal().layout(torch.zeros(0)), "empty"),
         (lambda: Causal().layout([3, 0]), r"lengths\[1\] is 0"),
         *(
             (lambda wrong=wrong: Causal().layout(wrong), LENGTHS)
@@ -213,10 +201,7 @@ CROSS = {"decoder": Causal(), "encoder": Complete()}
         (lambda: Complete().layout([1], [2.5]), f"src_.*{LENGTHS}"),
         (lambda: Complete().layout([1, 2], [3]), "2 lengths but 1 src_lengths"),
         (lambda: BinaryPartition(2).layout([3], [4]), "'binary_partition:2' has extra nodes"),
-        (
-            lambda: type("Nothing", (Topology,), {"name": "n"}),
-            r"define interval\(\) or in_edges\(\)",
-        ),
+        (lambda: type("Nothing", (Topology,), {"name": "n"}), r"interval\(\) or in_edges\(\)"),
         (lambda: Ragged().mask(3), r"test_ragged: interval\(\) returned None"),
         *(
             (lambda wrong=wrong: Window(wrong), "window: radius must be an integer")
@@ -229,18 +214,10 @@ CROSS = {"decoder": Causal(), "encoder": Complete()}
         ),
         (lambda: Window(2**63 - 1), r"radius must be below 10\^18, got 9223372036854775807"),
         (lambda: Global(), "needs at least one position, all of them at least 0"),
-        (lambda: Global(0, -3), "needs at least one position, all of them at least 0"),
         (lambda: statistics(Window(1), 0), "between 1 and 2048 tokens, got 0"),
-        (lambda: statistics(Window(1), 2049), "between 1 and 2048 tokens, got 2049"),
-        (
-            lambda: with_extra_nodes(Star(), torch.zeros(3, 1), [2, 2]),
-            "feat has 3 rows, .* 4 tokens",
-        ),
+        (lambda: with_extra_nodes(Star(), MASK, [2, 2]), "feat has 3 rows, .* 4 tokens"),
         (lambda: cross_topology("star"), "'star' has extra nodes, but cross-attention"),
-        (
-            lambda: cross_layout("test_back:1", [2], [3], **CROSS),
-            "gives token 0 of a target no sou",
-        ),
+        (lambda: cross_layout("test_back:1", [2], [3], **CROSS), "token 0 of a target no sou"),
         *(
             (lambda kind=kind: kind(Causal(), "causal"), "combine two topologies, got")
             for kind in (Union, Intersection)
@@ -250,18 +227,12 @@ CROSS = {"decoder": Causal(), "encoder": Complete()}
         (lambda: Edges(0, -1), "positions must be at least 0, got -1"),
         (lambda: from_edges([0.5], [0]), r"edges: ends must be an integer, got 0\.5"),
         *(
-            (
-                lambda mask=mask: from_mask(mask),
-                r"mask must be a bool tensor of shape \(n_dst, n_src",
-            )
+            (lambda mask=mask: from_mask(mask), r"a bool tensor of shape \(n_dst, n_src")
             for mask in (MASK.int(), MASK.bool()[0], [[True]])
         ),
         (lambda: from_parents([-1, 1.0]), r"parents\[1\] is 1.0: a parent must be an integer"),
-        (lambda: from_parents([-1, None]), r"parents\[1\] is None: a parent must be an integer"),
         (lambda: from_parents([1, 5]), r"parents\[1\] is 5: .* of one of the 2 tokens, or -1"),
-        (lambda: from_parents([-2]), r"parents\[0\] is -2"),
         (lambda: from_parents([1, 0]), r"parents\[0\] is 1: the ancestors form a cycle"),
-        (lambda: from_parents([0]), r"parents\[0\] is 0: the ancestors form a cycle"),
     ],
 )
 def test_topologies_refuse_what_does_not_fit(call: Callable[[], Any], words: str) -> None:
