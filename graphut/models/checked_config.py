@@ -69,16 +69,12 @@ class CheckedConfig:
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
         """Return `parse` of a field's value; raise a one-line `ValueError` that names the field."""
-        return parse_field(name, getattr(self, name), parse)
-
-
-def parse_field(name: str, value: str, parse: Callable[[str], _T]) -> _T:
-    """Return `parse(value)`; raise a one-line `ValueError` that names the field."""
-    try:
-        return parse(value)
-    except ValueError as error:
-        reason = cut(str(error).splitlines()[0], 600)
-        raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
+        value = getattr(self, name)
+        try:
+            return parse(value)
+        except ValueError as error:
+            reason = cut(str(error).splitlines()[0], 600)
+            raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
 
 
 def check_different(name: str, values: Sequence[object]) -> None:

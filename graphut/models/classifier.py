@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,8 @@ from graphut.attention.ragged import ragged_arange, row_sums
 from graphut.models.config import UniversalTransformerClassifierConfig
 from graphut.models.encoder_model import EncoderModel
 from graphut.models.outputs import ClassifierOutput, ClassifierPrediction, StepAnswers
+from graphut.models.sentence_nodes import SentenceNodes
+from graphut.nn.call_state import FrontierRows
 from graphut.sentences import Sentences, flatten
 
 
@@ -47,7 +49,6 @@ class UniversalTransformerClassifier(EncoderModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise all parameters again."""
         super().reset_parameters()
         nn.init.normal_(self.mask, mean=1.0, std=float(self.config.mask_init == "normal"))
 
@@ -78,14 +79,26 @@ class UniversalTransformerClassifier(EncoderModel):
         """
         words, sizes, lengths = self._read(documents)
         feat = self._first_states(words, sizes)
-        states, last, steps, ponder, by_step = self._encode(feat, lengths, get_attention, get_steps)
-        answers = None
-        if by_step is not None:
-            answers = [
-                StepAnswers(active, self._read_out(after, last)[active])
-                for after, active in by_step
-            ]
-        return ClassifierOutput(self._read_out(states, last), ponder, steps, lengths, answers)
+        nodes, last, out, ponder, by_step = self._encode(
+            feat, lengths, get_attention=get_attention, get_steps=get_steps
+        )
+        answers = [*self._answers(nodes, last, torch.zeros_like(out), by_step)]
+        logits, steps = (
+            self._read_out(nodes.select_tokens(out), last),
+            nodes.select_tokens(ponder.steps),
+        )
+        return ClassifierOutput(logits, ponder, steps, lengths, answers if get_steps else None)
+
+    def _answers(
+        self, nodes: SentenceNodes, last: Tensor, states: Tensor, by_step: list[FrontierRows]
+    ) -> Iterator[StepAnswers]:
+        """Yield the predictions after each step, in which halted nodes keep their last state."""
+        questions = nodes.select_tokens(torch.arange(len(states), device=states.device))[last]
+        for rows in by_step:
+            states = states.index_copy(0, rows.nodes, rows.states)
+            active = torch.isin(questions, rows.nodes).nonzero()[:, 0]
+            logits = self._read_out(nodes.select_tokens(states), last)
+            yield StepAnswers(active, logits[active])
 
     def _read_out(self, states: Tensor, last: Tensor) -> Tensor:
         """Return the logits of documents; `last` are the indices of their last sentences."""

@@ -381,12 +381,6 @@ def _neighbour_layer(
 
 def _register_recurrence(config: UniversalGraphTransformerConfig) -> AdaptiveRecurrence:
     """Return a recurrence whose nodes hold registers; those of a kind above 0 are the starts."""
-    if config.answer_at != "edge" or config.num_kinds < 2 or config.edge_feats > 1:
-        raise ValueError(
-            "layer='registers' needs answer_at='edge', num_kinds of at least 2 (nodes of the first "
-            "kind are no starts) and edge_feats of at most 1 (the weight); got "
-            f"{config.answer_at!r}, {config.num_kinds} and {config.edge_feats}"
-        )
     messages: Any = RegisterMessages()
     return AdaptiveRecurrence(
         UniversalTransformerStep(messages, None, norm=None, residual=False),

@@ -90,7 +90,6 @@ class GraphPrediction:
     steps: Tensor  #: `(nodes,)` int64, the number of steps, or of event-driven updates, of a node
 
     def __repr__(self) -> str:
-        """Return a short text: the first labels, and the shapes of the tensors."""
         fields = {
             name: list(value.shape) if isinstance(value, Tensor) else reprlib.repr(value)
             for name, value in vars(self).items()

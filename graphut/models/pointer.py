@@ -63,7 +63,8 @@ class UniversalTransformerPointer(EncoderModel):
         self._check_tokens(tokens, self.embedding.num_embeddings, "word")
         tokens, passage = upload([tokens, torch.repeat_interleave(lengths)], self.device)
         feat = self._embed(self.embedding, tokens)
-        states, last, steps, ponder, _ = self._encode(feat, lengths, get_attention)
+        nodes, last, out, ponder, _ = self._encode(feat, lengths, get_attention=get_attention)
+        states, steps = nodes.select_tokens(out), nodes.select_tokens(ponder.steps)
         scores = (states * self.question(states[last])[passage]).sum(-1) * self.config.d_model**-0.5
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         scores = scores - row_log_sums(scores, passage, len(lengths))[passage]

@@ -31,7 +31,6 @@ class SentenceNodes:
     layout: EdgeLayout
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if a node has no in-edge."""
         if self.layout.has_empty_rows:
             node = int((self.layout.in_degrees == 0).nonzero()[0])
             first = starts(self.layout.dst_lengths)

@@ -334,6 +334,8 @@ def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTrans
         model([[5, 3]])
     with pytest.raises(TypeError, match="the graph contains the targets: pass sources and targets"):
         model(model.sentence_graph([[5, 3]], [[5]]), [[5]])
+    with pytest.raises(ValueError, match="no target nodes: give sentence_graph the targets"):
+        model(model.sentence_graph(SOURCES))
     texts = CASES["texts"].build()
     with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
         texts(model.sentence_graph([[5]], [[5]]))

@@ -84,6 +84,7 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
         (GRAPH, {"layer": "gat", "scale_by_degree": True}, "scale_by_degree must be False where"),
         (GRAPH, {"layer": "gin", "attention_bias": False}, "attention_bias must be True where"),
         (GRAPH, {"layer": "gin", "attention_dropout": 0.5}, "attention_dropout must be 0 where"),
+        (GRAPH, {"layer": "registers", "adaptive": False}, "answer_at must be 'edge' where layer"),
         (GRAPH, {"max_offset": 3}, "max_offset must be 0 in graphs, whose nodes are in no order"),
         (GRAPH, {"num_feats": 2}, "num_kinds must be 0, since num_feats is 2; got 2"),
         (

@@ -136,15 +136,6 @@ def test_generate_refuses_a_topology_in_which_a_token_sees_none() -> None:
             call()
 
 
-@pytest.mark.parametrize("search", SEARCHES[:-1], ids=str)
-def test_generate_continues_a_prompt_independently_of_the_batch(search: dict[str, Any]) -> None:
-    model, prompts = build_language_model(), [*TEXTS, [5], [4, 4, 4, 4]]
-    together = model.generate(prompts, max_length=6, **search)
-    alone = [model.generate([prompt], max_length=6, **search)[0] for prompt in prompts]
-    assert_same_generations(together, alone)
-    assert_same_generations(model.generate(prompts[::-1], max_length=6, **search), alone[::-1])
-
-
 @pytest.mark.parametrize("place", range(6))
 def test_language_model_hides_later_tokens(place: int) -> None:
     text = [3, 5, 2, 4, 4, 3]

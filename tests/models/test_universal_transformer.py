@@ -34,11 +34,6 @@ from tests.topology import catalogue
 PAIRWISE = CASES["pairs"].rows[: -len(EXTRA)]
 
 
-@pytest.fixture
-def model() -> UniversalTransformer:
-    return build_model()
-
-
 SHOWN = {name: STEP[name] for name in ("halted", "norm", "transition")}
 ACTS = [
     f"act:halt_from={seen},weighting={weighting}"
@@ -139,37 +134,37 @@ def test_model_takes_every_topology(spec: str) -> None:
     assert_same_generations(model.generate(SOURCES, max_length=5), expected)
 
 
-class TestExtraNodes:
-    @pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
-    @pytest.mark.parametrize("search", SEARCHES[:2], ids=str)
-    @pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
-    def test_generate_with_extra_nodes_is_the_forward_pass_again_and_again(
-        self, topologies: dict[str, str], search: dict[str, Any]
-    ) -> None:
-        model = build_model(**topologies)
-        together = model.generate(SOURCES, max_length=6, **search)
-        alone = [model.generate([source], max_length=6, **search)[0] for source in SOURCES]
-        assert_same_generations(together, alone)
-        if not search:
-            assert_same_generations(together, [plain_greedy(model, s, 6) for s in SOURCES])
+@pytest.mark.filterwarnings("ignore:the topologies .* whole prefix")
+@pytest.mark.parametrize("search", SEARCHES[:2], ids=str)
+@pytest.mark.parametrize("topologies", EXTRA, ids=name_of)
+def test_generate_with_extra_nodes_is_the_forward_pass_again_and_again(
+    topologies: dict[str, str], search: dict[str, Any]
+) -> None:
+    model = build_model(**topologies)
+    together = model.generate(SOURCES, max_length=6, **search)
+    alone = [model.generate([source], max_length=6, **search)[0] for source in SOURCES]
+    assert_same_generations(together, alone)
+    if not search:
+        assert_same_generations(together, [plain_greedy(model, s, 6) for s in SOURCES])
 
-    def test_forward_reads_out_only_tokens(self) -> None:
-        model = build_model(encoder_topology="star", decoder_topology="(causal|virtual:3)&causal")
-        graph = model.sentence_graph(SOURCES, TARGETS)
-        out = model(graph)
-        assert out.logits.shape == (sum(len(t) + 1 for t in TARGETS), VOCABULARY)
-        assert out.encoder.steps.shape == (sum(len(s) + 1 for s in SOURCES),)
-        assert out.decoder.steps.shape == (len(out.logits) + 3 * len(TARGETS),)
-        for part in (out.encoder, out.decoder):
-            assert_same([part.cost], [(part.steps + part.remainder).mean()])
 
-    def test_encoder_tells_apart_nodes_that_start_alike(self) -> None:
-        model = build_model(encoder_topology="window:1|virtual:2")
-        seen: list[Tensor] = []
-        model.encoder.register_forward_hook(lambda *call: seen.append(call[2][0]))
-        model([[3, 2, 4]], [[2]])
-        first, second = seen[0][-2:]
-        assert (first - second).norm() > 0.01 * first.norm()
+def test_forward_reads_out_only_tokens() -> None:
+    model = build_model(encoder_topology="star", decoder_topology="(causal|virtual:3)&causal")
+    out = model(SOURCES, TARGETS)
+    assert out.logits.shape == (sum(len(t) + 1 for t in TARGETS), VOCABULARY)
+    assert out.encoder.steps.shape == (sum(len(s) + 1 for s in SOURCES),)
+    assert out.decoder.steps.shape == (len(out.logits) + 3 * len(TARGETS),)
+    for part in (out.encoder, out.decoder):
+        assert_same([part.cost], [(part.steps + part.remainder).mean()])
+
+
+def test_encoder_tells_apart_nodes_that_start_alike() -> None:
+    model = build_model(encoder_topology="window:1|virtual:2")
+    states: list[Tensor] = []
+    model.encoder.register_forward_hook(lambda *call: states.append(call[2][0]))
+    model([[3, 2, 4]], [[2]])
+    first, second = states[0][-2:]
+    assert (first - second).norm() > 0.01 * first.norm()
 
 
 @pytest.mark.parametrize("cross", ["window:0", "window:1&causal", "global:0|window:0"])
@@ -182,17 +177,10 @@ def test_generate_outgrows_the_reach_of_the_cross_topology(cross: str) -> None:
     assert len(expected[0].tokens) == 7
 
 
-class TestBadInput:
-    @pytest.mark.parametrize("sides", [([[2] * 10**5], [[2]]), ([[2]], [[2] * 10**5])])
-    def test_sentence_graph_refuses_long_sentences_before_it_makes_edges(
-        self, model: UniversalTransformer, sides: tuple[list[list[int]], ...]
-    ) -> None:
+def test_sentence_graph_refuses_long_sentences_before_it_makes_edges() -> None:
+    for sides in (([[2] * 10**5], [[2]]), ([[2]], [[2] * 10**5])):
         with pytest.raises(ValueError, match=r"sentence has 10000\d tokens, but the model takes"):
-            model.sentence_graph(*sides)
-
-    def test_forward_refuses_a_graph_without_targets(self, model: UniversalTransformer) -> None:
-        with pytest.raises(ValueError, match="no target nodes: give sentence_graph the targets"):
-            model(model.sentence_graph(SOURCES))
+            build_model().sentence_graph(*sides)
 
 
 @pytest.mark.parametrize("name", HALTING_PRESETS)

@@ -109,6 +109,9 @@ class UniversalGraphTransformerConfig(ModelConfig):
         if self.layer == "registers":
             where = "where layer is 'registers'"
             self._check("adaptive", not self.adaptive, f"False {where}")
+            self._check("answer_at", self.answer_at == "edge", f"'edge' {where}")
+            self._check("num_kinds", self.num_kinds > 1, f"at least 2 {where}: starts and others")
+            self._check("edge_feats", self.edge_feats <= 1, f"at most 1 {where}, the weight")
             without = ("depth_modulus", "quantize", "initial_noise", "noise", "topology")
             self._check_defaults(False, where, *without)
         types = len(self.edge_types.split())

@@ -34,14 +34,12 @@ class CachedDecoder(TokenDecoder):
     """
 
     def __post_init__(self) -> None:
-        """Create empty caches."""
         super().__post_init__()
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
         self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a separable convolution
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend hypotheses by one token each, as described in `TokenDecoder.advance`."""
         parents = parents.cpu()
         feat = self.embed(tokens)
         self.combined.add_nodes(len(parents))

@@ -57,7 +57,6 @@ class TokenDecoder(ABC):
     sentences: Tensor  # (B,) int64 on the CPU, the index of the sentence of each hypothesis
 
     def __post_init__(self) -> None:
-        """Create an empty hypothesis for each sentence."""
         rule = self.recurrence.active_rule
         if not rule.fits_decoders:
             raise ValueError(f"{rule} cannot decode: the states of a token depend on later tokens")
@@ -90,7 +89,6 @@ class PrefixDecoder(TokenDecoder):
     """
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Extend hypotheses by one token each, as described in `TokenDecoder.advance`."""
         self.extend(parents.cpu(), tokens.cpu())
         length, lengths = self.length, torch.full((len(self.ids),), self.length)
         feat = self.embed(self.ids.flatten().to(tokens.device))
