@@ -113,6 +113,8 @@ class StandIn:
         self.launches: list[Event] = []
         self.waits: list[Event] = []
         self.copies: list[Event] = []
+        # Name, grid and numbers of each launch of Triton; shapes stand for tensors.
+        self.calls: list[tuple[Any, ...]] = []
         self.compiled: dict[str, list[Any]] = {}
         self.is_capturing = False  # for a CUDA graph, which may neither wait nor copy
         self._arrives = arrives
@@ -121,7 +123,7 @@ class StandIn:
 
     def clear(self) -> None:
         """Clear all records."""
-        for events in (self.launches, self.waits, self.copies):
+        for events in (self.launches, self.waits, self.copies, self.calls):
             events.clear()
 
     def host(self, tensor: Tensor) -> Tensor:
@@ -348,6 +350,8 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
         tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
         assert all(isinstance(x, DeviceTensor) for x in tensors), f"{self.__name__} on the host"
         args, kwargs = tree_map(_on_host, (args, kwargs))
+        shown = (x.shape if isinstance(x, Tensor) else x for x in (*args, *kwargs.values()))
+        gpu.calls.append((self.__name__, grid, *shown))
         if compiles:
             made = compiled_kernel(self).run(*args, grid=grid, warmup=True, **kwargs)
             gpu.compiled.setdefault(self.__name__, []).append(made)

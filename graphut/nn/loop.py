@@ -15,7 +15,7 @@ from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import AttentionRecord
 from graphut.nn.call_state import FrontierRows, GraphContext, LoopOutput, LoopState
 from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.gpu import gpu_frontier
+from graphut.nn.gpu import DeviceFrontier, run_program
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.halting_frontier import HaltingFrontier
 from graphut.nn.input_checks import check_same_nodes, check_tensor
@@ -86,7 +86,8 @@ def call_recurrence(
     checks = FiniteChecks(plan.is_traced)
     if not plan.waits:
         checks = AsyncFiniteChecks(layer, layout.num_src, layout.num_dst)
-    checks.check_features(feat)
+    if plan.program is None:
+        checks.check_features(feat)
     rows: list[FrontierRows] | None = [] if recorded else None
     state = LoopState(
         plan,
@@ -111,21 +112,25 @@ def call_recurrence(
 def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes."""
     plan = state.plan
-    frontier = FRONTIERS[plan.frontier](state) if start is None else WakingFrontier(state, start)
-    for t in range(1, plan.max_steps + 1):
-        if not state.any_active(frontier.num_active):
-            break
-        before = frontier.refresh_keys_and_values(t)
-        after = state.update(before, t)
-        frontier.end_step(before, after, t)
-    output: LoopOutput = frontier.result()
+    if plan.program is not None:
+        output = run_program(state)
+    else:
+        frontier: Any = FRONTIERS[plan.frontier]
+        frontier = frontier(state) if start is None else WakingFrontier(state, start)
+        for t in range(1, plan.max_steps + 1):
+            if not state.any_active(frontier.num_active):
+                break
+            before = frontier.refresh_keys_and_values(t)
+            after = state.update(before, t)
+            frontier.end_step(before, after, t)
+        output = frontier.result()
     out = state.readout(output.out)
     return output if out is output.out else output._replace(out=out)
 
 
 FRONTIERS: dict[str, Callable[[LoopState], Any]] = {
     "halting": HaltingFrontier,  # nodes halt for good
-    "counted": gpu_frontier,  # the same, and only the device knows how many are active
+    "counted": DeviceFrontier,  # the same, and only the device knows how many are active
     "masked": MaskedFrontier,  # every node computes in every step
     "waking": WakingFrontier,  # a node computes when something that it reads has changed
 }

@@ -136,10 +136,10 @@ def plain_halting(module: Any, like: Tensor) -> Any:
     if not is_unit or module.norm is not None or torch._C._is_any_autocast_enabled():
         return module
     is_wide = like.dtype in (torch.float32, torch.float64)
-    return PlainHalting(module) if is_wide and all(map(_is_untouched, module.modules())) else module
+    return PlainHalting(module) if is_wide and all(map(is_untouched, module.modules())) else module
 
 
-def _is_untouched(module: nn.Module) -> bool:
+def is_untouched(module: nn.Module) -> bool:
     """Return whether a module has neither hooks nor methods of its own."""
     hooks = module._forward_hooks or module._forward_pre_hooks
     hooks = hooks or module._backward_hooks or module._backward_pre_hooks
@@ -157,7 +157,7 @@ def is_plain(step: UniversalTransformerStep) -> bool:
     activation = set(transition.layers[1].modules())
     return all(
         type(module) in _PLAIN
-        and _is_untouched(module)
+        and is_untouched(module)
         and getattr(module, "degree_scale", None) is None
         for module in step.modules()
         if module not in activation

@@ -49,6 +49,7 @@ class Plan:
     waits: bool  # whether the host waits for the device, to check values and to count nodes
     in_place: int  # number of heads of a `KeyValueMemory` that replaces the table; 0 without
     cross_in_place: bool  # whether cross-attention reads a `KeyValueMemory`
+    program: Any  # `gpu.settings.Settings` if a fixed sequence of launches computes all steps
     node_flops: int
     key_value_flops: int
     edge_flops: int

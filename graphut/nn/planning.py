@@ -24,11 +24,12 @@ from graphut.attention.functorch import (
     is_tracing,
 )
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.gpu.settings import program_settings
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.input_checks import check_feat, first_parameter
 from graphut.nn.module_checks import check_event_driven, check_sharding
-from graphut.nn.noise import InputNoise
+from graphut.nn.noise import InputNoise, kinds_of_noise
 from graphut.nn.plain_step import PlainStep, is_plain, plain_halting
 from graphut.nn.plan import Options, Plan
 from graphut.nn.quantized import Quantized
@@ -199,7 +200,8 @@ def make_plan(
     signals = None
     if layer.step_signal is not None:
         signals = fixed_step_signals(layer.step_signal, layer.max_steps, feat)
-    waits, in_place, cross_in_place = True, 0, False
+    waits, in_place, cross_in_place, program = True, 0, False, None
+    halted = "frozen" if layer.step_signal is None and layer.halted == "copied" else layer.halted
     if layout is not None and not (options.is_list or called is not steps or is_capturing()):
         heads = [_heads_in_place(step.attention, layout, feat) for step in steps]
         # All steps must agree: one may be in training mode and another in evaluation mode.
@@ -208,6 +210,8 @@ def make_plan(
             waits = waking or not _takes_counts(steps, layout, between, feat)
             if not waits:
                 in_place, frontier = 0, frontier if frontier == "masked" else "counted"
+                if frontier == "counted" and not _are_modules_watched():
+                    program = _program(layer, rule, layout, halted)
         if waits and between is not None and not options.get_attention:
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
@@ -221,7 +225,7 @@ def make_plan(
         max_steps=max_steps,
         steps=called,
         frontier="waking" if waking else frontier,
-        halted="frozen" if layer.step_signal is None and layer.halted == "copied" else layer.halted,
+        halted=halted,
         has_linear_projection=linear,
         halting=probability if rule.uses_probability or options.record else None,
         halt_from=(readers or [rule])[0].halt_from,
@@ -238,12 +242,24 @@ def make_plan(
         waits=waits,
         in_place=in_place,
         cross_in_place=cross_in_place,
+        program=program,
         node_flops=step.node_flops,
         key_value_flops=step.attention.key_value_flops,
         edge_flops=step.attention.edge_flops,
         shape=feat.shape,
         parameters=weight_of,
         parameter=name,
+    )
+
+
+def _program(layer: Recurrence, rule: HaltingRule, layout: EdgeLayout, halted: str) -> Any:
+    """Return the settings of a program for a GPU, or None if the loop must call modules."""
+    every_step = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
+    if layer.quantize is not None or (layer.training and every_step) or in_transform():
+        return None
+    step, steps, learns = layer.steps[0], layer.max_steps, torch.is_grad_enabled()
+    return program_settings(
+        step, rule, layer.halting, layout, halted=halted, max_steps=steps, learns=learns
     )
 
 

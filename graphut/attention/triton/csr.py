@@ -11,85 +11,97 @@ from torch import Tensor
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
-from graphut.attention.triton.inputs import KernelInputs, padded
+from graphut.attention.triton.inputs import KernelInputs, Launch, padded
 from graphut.attention.triton.kernels.csr import rows_forward, rows_query, rows_source
 from graphut.attention.triton.kernels.merge import merge_outputs, merge_sums
 from graphut.attention.triton.sizes import FUSED, edges_at_once, row_warps
 
 
-def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
+def forward(
+    inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor
+) -> list[Launch]:
     """Write the output, its rounding error to `rest`, and each row's softmax maximum and sum."""
     edges = inputs.layout.cached(by_destination, inputs.split)
-    slot = _slot(inputs, edges)
-    shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot, "rest": rest}
-    parts = _launch(
-        rows_forward, inputs.active.rows, edges, {"out": out, "softmax": softmax}, shared
-    )
+    shared = _row_arguments(inputs, edges) | {"rest": rest}
+    rows, results = inputs.active.rows, {"out": out, "softmax": softmax}
+    launches, parts = _launches(rows_forward, rows, edges, results, shared)
     if parts:
-        _merge(merge_outputs, edges, slot, (parts["out"], parts["softmax"], out, rest, softmax))
+        more = {"rest": rest, "before": inputs.active.before, **results}
+        given = {"parts": parts["out"], "part_softmax": parts["softmax"], **more}
+        launches.append(_merge(merge_outputs, edges, out, given))
+    return launches
 
 
-def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
+def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> list[Launch]:
     """Write the query's gradient; write to `given` the bias gradient and `delta = out . to_out`."""
     edges = inputs.layout.cached(by_destination, inputs.split)
-    slot = _slot(inputs, edges)
-    shared = _arguments(inputs, edges) | {"nodes": inputs.active.nodes, "slot": slot} | given
-    parts = _launch(rows_query, inputs.active.rows, edges, {"to_query": to_query}, shared)
+    shared = _row_arguments(inputs, edges) | given
+    rows, results = inputs.active.rows, {"to_query": to_query}
+    launches, parts = _launches(rows_query, rows, edges, results, shared)
     if parts:
-        _merge(merge_sums, edges, slot, (parts["to_query"], to_query))
+        by_row: dict[str, Any] = {"settled": None, "num_src": 0, "step": 1, "last_step": 1}
+        by_row |= {"before": inputs.active.before, "out_stride": to_query.stride(0)}
+        more = {"parts": parts["to_query"], "out": to_query, **by_row}
+        launches.append(_merge(merge_sums, edges, to_query, more))
+    return launches
 
 
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
-) -> None:
+) -> list[Launch]:
     """Write the gradients of key and value; `given` has the other arguments of the kernel."""
     edges = inputs.layout.cached(by_source, inputs.split)
-    shared = _arguments(inputs, edges) | {"slot": inputs.active.slot} | given
+    own = inputs.source_arguments(to_key, to_value)
+    shared = _arguments(inputs, edges) | own | given
+    del shared["nodes"]
     results = {"to_key": to_key, "to_value": to_value}
-    for name, part in _launch(rows_source, edges.num_nodes, edges, results, shared).items():
-        _merge(merge_sums, edges, None, (part, results[name]))
+    launches, parts = _launches(rows_source, edges.num_nodes, edges, results, shared)
+    by_step = {name: shared[name] for name in ("settled", "num_src", "step", "last_step")}
+    for name, part in parts.items():
+        more = {"parts": part, "out": results[name], "out_stride": own[f"{name}_stride"]}
+        launches.append(_merge(merge_sums, edges, results[name], more | by_step | {"before": None}))
+    return launches
 
 
-def _launch(
+def _launches(
     kernel: Any, rows: int, edges: CSREdges, results: dict[str, Tensor], shared: dict[str, Any]
-) -> dict[str, Tensor]:
-    """Run a kernel for short rows, then for pieces of long rows; return the results of pieces.
+) -> tuple[list[Launch], dict[str, Tensor]]:
+    """Return launches for short rows, then for pieces of long rows, and the results of pieces.
 
     A row is the edges of one node; for long rows see `Pieces`. `results` (of short rows) and the
     returned dictionary map argument names to output tensors. `shared` has all other arguments.
     """
-    heads = shared["heads"]
-    kernel[(rows * heads,)](owner=None, start=None, **results, **shared)
-    pieces = edges.pieces.owner.numel()
+    heads, pieces = shared["heads"], edges.pieces.owner.numel()
+    whole = {"owner": None, "start": None, **shared, **results}
+    launches = [Launch(kernel, (rows * heads,), whole)]
     if not pieces:
-        return {}
+        return launches, {}
     parts = {
         name: torch.empty(pieces, *x.shape[1:], dtype=torch.float32, device=x.device)
         for name, x in results.items()
     }
-    kernel[(pieces * heads,)](owner=edges.pieces.owner, start=edges.pieces.start, **parts, **shared)
-    return parts
+    of_pieces: dict[str, Any] = {
+        "owner": edges.pieces.owner,
+        "start": edges.pieces.start,
+        **shared,
+        **parts,
+    }
+    if kernel is rows_source:
+        of_pieces |= {f"{name}_stride": x.stride(0) for name, x in parts.items()}
+    launches.append(Launch(kernel, (pieces * heads,), of_pieces))
+    return launches, parts
 
 
-def _merge(kernel: Any, edges: CSREdges, slot: Tensor | None, tensors: tuple[Any, ...]) -> None:
-    _, heads, width = tensors[0].shape
-    long = edges.pieces.rows
-    kernel[(long.numel() * heads,)](
-        *tensors,
-        slot,
-        long,
-        edges.pieces.cuts,
-        heads=heads,
-        width=width,
-        block_width=padded(width),
-        block_p=edges_at_once(padded(width)),
-        **FUSED,
-    )
+def _merge(kernel: Any, edges: CSREdges, out: Tensor, given: dict[str, Any]) -> Launch:
+    _, heads, width = out.shape
+    sizes = {"heads": heads, "width": width, "block_width": padded(width)}
+    sizes |= {"block_p": edges_at_once(padded(width)), **FUSED}
+    long = {"long": edges.pieces.rows, "cuts": edges.pieces.cuts}
+    return Launch(kernel, (edges.pieces.rows.numel() * heads,), given | long | sizes)
 
 
-def _slot(inputs: KernelInputs, edges: CSREdges) -> Tensor | None:
-    """Return the query row of each destination; None without long rows, or without a frontier."""
-    return inputs.active.slot if edges.pieces.rows.numel() else None
+def _row_arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
+    return _arguments(inputs, edges) | {"count": inputs.active.count}
 
 
 def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:

@@ -72,7 +72,8 @@ class _Attention(torch.autograd.Function):
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
         with torch.cuda.device_of(query):
-            _kernels(inputs).forward(inputs, out, rest, softmax)
+            for launch in kernels_of(inputs).forward(inputs, out, rest, softmax):
+                launch.run()
         ctx.save_for_backward(*given, out, rest, softmax)
         ctx.others = (layout, active, *numbers)
         return out
@@ -106,13 +107,13 @@ def _gradients(
         to_bias = softmax.new_zeros(layout.num_edges, inputs.heads)
     shared = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
     shared["delta"] = softmax.new_empty(softmax.shape[:2])
-    kernels = _kernels(inputs)
+    kernels, of_rows = kernels_of(inputs), {"out": out, "rest": rest, "to_bias": to_bias}
+    launches = kernels.backward_rows(inputs, to_query, of_rows | shared)
+    if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+        launches += kernels.backward_sources(inputs, to_key, to_value, shared)
     with torch.cuda.device_of(query):
-        kernels.backward_rows(
-            inputs, to_query, {"out": out, "rest": rest, "to_bias": to_bias, **shared}
-        )
-        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            kernels.backward_sources(inputs, to_key, to_value, shared)
+        for launch in launches:
+            launch.run()
     if to_bias is not None and bias is not None:
         to_bias = to_bias.sum_to_size(bias.shape).to(bias.dtype)
     return [to_query, to_key, to_value, to_bias]
@@ -122,11 +123,15 @@ def _contiguous(bias: Tensor | None) -> Tensor | None:
     return None if bias is None else bias.contiguous()
 
 
-def _kernels(inputs: KernelInputs) -> ModuleType:
+def kernels_of(inputs: KernelInputs) -> ModuleType:
     """Return the module of the kernels: `interval` if dense tiles are possible, else `csr`."""
-    layout = inputs.layout
-    monotone = isinstance(layout, IntervalLayout) and layout.is_monotone
-    return interval if monotone and max(inputs.widths) <= WIDEST else csr
+    has = inputs.tables is not None or has_tiles(inputs.layout, max(inputs.widths))
+    return interval if has else csr
+
+
+def has_tiles(layout: EdgeLayout, width: int) -> bool:
+    """Return whether dense tiles compute attention on a layout, for heads of `width` features."""
+    return isinstance(layout, IntervalLayout) and layout.is_monotone and width <= WIDEST
 
 
 def _by_row(active: ActiveRows, shape: torch.Size, like: Tensor) -> Tensor:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,30 +13,26 @@ from graphut.attention.layout import EdgeLayout
 from graphut.attention.triton.sizes import FUSED
 
 
+class Launch(NamedTuple):
+    """A call of a kernel that has not been made yet."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    arguments: dict[str, Any]
+
+    def run(self) -> None:
+        """Launch the kernel."""
+        self.kernel[self.grid](**self.arguments)
+
+
 @dataclass(frozen=True, eq=False)
 class ActiveRows:
     """The destination of each query row of a call; made by `active_rows`."""
 
-    # (rows,) int64, sorted, at the end past num_dst; None if row i is destination i
-    nodes: Tensor | None
+    nodes: Tensor | None  # (rows,) ids, sorted; None if row i is destination i
     rows: int  # how many rows there may be
-    num_dst: int  # number of destinations
-    tables: dict[int, Any] = field(default_factory=dict)  # blocks of rows, by their height
-
-    @cached_property
-    def slot(self) -> Tensor | None:
-        """Query row of each destination, int32, -1 if it is inactive; `None` if all are active."""
-        if self.nodes is None:
-            return None
-        row = torch.arange(self.rows, dtype=torch.int32, device=self.nodes.device)
-        slot = row.new_full((self.num_dst + 1,), -1)  # the last takes what is no destination
-        return slot.scatter_(0, self.nodes.clamp_max(self.num_dst), row)
-
-    def first_row(self, cuts: Tensor) -> Tensor:
-        """Return for each id in `cuts` the first query row with this destination or a later one."""
-        if self.nodes is None:
-            return cuts.int()
-        return torch.searchsorted(self.nodes, cuts, out_int32=True)
+    before: Tensor | None  # (num_dst + 1,) int32, number of rows before each destination
+    count: Tensor | None = None  # int32, the number of rows, if ids past `num_dst` do not show it
 
 
 def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
@@ -46,8 +41,23 @@ def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
     The frontier may end in ids beyond the last destination.
     """
     if frontier is None:
-        return ActiveRows(None, num_dst, num_dst)
-    return ActiveRows(frontier.contiguous(), frontier.numel(), num_dst)
+        return ActiveRows(None, num_dst, None)
+    nodes = frontier.contiguous()
+    every = torch.arange(num_dst + 1, device=nodes.device)
+    return ActiveRows(nodes, nodes.numel(), torch.searchsorted(nodes, every, out_int32=True))
+
+
+@dataclass(frozen=True, eq=False)
+class TableSteps:
+    """How a table holds the keys and values that several steps have stored, `(steps * N_src, ...)`.
+
+    A step stores only some sources, see `table_row` in the kernels.
+    """
+
+    settled: Tensor  # (N_src,) int32, the last step that stores a source
+    size: int  # number of rows for each step
+    step: int  # the step that reads the table, counted from 1
+    last_step: int  # the last step
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +74,8 @@ class KernelInputs:
     dropout: float  # probability that a weight is dropped
     seed: int | Tensor  # of the dropout mask; with dropout a tensor, int64
     split: int  # edges of a row that one program does at most, where rows are gathered
+    steps: TableSteps | None = None  # None if key and value have one row for each source
+    tables: Any = None  # in place of those of the layout
 
     @property
     def heads(self) -> int:
@@ -83,6 +95,11 @@ class KernelInputs:
             "key": self.key,
             "value": self.value,
             "bias": self.edge_bias,
+            "nodes": self.active.nodes,
+            "before": self.active.before,
+            "settled": None if self.steps is None else self.steps.settled,
+            "num_src": 0 if self.steps is None else self.steps.size,
+            "step": 1 if self.steps is None else self.steps.step,
             "query_stride": self.query.stride(0),
             "key_stride": self.key.stride(0),
             "value_stride": self.value.stride(0),
@@ -95,6 +112,14 @@ class KernelInputs:
             "block_width": block_width,
             "block_value": block_value,
             **FUSED,
+        }
+
+    def source_arguments(self, to_key: Tensor, to_value: Tensor) -> dict[str, Any]:
+        """Return the further arguments of kernels that write the gradients of key and value."""
+        return {
+            "last_step": 1 if self.steps is None else self.steps.last_step,
+            "to_key_stride": to_key.stride(0),
+            "to_value_stride": to_value.stride(0),
         }
 
     def _dropout_arguments(self) -> dict[str, Any]:

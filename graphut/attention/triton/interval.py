@@ -9,135 +9,96 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, IntervalLayout, cu_seqlens
-from graphut.attention.triton.inputs import ActiveRows, KernelInputs
+from graphut.attention.triton.inputs import KernelInputs, Launch
 from graphut.attention.triton.kernels.interval import (
-    cut_rows,
     interval_forward,
     interval_query,
     interval_source,
 )
-from graphut.attention.triton.sizes import FUSED, tile_sizes
-
-_SPAN = 1024  # rows of a sentence that one program looks at
+from graphut.attention.triton.sizes import tile_sizes
 
 
-def forward(inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor) -> None:
+def forward(
+    inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor
+) -> list[Launch]:
     """Write the output, its rounding error to `rest`, and each row's softmax maximum and sum."""
-    arguments = _arguments(inputs)
-    grid = arguments["first"].numel(), inputs.heads
-    interval_forward[grid](out=out, rest=rest, softmax=softmax, **arguments)
+    arguments, tables = _arguments(inputs)
+    arguments |= {"blocks": tables.rows, "out": out, "rest": rest, "softmax": softmax}
+    return [Launch(interval_forward, (len(tables.rows), inputs.heads), arguments)]
 
 
-def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> None:
+def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> list[Launch]:
     """Write the query's gradient; write to `given` the bias gradient and `delta = out . to_out`."""
-    arguments = _arguments(inputs)
-    grid = arguments["first"].numel(), inputs.heads
-    interval_query[grid](to_query=to_query, **arguments, **given)
+    arguments, tables = _arguments(inputs)
+    arguments |= {"blocks": tables.rows, "to_query": to_query} | given
+    return [Launch(interval_query, (len(tables.rows), inputs.heads), arguments)]
 
 
 def backward_sources(
     inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
-) -> None:
+) -> list[Launch]:
     """Write the gradients of key and value; `given` has the other arguments of the kernel."""
-    arguments = _arguments(inputs)
-    del arguments["blocks"]  # of rows; here the blocks are of sources
-    blocks = inputs.layout.cached(source_blocks, arguments["block_n"])
-    arguments |= {"first": blocks.first, "last": blocks.last}
-    arguments["rows"] = inputs.active.first_row(blocks.seen_by)
-    grid = blocks.first.numel(), inputs.heads
-    interval_source[grid](to_key=to_key, to_value=to_value, **arguments, **given)
+    arguments, tables = _arguments(inputs)
+    arguments |= {"blocks": tables.sources, "to_key": to_key, "to_value": to_value} | given
+    arguments |= inputs.source_arguments(to_key, to_value)
+    return [Launch(interval_source, (len(tables.sources), inputs.heads), arguments)]
 
 
-def _arguments(inputs: KernelInputs) -> dict[str, Any]:
-    """Return the arguments of the interval kernels, including the fields of `RowBlocks`."""
+def _arguments(inputs: KernelInputs) -> tuple[dict[str, Any], IntervalTables]:
+    """Return the arguments that the interval kernels share, and the tables of the layout."""
     by_edge = inputs.edge_bias is not None or inputs.dropout > 0
     sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
-    rows = row_blocks(inputs.layout, inputs.active, sizes.block_m)
-    own = {"ids": inputs.layout.edge_ids, **asdict(sizes)}
-    return inputs.arguments() | vars(rows) | own
+    tables = inputs.tables
+    if tables is None:
+        tables = inputs.layout.cached(interval_tables, sizes.block_m, sizes.block_n)
+    by_node = {"lo": tables.lo, "hi": tables.hi, "row_starts": tables.row_starts}
+    return inputs.arguments() | by_node | {"ids": tables.ids, **asdict(sizes)}, tables
 
 
 @dataclass(frozen=True, eq=False)
-class RowBlocks:
-    """Blocks of consecutive query rows, each within one sentence, and the sources of each row."""
+class IntervalTables:
+    """The edges of a layout for the interval kernels, and the blocks that their programs compute.
 
-    first: Tensor  # (bound,) int32, the first row of each block
-    last: Tensor  # (bound,) int32, the row after its last
-    blocks: Tensor  # (1,) int32, how many blocks there are; the rest of the table means nothing
-    low: Tensor  # (rows,) int32, the first source of each row, and
-    high: Tensor  # (rows,) int32, the end; from far away to 0 if the row has none
-    shift: Tensor  # (rows,) int64, what to add to a source for the index of its edge
+    A block of rows or sources is within one sentence. In each block of rows, the active ones among
+    as many consecutive destinations come first.
+    """
 
-
-def row_blocks(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
-    """Cut each sentence's query rows into blocks of `block` rows, without waiting for the GPU."""
-    if active.nodes is None:
-        return layout.cached(_all_rows, block)
-    if block not in active.tables:  # the backward pass looks for what the forward pass made
-        active.tables[block] = _cut(layout, active, block)
-    return active.tables[block]
+    lo: Tensor  # (N_dst,) int64, the first source of each destination
+    hi: Tensor  # (N_dst,) int64, the end of its sources
+    row_starts: Tensor  # (N_dst + 1,) int64, the index of its first edge
+    ids: Tensor | None  # (E,) int64, the id of each edge; None if it is the index
+    # (blocks, 3) int32: first destination and end of the sentence, index of the first row in it
+    rows: Tensor
+    # (blocks, 4) int32: first source and end, first destination that may see one of them, and end
+    sources: Tensor
 
 
-def _all_rows(layout: EdgeLayout, block: int) -> RowBlocks:
-    return _cut(layout, ActiveRows(None, layout.num_dst, layout.num_dst), block)
+def interval_tables(layout: EdgeLayout, block_m: int, block_n: int) -> IntervalTables:
+    """Cut the layout into blocks of rows and of sources, without waiting for the GPU.
 
-
-def _cut(layout: EdgeLayout, active: ActiveRows, block: int) -> RowBlocks:
-    assert isinstance(layout, IntervalLayout)
-    lengths, rows = layout.dst_lengths, active.rows
-    # A sentence has at most one block that is not full.
-    bound = min(layout.cached(_most_blocks, block), rows, lengths.numel() + rows // block)
-    cuts = active.first_row(layout.cached(cu_seqlens)[0])
-    first, last, blocks, low, high = map(cuts.new_empty, (bound, bound, 1, rows, rows))
-    table = RowBlocks(first, last, blocks, low, high, layout.lo.new_empty(rows))
-    by_node = {"lo": layout.lo, "hi": layout.hi, "row_starts": layout.row_starts}
-    longest = layout.cached(_longest)
-    _launch_cut(lengths, longest, block, cuts=cuts, nodes=active.nodes, **by_node, **vars(table))
-    return table
-
-
-def _most_blocks(layout: EdgeLayout, block: int) -> int:
-    return int((-(-layout.dst_lengths // block)).sum())
-
-
-def _longest(layout: EdgeLayout) -> int:
-    return max(layout.dst_lengths.tolist(), default=0)
-
-
-def _launch_cut(lengths: Tensor, longest: int, block: int, **arguments: Tensor | None) -> None:
-    grid = lengths.numel(), -(-longest // _SPAN)
-    cut_rows[grid](**arguments, block_m=block, lanes=128, span=_SPAN, num_warps=1, **FUSED)
-
-
-@dataclass(frozen=True, eq=False)
-class SourceBlocks:
-    """Blocks of consecutive sources, each within one sentence, and the rows that attend to them."""
-
-    first: Tensor  # (blocks,) int32, the first source of each block
-    last: Tensor  # (blocks,) int32, the source after its last
-    seen_by: Tensor  # (2, blocks) int64, the first destination that may see each, and the end
-
-
-def source_blocks(layout: EdgeLayout, block: int) -> SourceBlocks:
-    """Cut the sources of each sentence into blocks, and find the rows that attend to each block.
-
-    A block has at most `block` sources. In the layout, neither `lo` nor `hi` may decrease, as
-    `IntervalLayout.is_monotone` tests.
+    In the layout, neither `lo` nor `hi` may decrease, as `IntervalLayout.is_monotone` tests.
     """
     assert isinstance(layout, IntervalLayout)
-    lengths, cuts = layout.src_lengths, layout.cached(cu_seqlens)[1].int()
-    bound = int((-(-lengths // block)).sum())
-    first, last, blocks = map(cuts.new_empty, (bound, bound, 1))
-    unknown = dict.fromkeys(("nodes", "lo", "hi", "row_starts", "low", "high", "shift"))
-    longest = max(lengths.tolist(), default=0)
-    _launch_cut(
-        lengths, longest, block, cuts=cuts, first=first, last=last, blocks=blocks, **unknown
-    )
+    dst_cuts, src_cuts = layout.cached(cu_seqlens)
+    rows = torch.stack(_cut(layout.dst_lengths, dst_cuts, block_m), 1)
+    begin, end, offset = _cut(layout.src_lengths, src_cuts, block_n)
+    first, last = begin + offset, torch.minimum(begin + offset + block_n, end)
     low, high = _filled(layout)
-    seen_by = torch.stack(
-        [torch.searchsorted(high, first.long(), right=True), torch.searchsorted(low, last.long())]
-    )
-    return SourceBlocks(first, last, seen_by)
+    seen_by = torch.searchsorted(high, first, right=True), torch.searchsorted(low, last)
+    sources = torch.stack([first, last, *seen_by], 1)
+    edges = layout.lo, layout.hi, layout.row_starts, layout.edge_ids
+    return IntervalTables(*edges, rows.int(), sources.int())
+
+
+def _cut(lengths: Tensor, cuts: Tensor, block: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Cut sentences into blocks; return begin and end of the sentence and the offset of each."""
+    number = int((-(-lengths // block)).sum())  # lengths are on the CPU, cuts on the device
+    blocks = -(-cuts.diff() // block)
+    ends = blocks.cumsum(0)
+    block_id = torch.arange(number, device=cuts.device)
+    sentence = torch.searchsorted(ends, block_id, right=True)
+    offset = (block_id - (ends - blocks)[sentence]) * block
+    return cuts[sentence], cuts[sentence + 1], offset
 
 
 def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from graphut.nn.finite_checks import FiniteChecks, probability_error, wrong_prob
 # step, so that the device never waits for the host. As `LAG` is fixed, results do not depend on the
 # time at which a number arrives.
 LAG = 1
+_NO_ERROR = 2**31 - 1
 
 
 class AsyncFiniteChecks(FiniteChecks):
@@ -35,6 +36,7 @@ class AsyncFiniteChecks(FiniteChecks):
         self._counts: list[AsyncHostCopy] = []
         self._wrong: list[Tensor] = []
         self._nodes: list[Tensor] = []
+        self._first: tuple[Tensor, int] | None = None
         _raise_what_arrived(layer)
 
     def check_features(self, feat: Tensor) -> None:
@@ -64,15 +66,25 @@ class AsyncFiniteChecks(FiniteChecks):
 
     def close(self) -> None:
         """Start to copy the first invalid value to the host; raise an error if one has arrived."""
-        nodes = torch.cat(self._nodes)
-        if not len(nodes):  # a graph without nodes
-            return
-        wrong = torch.cat(self._wrong) * (nodes < self._num_src)
-        first = (wrong > 0).int().argmax(0, keepdim=True)
-        found = torch.cat([wrong.index_select(0, first), first, nodes.index_select(0, first)])
-        report = _Report(AsyncHostCopy(found), [len(rows) for rows in self._nodes])
+        if self._first is not None:
+            found, sizes = self._first[0], [self._first[1]]
+        else:
+            nodes, sizes = torch.cat(self._nodes), [len(rows) for rows in self._nodes]
+            if not len(nodes):  # a graph without nodes
+                return
+            wrong = torch.cat(self._wrong) * (nodes < self._num_src)
+            first = (wrong > 0).int().argmax(0, keepdim=True)
+            found = torch.cat([wrong.index_select(0, first), first, nodes.index_select(0, first)])
+        report = _Report(AsyncHostCopy(found), sizes)
         _reports.setdefault(self._layer, []).append(report)
         _raise_what_arrived(self._layer)
+
+    def note_first(self, code: Tensor, size: int) -> None:
+        """Store the first error of all steps, `step * size + node`; step 0 is the features.
+
+        The largest int32 means no error.
+        """
+        self._first = code, size
 
     def note(self, wrong: Tensor, nodes: Tensor | None) -> None:
         """Store an error code for each of `nodes` (None: the first nodes); 0 means no error."""
@@ -108,18 +120,22 @@ class _Report:
     """The first invalid value in one call of a recurrence, on its way to the host."""
 
     # Three integers: an error code (0 none, 1 out of range, 2 NaN), the row of the first invalid
-    # value in all checks joined, and its node.
+    # value in all checks joined, and its node. Or the code of `AsyncFiniteChecks.note_first`.
     found: AsyncHostCopy
     sizes: list[int]  # numbers of rows that were checked: of the features, and of each step
 
     def raise_error(self) -> None:
-        wrong, row, node = self.found.numbers()
+        wrong, *where = self.found.numbers()
+        if where:
+            (row, node), step = where, 0
+            while wrong and row >= self.sizes[step]:
+                row -= self.sizes[step]
+                step += 1
+        else:
+            step, node = divmod(wrong, self.sizes[0])
+            wrong = 0 if wrong == _NO_ERROR else 2
         if not wrong:
             return
-        step = 0
-        while row >= self.sizes[step]:
-            row -= self.sizes[step]
-            step += 1
         if step:
             raise ValueError(probability_error(node, step, wrong == 2))
         raise ValueError(f"a feature of node {node} is not a finite number; all of them must be")

@@ -104,14 +104,19 @@ class DeviceContext(GraphContext):
 
 
 class DeviceFrontier(HaltingFrontier):
-    """The set of active nodes on a GPU, which may end with the padding rows of `DeviceRows`."""
+    """The set of active nodes on a GPU, which may end with the padding rows of `DeviceRows`.
+
+    `state.checks` must be `AsyncFiniteChecks`, and all attention layers must take counts.
+    """
 
     rows: DeviceRows
     context: DeviceContext
 
-    def __init__(self, state: LoopState, rows: DeviceRows) -> None:
-        super().__init__(state, rows)
-        graph, num_src = state.context, state.context.num_src
+    def __init__(self, state: LoopState) -> None:
+        graph, checks = state.context, state.checks
+        assert isinstance(checks, AsyncFiniteChecks)
+        num_src, given = graph.num_src, (state.feat, state.encodings, graph.num_dst)
+        super().__init__(state, DeviceRows(*given, checks, state.noise))
         assert isinstance(graph, GraphContext)
         self.context = DeviceContext(graph.layout, graph.cross_layout, graph.encoded)
         self.context.work = graph.work

@@ -10,8 +10,7 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.backend import AttentionCall
 from graphut.attention.triton import function
-from graphut.attention.triton.inputs import active_rows
-from graphut.attention.triton.interval import row_blocks
+from graphut.attention.triton.interval import interval_tables
 from graphut.topology import Window
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -82,14 +81,9 @@ def agrees(layout: EdgeLayout, tensors: list[Tensor], tolerance: float = 1e-5, *
     assert_same(found, by_masks(layout, tensors, **more), tolerance)
 
 
-def rows_of(layout: EdgeLayout, nodes: list[int] | None, block: int) -> list[list[int]]:
-    """Return first and last row of each block of rows."""
-    frontier = None if nodes is None else torch.tensor(nodes, dtype=torch.int64, device=DEVICE)
-    layout = layout.to(DEVICE)
-    found = row_blocks(layout, active_rows(layout.num_dst, frontier), block)
-    count = int(found.blocks)
-    assert count <= found.first.numel()
-    return torch.stack([found.first, found.last], 1)[:count].tolist()
+def blocks_of(layout: EdgeLayout, block: int) -> list[list[int]]:
+    """Return sentence begin, sentence end and first row of each block of rows."""
+    return interval_tables(layout.to(DEVICE), block, block).rows.tolist()
 
 
 def _copy(x: Any, device: str | None = None, dtype: torch.dtype | None = None) -> Any:

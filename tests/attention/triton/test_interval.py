@@ -29,7 +29,7 @@ class Launches:
 
 
 def test_kernels_have_one_variant_whatever_the_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("interval_forward", "interval_query", "interval_source", "cut_rows")
+    names = ("interval_forward", "interval_query", "interval_source")
     kernels = {name: Launches(getattr(interval, name)) for name in names}
     for name, kernel in kernels.items():
         monkeypatch.setattr(interval, name, kernel)
@@ -37,8 +37,6 @@ def test_kernels_have_one_variant_whatever_the_lengths(monkeypatch: pytest.Monke
         layout = Complete().layout(lengths)
         options = {} if nodes is None else {"frontier": torch.tensor(nodes)}
         by_kernels(layout, drawn(layout, nodes and len(nodes), heads=1), **options)
-    for name in names[:3]:
-        first, *others = kernels[name].numbers
-        assert len(others) == 3 and all(other == first for other in others)
-    # For each batch the blocks of rows, for both passes, and those of sources.
-    assert len(kernels["cut_rows"].numbers) == 4 + 4
+    for kernel in kernels.values():
+        one, other, *with_frontier = kernel.numbers
+        assert one == other and len(with_frontier) == 2 and with_frontier[0] == with_frontier[1]

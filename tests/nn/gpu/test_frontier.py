@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
-from graphut.nn import ACT, HaltingRule, InputNoise, PonderNet, ScheduledHalting, dense_recurrence
-from graphut.nn.gpu import async_checks, is_fusable
+from graphut.nn import ScheduledHalting, dense_recurrence
+from graphut.nn.gpu import async_checks
 from graphut.nn.gpu.async_checks import AsyncHostCopy
-from graphut.nn.noise import draw_noise
 from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import (
     assert_same,
@@ -58,7 +57,9 @@ class Slow(async_checks.AsyncHostCopy):
 
 
 @pytest.fixture(autouse=True)
-def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def _slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.node.get_closest_marker("gpu") is None:  # programs have tests of their own
+        monkeypatch.setattr("graphut.nn.planning.program_settings", lambda *_, **__: None)
     monkeypatch.setattr(async_checks, "LAG", async_checks.LAG)  # which tests set
     monkeypatch.setattr(async_checks, "AsyncHostCopy", Slow)
     monkeypatch.setattr(Slow, "lag", 0)
@@ -177,7 +178,7 @@ def test_frontier_no_number_is_looked_at(
 ) -> None:
     monkeypatch.setattr("graphut.nn.attention.counted_attention", alike)
     monkeypatch.setattr("graphut.nn.attention.edge_attention", alike)
-    monkeypatch.setattr("graphut.nn.gpu.is_fusable", lambda *_: False)
+    monkeypatch.setattr("graphut.nn.planning.program_settings", lambda *_, **__: None)
     monkeypatch.setattr(async_checks, "AsyncHostCopy", AsyncHostCopy)
     with gpu_stand_in() as gpu:
         case = build_case(**modes).to("cuda")
@@ -240,23 +241,3 @@ class Broken(nn.Module):
         nodes = torch.arange(len(feat)) if nodes is None else nodes
         probability = torch.where(nodes % 2 == 0, 1.0, 0.1).double()
         return probability.masked_fill((nodes == 3) & (step == 2), torch.nan)
-
-
-# Its parts.
-
-
-@pytest.mark.parametrize(
-    ("rule", "noise", "expected"),
-    [
-        (ACT(), None, True),
-        (ACT(weighting="ema"), None, False),
-        (PonderNet(), None, False),
-        (ACT(), InputNoise(0.1, on="every_step"), False),
-        (ACT(), InputNoise(0.1, on="first"), True),
-    ],
-)
-def test_is_fusable_is_for_sums_of_act_without_noise_at_every_step(
-    rule: HaltingRule, noise: InputNoise | None, expected: bool
-) -> None:
-    layer = build_case(rule=rule, noise=noise, inject_input=True).layer
-    assert is_fusable(layer.rule, draw_noise(layer)) is expected

@@ -8,14 +8,17 @@ from graphut.attention.triton.kernels.primitives import (
     LOG2E,
     dropout_factor,
     finite,
+    goes_on,
     largest,
     load_row,
     load_softmax,
     load_tile,
     lost,
     masked_scores,
+    row_of,
     store_row,
     store_softmax,
+    table_row,
     total,
 )
 
@@ -24,7 +27,8 @@ from graphut.attention.triton.kernels.primitives import (
 def locate(
     item: tl.tensor,
     nodes: tl.tensor,  # (rows,) node of each row; past the end where there is no row
-    slot: tl.tensor,  # (nodes,) row of each node, or -1
+    count: tl.tensor,  # the number of rows, if there are fewer than `nodes`
+    before: tl.tensor,  # only where pieces are computed
     indptr: tl.tensor,
     owner: tl.tensor,  # (pieces,) node of each piece, `None` for whole rows
     start: tl.tensor,  # (pieces,) first edge of each piece
@@ -40,17 +44,19 @@ def locate(
         row = item.to(tl.int64)
         node = row
         if nodes is not None:
-            node = tl.load(nodes + item)
+            node = tl.load(nodes + item).to(tl.int64)
         do = node < num_nodes
+        if count is not None:
+            do = item < tl.load(count)
         begin = tl.load(indptr + node, mask=do, other=0)
         end = tl.load(indptr + node + 1, mask=do, other=0)
         do = do & (end - begin <= split)
     else:
         node = tl.load(owner + item).to(tl.int64)
         row = node
-        if slot is not None:
-            row = tl.load(slot + node).to(tl.int64)
         do = row >= 0
+        if before is not None:
+            row, do = row_of(before, node, do)
         begin = tl.load(start + item)
         end = tl.minimum(begin + split, tl.load(indptr + node + 1))
     return do, node, row, begin, end
@@ -65,7 +71,7 @@ def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
     return tl.where(mask, edge, 0)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold", "num_src", "step"])
 def rows_forward(
     query: tl.tensor,  # (rows, heads, width)
     key: tl.tensor,  # (sources, heads, width)
@@ -74,13 +80,17 @@ def rows_forward(
     rest: tl.tensor,  # as `out`, for rows: what rounding took from it
     softmax: tl.tensor,  # (rows or pieces, heads, 2) out, see `store_softmax`
     nodes: tl.tensor,
-    slot: tl.tensor,
+    count: tl.tensor,
+    before: tl.tensor,
     indptr: tl.tensor,
     neighbours: tl.tensor,
     ids: tl.tensor,
     owner: tl.tensor,
     start: tl.tensor,
     bias: tl.tensor,
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
     num_nodes: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
@@ -101,19 +111,22 @@ def rows_forward(
     """Compute attention for a row (or a piece) in one pass over its edges, with online softmax."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    do, _, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
+    do, _, row, begin, end = locate(
+        item, nodes, count, before, indptr, owner, start, num_nodes, split
+    )
     if not do:
         return
     q = load_row(query + row * query_stride + head * width, width, block_width)
     top = -INFINITY
     sums = 0.0
     acc = tl.full([block_value], 0.0, tl.float32)
-    for at in range(begin, end, block_e):
-        place = at + tl.arange(0, block_e)
+    for first in range(begin, end, block_e):
+        place = first + tl.arange(0, block_e)
         mask = place < end
         source = tl.load(neighbours + place, mask=mask, other=0)
-        k = load_tile(key, head, source, key_stride, mask, width, block_width)
-        v = load_tile(value, head, source, value_stride, mask, value_width, block_value)
+        stored = table_row(source, mask, settled, num_src, step)
+        k = load_tile(key, head, stored, key_stride, mask, width, block_width)
+        v = load_tile(value, head, stored, value_stride, mask, value_width, block_value)
         scores = total(k.to(tl.float32) * q[None, :], 1) * (scale * LOG2E)
         edge = None
         if bias is not None or seed is not None:
@@ -137,7 +150,7 @@ def rows_forward(
         store_row(rest + at * value_width, lost(acc, out), value_width, block_value)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold", "num_src", "step"])
 def rows_query(
     query: tl.tensor,
     key: tl.tensor,
@@ -150,13 +163,17 @@ def rows_query(
     to_query: tl.tensor,  # (rows or pieces, heads, width) out
     to_bias: tl.tensor,  # (edges, heads) out
     nodes: tl.tensor,
-    slot: tl.tensor,
+    count: tl.tensor,
+    before: tl.tensor,
     indptr: tl.tensor,
     neighbours: tl.tensor,
     ids: tl.tensor,
     owner: tl.tensor,
     start: tl.tensor,
     bias: tl.tensor,
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
     num_nodes: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
@@ -182,7 +199,9 @@ def rows_query(
     """
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    do, node, row, begin, end = locate(item, nodes, slot, indptr, owner, start, num_nodes, split)
+    do, node, row, begin, end = locate(
+        item, nodes, count, before, indptr, owner, start, num_nodes, split
+    )
     if not do:
         return
     at_row = row * heads + head
@@ -196,12 +215,13 @@ def rows_query(
         tl.store(delta + at_row, mean)
     top, inverse = load_softmax(softmax, at_row, do)
     acc = tl.full([block_width], 0.0, tl.float32)
-    for at in range(begin, end, block_e):
-        place = at + tl.arange(0, block_e)
+    for first in range(begin, end, block_e):
+        place = first + tl.arange(0, block_e)
         mask = place < end
         source = tl.load(neighbours + place, mask=mask, other=0)
-        k = load_tile(key, head, source, key_stride, mask, width, block_width)
-        v = load_tile(value, head, source, value_stride, mask, value_width, block_value)
+        stored = table_row(source, mask, settled, num_src, step)
+        k = load_tile(key, head, stored, key_stride, mask, width, block_width)
+        v = load_tile(value, head, stored, value_stride, mask, value_width, block_value)
         k = k.to(tl.float32)
         scores = total(k * q[None, :], 1) * (scale * LOG2E)
         edge = None
@@ -222,7 +242,7 @@ def rows_query(
     store_row(to_query + at_out * width, acc * scale, width, block_width)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold"])
+@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold", "num_src", "step", "last_step"])
 def rows_source(
     query: tl.tensor,
     key: tl.tensor,
@@ -232,13 +252,19 @@ def rows_source(
     delta: tl.tensor,
     to_key: tl.tensor,  # (sources or pieces, heads, width) out
     to_value: tl.tensor,  # (sources or pieces, heads, value_width) out
-    slot: tl.tensor,  # (destinations,) row of each, or -1: those are skipped
+    before: tl.tensor,  # destinations without a row are skipped
     indptr: tl.tensor,
     neighbours: tl.tensor,
     ids: tl.tensor,
     owner: tl.tensor,
     start: tl.tensor,
     bias: tl.tensor,
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
+    last_step: tl.tensor,
+    to_key_stride: tl.tensor,
+    to_value_stride: tl.tensor,
     num_nodes: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
@@ -260,20 +286,20 @@ def rows_source(
     """Write the gradients of a source's key and value, summed over its out-edges in fixed order."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    do, _, node, begin, end = locate(item, None, None, indptr, owner, start, num_nodes, split)
+    do, _, node, begin, end = locate(item, None, None, None, indptr, owner, start, num_nodes, split)
     if not do:
         return
-    k = load_row(key + node * key_stride + head * width, width, block_width)
-    v = load_row(value + node * value_stride + head * value_width, value_width, block_value)
+    at = table_row(node, do, settled, num_src, step).to(tl.int64)
+    k = load_row(key + at * key_stride + head * width, width, block_width)
+    v = load_row(value + at * value_stride + head * value_width, value_width, block_value)
     to_k = tl.full([block_width], 0.0, tl.float32)
     to_v = tl.full([block_value], 0.0, tl.float32)
-    for at in range(begin, end, block_e):
-        place = at + tl.arange(0, block_e)
+    for first in range(begin, end, block_e):
+        place = first + tl.arange(0, block_e)
         mask = place < end
         row = tl.load(neighbours + place, mask=mask, other=0)
-        if slot is not None:
-            row = tl.load(slot + row, mask=mask, other=-1)
-            mask &= row >= 0
+        if before is not None:
+            row, mask = row_of(before, row, mask)
         if largest(mask.to(tl.int32), 0) > 0:
             q = load_tile(query, head, row, query_stride, mask, width, block_width)
             to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
@@ -297,6 +323,14 @@ def rows_source(
             to_scores = weights * (to_weights - mean)
             to_v += total(kept[:, None] * to_o, 0)
             to_k += total(to_scores[:, None] * q, 0)
-    at_out = item.to(tl.int64) * heads + head
-    store_row(to_key + at_out * width, to_k * scale, width, block_width)
-    store_row(to_value + at_out * value_width, to_v, value_width, block_value)
+    to_k *= scale
+    if owner is not None:
+        at = item.to(tl.int64)
+    to_key += at * to_key_stride + head * width
+    to_value += at * to_value_stride + head * value_width
+    if settled is not None and owner is None:  # noqa: SIM102 (decided by the compiler)
+        if goes_on(node, do, settled, step, last_step):
+            to_k += load_row(to_key, width, block_width)
+            to_v += load_row(to_value, value_width, block_value)
+    store_row(to_key, to_k, width, block_width)
+    store_row(to_value, to_v, value_width, block_value)

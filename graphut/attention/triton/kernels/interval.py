@@ -9,6 +9,7 @@ from graphut.attention.triton.kernels.primitives import (
     LOG2E,
     dropout_factor,
     finite,
+    goes_on,
     largest,
     load_softmax,
     load_tile,
@@ -17,75 +18,39 @@ from graphut.attention.triton.kernels.primitives import (
     smallest,
     store_softmax,
     store_tile,
+    table_row,
     total,
 )
 
 
 @triton.jit
-def cut_rows(
-    cuts: tl.tensor,  # (sentences + 1,) int32, the first row of each sentence
-    nodes: tl.tensor,  # (rows,) node of each row, or `None` if they are the same
-    lo: tl.tensor,  # (nodes,) int64, as `hi` the interval of sources of each node; or `None`
-    hi: tl.tensor,
-    row_starts: tl.tensor,  # (nodes,) int64, the first edge of each
-    first: tl.tensor,  # (blocks,) int32 out, the first row of each block
-    last: tl.tensor,  # (blocks,) int32 out, the row after it
-    blocks: tl.tensor,  # int32 out, how many blocks there are
-    low: tl.tensor,  # (rows,) int32 out, as `high` the interval of each row
-    high: tl.tensor,
-    shift: tl.tensor,  # (rows,) int64 out
-    block_m: tl.constexpr,
-    lanes: tl.constexpr,
-    span: tl.constexpr,
-) -> None:
-    """Cut up to `span` rows of one sentence into blocks of `block_m` rows, and write the blocks.
-
-    A program handles `lanes` sentences or rows at a time. It counts the blocks of all earlier
-    sentences, to find the index of its own first block. The interval of each row is written in 32
-    bits, so that other kernels need no look-up by node.
-    """
-    sentence = tl.program_id(0)
-    lane = tl.arange(0, lanes)
-    before = tl.full([lanes], 0, tl.int32)
-    for start in range(0, sentence, lanes):
-        other = start + lane
-        mask = other < sentence
-        begin = tl.load(cuts + other, mask=mask, other=0)
-        end = tl.load(cuts + other + 1, mask=mask, other=0)
-        before += (end - begin + block_m - 1) // block_m
-    place = total(before, 0)
-    begin = tl.load(cuts + sentence)
-    end = tl.load(cuts + sentence + 1)
-    own = begin + tl.program_id(1) * span
-    for start in range(own, tl.minimum(own + span, end), lanes):
-        row = start + lane
-        mask = row < end
-        opens = mask & ((row - begin) % block_m == 0)
-        block = place + (row - begin) // block_m
-        tl.store(first + block, row, mask=opens)
-        tl.store(last + block, tl.minimum(row + block_m, end), mask=opens)
-        if lo is not None:
-            node = row
-            if nodes is not None:
-                node = tl.load(nodes + row, mask=mask, other=0)
-            from_source = tl.load(lo + node, mask=mask, other=0)
-            to_source = tl.load(hi + node, mask=mask, other=0)
-            seen = from_source < to_source
-            tl.store(low + row, tl.where(seen, from_source, FAR).to(tl.int32), mask=mask)
-            tl.store(high + row, tl.where(seen, to_source, 0).to(tl.int32), mask=mask)
-            edge = tl.load(row_starts + node, mask=mask, other=0)
-            tl.store(shift + row, edge - from_source, mask=mask)
-    if sentence == tl.num_programs(0) - 1:
-        tl.store(blocks, place + (end - begin + block_m - 1) // block_m)
+def rows_of(
+    blocks: tl.tensor, before: tl.tensor, block_m: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Return the first row of this program's block, all its rows, and which of them exist."""
+    at = blocks + 3 * tl.program_id(0)
+    begin = tl.load(at)
+    end = tl.load(at + 1)
+    if before is not None:
+        begin = tl.load(before + begin)
+        end = tl.load(before + end)
+    first = begin + tl.load(at + 2)
+    row = first + tl.arange(0, block_m)
+    return first < end, row, row < end
 
 
 @triton.jit
 def load_interval(
-    low: tl.tensor, high: tl.tensor, row: tl.tensor, mask: tl.tensor
-) -> tuple[tl.tensor, tl.tensor]:
-    """Return the interval `(begin, end)` of sources of each row; if it is empty, end is 0."""
-    begin = tl.load(low + row, mask=mask, other=FAR)
-    return begin, tl.load(high + row, mask=mask, other=0)
+    lo: tl.tensor, hi: tl.tensor, nodes: tl.tensor, row: tl.tensor, mask: tl.tensor
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """Return the node of each row and the interval of its sources, which is far away if empty."""
+    node = row
+    if nodes is not None:
+        node = tl.load(nodes + row, mask=mask, other=0)
+    begin = tl.load(lo + node, mask=mask, other=0).to(tl.int32)
+    until = tl.load(hi + node, mask=mask, other=0).to(tl.int32)
+    seen = begin < until
+    return node, tl.where(seen, begin, FAR), tl.where(seen, until, 0)
 
 
 @triton.jit
@@ -97,7 +62,7 @@ def edge_of(shift: tl.tensor, ids: tl.tensor, source: tl.tensor, seen: tl.tensor
     return edge
 
 
-@triton.jit(do_not_specialize=["seed", "threshold"])
+@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step"])
 def interval_forward(
     query: tl.tensor,  # (rows, heads, width)
     key: tl.tensor,  # (sources, heads, width)
@@ -105,14 +70,17 @@ def interval_forward(
     out: tl.tensor,  # (rows, heads, value_width) out
     rest: tl.tensor,  # as `out`: what rounding took from it
     softmax: tl.tensor,  # (rows, heads, 2) out, see `store_softmax`
-    low: tl.tensor,  # (rows,) the first source of each row
-    high: tl.tensor,  # (rows,) the source after its last one
-    shift: tl.tensor,  # (rows,) added to a source, gives the index of the edge
+    nodes: tl.tensor,
+    before: tl.tensor,
+    lo: tl.tensor,  # (destinations,) the first source of each
+    hi: tl.tensor,  # (destinations,) the source after its last one
+    row_starts: tl.tensor,  # (destinations,) the index of its first edge
     ids: tl.tensor,  # (edges,) the edge id of each index, or `None` if they are the same
     bias: tl.tensor,  # (edges, bias_heads) by edge id, or `None`
-    first: tl.tensor,  # (blocks,) the first row of each block
-    last: tl.tensor,  # (blocks,) the row after its last one
-    blocks: tl.tensor,  # how many blocks there are
+    blocks: tl.tensor,
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -135,14 +103,14 @@ def interval_forward(
     The kernel `cut_rows` writes the blocks (`first`, `last`) and intervals (`low`, `high`). The
     softmax is computed online, as in arXiv 1805.02867 and FlashAttention (arXiv 2205.14135).
     """
-    block = tl.program_id(0)
     head = tl.program_id(1)
-    if block >= tl.load(blocks):
+    do, row, mask = rows_of(blocks, before, block_m)
+    if not do:
         return
-    row = tl.load(first + block) + tl.arange(0, block_m)
-    mask = row < tl.load(last + block)
-    begin, until = load_interval(low, high, row, mask)
-    to_edge = tl.load(shift + row, mask=mask, other=0)
+    node, begin, until = load_interval(lo, hi, nodes, row, mask)
+    to_edge = row
+    if bias is not None or seed is not None:
+        to_edge = tl.load(row_starts + node, mask=mask, other=0) - begin
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     top = tl.full([block_m], -INFINITY, tl.float32)
     sums = tl.full([block_m], 0.0, tl.float32)
@@ -152,8 +120,9 @@ def interval_forward(
         source = start + tl.arange(0, block_n)
         inside = source < end
         seen = (source[None, :] >= begin[:, None]) & (source[None, :] < until[:, None])
-        k = load_tile(key, head, source, key_stride, inside, width, block_width)
-        v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
+        at = table_row(source, inside, settled, num_src, step)
+        k = load_tile(key, head, at, key_stride, inside, width, block_width)
+        v = load_tile(value, head, at, value_stride, inside, value_width, block_value)
         edge = None
         if bias is not None or seed is not None:
             edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
@@ -175,7 +144,7 @@ def interval_forward(
     store_softmax(softmax, row * heads + head, top, sums, mask)
 
 
-@triton.jit(do_not_specialize=["seed", "threshold"])
+@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step"])
 def interval_query(
     query: tl.tensor,
     key: tl.tensor,
@@ -187,14 +156,17 @@ def interval_query(
     delta: tl.tensor,  # (rows, heads) out: `out . to_out`
     to_query: tl.tensor,  # (rows, heads, width) out
     to_bias: tl.tensor,  # (edges, heads) out
-    low: tl.tensor,
-    high: tl.tensor,
-    shift: tl.tensor,
+    nodes: tl.tensor,
+    before: tl.tensor,
+    lo: tl.tensor,
+    hi: tl.tensor,
+    row_starts: tl.tensor,
     ids: tl.tensor,
     bias: tl.tensor,
-    first: tl.tensor,
-    last: tl.tensor,
     blocks: tl.tensor,
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -218,14 +190,14 @@ def interval_query(
     Inputs are as in `interval_forward`. If `g` is a weight's gradient, its score has the gradient
     `weight * (g - delta)`, where `delta` is the mean of `g` over the row, weighted by attention.
     """
-    block = tl.program_id(0)
     head = tl.program_id(1)
-    if block >= tl.load(blocks):
+    do, row, mask = rows_of(blocks, before, block_m)
+    if not do:
         return
-    row = tl.load(first + block) + tl.arange(0, block_m)
-    mask = row < tl.load(last + block)
-    begin, until = load_interval(low, high, row, mask)
-    to_edge = tl.load(shift + row, mask=mask, other=0)
+    node, begin, until = load_interval(lo, hi, nodes, row, mask)
+    to_edge = row
+    if bias is not None or seed is not None:
+        to_edge = tl.load(row_starts + node, mask=mask, other=0) - begin
     place = row * heads + head
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     o = load_tile(out, head, row, heads * value_width, mask, value_width, block_value)
@@ -242,8 +214,9 @@ def interval_query(
         source = start + tl.arange(0, block_n)
         inside = source < end
         seen = (source[None, :] >= begin[:, None]) & (source[None, :] < until[:, None])
-        k = load_tile(key, head, source, key_stride, inside, width, block_width)
-        v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
+        at = table_row(source, inside, settled, num_src, step)
+        k = load_tile(key, head, at, key_stride, inside, width, block_width)
+        v = load_tile(value, head, at, value_stride, inside, value_width, block_value)
         edge = None
         if (bias is not None or seed is not None) or to_bias is not None:
             edge = edge_of(to_edge[:, None], ids, source[None, :], seen)
@@ -261,7 +234,7 @@ def interval_query(
     store_tile(to_query, head, row, heads * width, acc, mask, width, block_width)
 
 
-@triton.jit(do_not_specialize=["seed", "threshold"])
+@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step", "last_step"])
 def interval_source(
     query: tl.tensor,
     key: tl.tensor,
@@ -271,14 +244,20 @@ def interval_source(
     delta: tl.tensor,
     to_key: tl.tensor,  # (sources, heads, width) out
     to_value: tl.tensor,  # (sources, heads, value_width) out
-    low: tl.tensor,
-    high: tl.tensor,
-    shift: tl.tensor,
+    nodes: tl.tensor,
+    before: tl.tensor,
+    lo: tl.tensor,
+    hi: tl.tensor,
+    row_starts: tl.tensor,
     ids: tl.tensor,
     bias: tl.tensor,
-    first: tl.tensor,
-    last: tl.tensor,
-    rows: tl.tensor,  # (2, blocks) the first row that may see a block, and the one after the last
+    blocks: tl.tensor,  # (blocks, 4) see `SourceBlocks`
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
+    last_step: tl.tensor,
+    to_key_stride: tl.tensor,
+    to_value_stride: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -299,32 +278,40 @@ def interval_source(
 ) -> None:
     """Write the gradients of keys and values, summed over the rows in order (without atomics).
 
-    The inputs are as in `interval_forward`, but `first` and `last` cut blocks of sources. Weights
-    are `(sources, rows)`, so that the next matrix product needs no transpose.
+    The inputs are as in `interval_forward`, but the blocks are blocks of sources. Weights are
+    `(sources, rows)`, so that the next matrix product needs no transpose.
     """
-    block = tl.program_id(0)
+    at = blocks + 4 * tl.program_id(0)
     head = tl.program_id(1)
-    source = tl.load(first + block) + tl.arange(0, block_n)
-    inside = source < tl.load(last + block)
-    k = load_tile(key, head, source, key_stride, inside, width, block_width)
-    v = load_tile(value, head, source, value_stride, inside, value_width, block_value)
+    first = tl.load(at)
+    source = first + tl.arange(0, block_n)
+    inside = source < tl.load(at + 1)
+    if first >= tl.load(at + 1):
+        return
+    begin = tl.load(at + 2)
+    end = tl.load(at + 3)
+    if before is not None:
+        begin = tl.load(before + begin)
+        end = tl.load(before + end)
+    place = table_row(source, inside, settled, num_src, step)
+    k = load_tile(key, head, place, key_stride, inside, width, block_width)
+    v = load_tile(value, head, place, value_stride, inside, value_width, block_value)
     to_k = tl.full([block_n, block_width], 0.0, tl.float32)
     to_v = tl.full([block_n, block_value], 0.0, tl.float32)
-    end = tl.load(rows + tl.num_programs(0) + block)
-    for start in range(tl.load(rows + block), end, block_m):
+    for start in range(begin, end, block_m):
         row = start + tl.arange(0, block_m)
         mask = row < end
-        begin, until = load_interval(low, high, row, mask)
-        seen = (source[:, None] >= begin[None, :]) & (source[:, None] < until[None, :])
+        node, low, high = load_interval(lo, hi, nodes, row, mask)
+        seen = (source[:, None] >= low[None, :]) & (source[:, None] < high[None, :])
         seen &= mask[None, :] & inside[:, None]
-        place = row * heads + head
+        at_row = row * heads + head
         q = load_tile(query, head, row, query_stride, mask, width, block_width)
         to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
-        top, inverse = load_softmax(softmax, place, mask)
-        mean = tl.load(delta + place, mask=mask, other=0.0)
+        top, inverse = load_softmax(softmax, at_row, mask)
+        mean = tl.load(delta + at_row, mask=mask, other=0.0)
         edge = None
         if bias is not None or seed is not None:
-            to_edge = tl.load(shift + row, mask=mask, other=0)
+            to_edge = tl.load(row_starts + node, mask=mask, other=0) - low
             edge = edge_of(to_edge[None, :], ids, source[:, None], seen)
         scores = tl.dot(k, tl.trans(q), input_precision=precision) * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
@@ -339,5 +326,9 @@ def interval_source(
         to_v += tl.dot(kept.to(to_o.dtype), to_o, input_precision=precision)
         to_k += tl.dot(to_scores.to(q.dtype), q, input_precision=precision)
     to_k *= scale
-    store_tile(to_key, head, source, heads * width, to_k, inside, width, block_width)
-    store_tile(to_value, head, source, heads * value_width, to_v, inside, value_width, block_value)
+    if settled is not None:
+        kept = goes_on(source, inside, settled, step, last_step)
+        to_k += load_tile(to_key, head, place, to_key_stride, kept, width, block_width)
+        to_v += load_tile(to_value, head, place, to_value_stride, kept, value_width, block_value)
+    store_tile(to_key, head, place, to_key_stride, to_k, inside, width, block_width)
+    store_tile(to_value, head, place, to_value_stride, to_v, inside, value_width, block_value)

@@ -6,11 +6,15 @@ import triton.language as tl
 from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     finite,
+    goes_on,
     largest,
+    load_row,
     load_tile,
     lost,
+    row_of,
     store_row,
     store_softmax,
+    table_row,
     total,
 )
 
@@ -22,7 +26,7 @@ def merge_outputs(
     out: tl.tensor,
     rest: tl.tensor,
     softmax: tl.tensor,
-    slot: tl.tensor,
+    before: tl.tensor,
     long: tl.tensor,  # (long rows,) their nodes
     cuts: tl.tensor,  # (long rows + 1,) the first piece of each
     heads: tl.constexpr,
@@ -34,9 +38,10 @@ def merge_outputs(
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
     row = tl.load(long + item)
-    if slot is not None:
-        row = tl.load(slot + row)
-    if row < 0:
+    do = row >= 0
+    if before is not None:
+        row, do = row_of(before, row, do)
+    if not do:
         return
     top = -INFINITY
     sums = 0.0
@@ -60,16 +65,21 @@ def merge_outputs(
     store_row(out + at_row * width, acc, width, block_width)
     if rest is not None:
         store_row(rest + at_row * width, lost(acc, out), width, block_width)
-    store_softmax(softmax, at_row, top, sums, row >= 0)
+    store_softmax(softmax, at_row, top, sums, do)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_src", "step", "last_step"])
 def merge_sums(
     parts: tl.tensor,  # (pieces, heads, width) float32
     out: tl.tensor,  # (rows, heads, width)
-    slot: tl.tensor,
+    before: tl.tensor,
     long: tl.tensor,
     cuts: tl.tensor,
+    settled: tl.tensor,
+    num_src: tl.tensor,
+    step: tl.tensor,
+    last_step: tl.tensor,
+    out_stride: tl.tensor,
     heads: tl.constexpr,
     width: tl.constexpr,
     block_width: tl.constexpr,
@@ -78,10 +88,12 @@ def merge_sums(
     """Add up the gradients of the pieces of each long row, in the order of the pieces."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    row = tl.load(long + item)
-    if slot is not None:
-        row = tl.load(slot + row)
-    if row < 0:
+    node = tl.load(long + item)
+    row = node
+    do = row >= 0
+    if before is not None:
+        row, do = row_of(before, node, do)
+    if not do:
         return
     acc = tl.full([block_width], 0.0, tl.float32)
     end = tl.load(cuts + item + 1)
@@ -89,5 +101,8 @@ def merge_sums(
         piece = at + tl.arange(0, block_p)
         part = load_tile(parts, head, piece, heads * width, piece < end, width, block_width)
         acc += total(part, 0)
-    at_row = row.to(tl.int64) * heads + head
-    store_row(out + at_row * width, acc, width, block_width)
+    out += table_row(row, do, settled, num_src, step).to(tl.int64) * out_stride + head * width
+    if settled is not None:  # noqa: SIM102 (decided by the compiler)
+        if goes_on(node, do, settled, step, last_step):
+            acc += load_row(out, width, block_width)
+    store_row(out, acc, width, block_width)

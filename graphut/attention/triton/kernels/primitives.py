@@ -66,6 +66,36 @@ def store_tile(
 
 
 @triton.jit
+def row_of(before: tl.tensor, node: tl.tensor, mask: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+    """Return the row of each node, and which nodes have one."""
+    row = tl.load(before + node, mask=mask, other=0)
+    return row.to(tl.int64), mask & (tl.load(before + node + 1, mask=mask, other=0) > row)
+
+
+@triton.jit
+def table_row(
+    source: tl.tensor, mask: tl.tensor, settled: tl.tensor, num_src: tl.tensor, step: tl.tensor
+) -> tl.tensor:
+    """Return where key and value of each source are at `step`, which is counted from 1.
+
+    With `settled`, the last step that stores each source, a table holds the rows of all steps.
+    """
+    row = source
+    if settled is not None:
+        stored = tl.minimum(tl.load(settled + source, mask=mask, other=1), step)
+        row = (stored - 1).to(tl.int64) * num_src + source
+    return row
+
+
+@triton.jit
+def goes_on(
+    source: tl.tensor, mask: tl.tensor, settled: tl.tensor, step: tl.tensor, last_step: tl.tensor
+) -> tl.tensor:
+    """Return which sources have the same key and value in the next step, if there is one."""
+    return mask & (tl.load(settled + source, mask=mask, other=0) <= step) & (step < last_step)
+
+
+@triton.jit
 def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
     """Return the error of rounding `x` to the dtype that `memory` points to."""
     return x - x.to(memory.dtype.element_ty).to(tl.float32)

@@ -8,7 +8,7 @@ import torch
 pytest.importorskip("triton", reason="needs triton")
 
 from graphut.topology import Causal, Complete, Window
-from tests.attention.triton.cases import agrees, drawn, everything, rows_of
+from tests.attention.triton.cases import agrees, blocks_of, drawn, everything
 
 
 @pytest.mark.parametrize("length", [1, 2, 17])
@@ -26,8 +26,10 @@ def test_interval_kernels_at_more_than_a_block_of_rows_and_sources(topology: Any
     agrees(layout, drawn(layout, 54, heads=1), frontier=nodes, **everything(layout, heads=1))
 
 
-def test_cut_rows_takes_more_sentences_and_blocks_than_it_has_lanes() -> None:
-    many = Complete().layout([1] * 130)
-    assert rows_of(many, None, 2) == [[i, i + 1] for i in range(130)]
-    long = Window(1).layout([260])
-    assert rows_of(long, None, 2) == [[i, i + 2] for i in range(0, 260, 2)]
+def test_interval_tables_cut_sentences_into_blocks() -> None:
+    assert blocks_of(Complete().layout([3, 1, 2]), 2) == [
+        [0, 3, 0],
+        [0, 3, 2],
+        [3, 4, 0],
+        [4, 6, 0],
+    ]

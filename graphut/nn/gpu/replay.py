@@ -1,0 +1,79 @@
+"""Programs that are kept for later calls, and CUDA graphs of their launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+import torch
+
+from graphut.attention.functorch import is_capturing
+from graphut.attention.triton.function import INTERPRETED
+from graphut.attention.triton.inputs import Launch
+from graphut.nn.gpu.program import Program
+
+MOST = 8  # programs that are kept while no call uses them
+
+
+class Replay:
+    """A sequence of launches: from its second run on, a CUDA graph repeats it.
+
+    The first run compiles the kernels. Where Triton interprets them, and while a graph of the
+    caller is captured, the launches are made one by one.
+    """
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self._launches = launches
+        self._runs = 0
+        self._replay: Callable[[], None] | None = None
+
+    def run(self) -> None:
+        """Make all launches."""
+        if self._replay is None and self._runs and can_capture():
+            self._replay = capture(self._launch)
+        self._runs += 1
+        (self._replay or self._launch)()
+
+    def _launch(self) -> None:
+        for launch in self._launches:
+            launch.run()
+
+
+def can_capture() -> bool:
+    """Return whether launches can be captured in a CUDA graph now."""
+    return not INTERPRETED and not is_capturing()
+
+
+def capture(run: Callable[[], None]) -> Callable[[], None]:
+    """Capture the launches of `run` in a CUDA graph, and return a function that repeats them."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        run()
+    return graph.replay
+
+
+# Programs that no call uses, with their keys; the last are the latest.
+idle: list[tuple[Hashable, Program, Replay, Replay]] = []
+
+
+class Lease:
+    """A program in the hands of one call, until its backward pass can not come any more."""
+
+    def __init__(self, key: Hashable, make: Callable[[], Program]) -> None:
+        self._key = key
+        kept = next((each for each in reversed(idle) if each[0] == key), None)
+        if kept is not None:
+            idle.remove(kept)
+            _, self.program, self.forward, self.backward = kept
+            return
+        try:
+            self.program = make()
+        except torch.cuda.OutOfMemoryError:
+            idle.clear()
+            self.program = make()
+        self.forward, self.backward = map(Replay, (self.program.forward, self.program.backward))
+
+    def __del__(self) -> None:
+        """Keep the program for later calls."""
+        if hasattr(self, "backward"):
+            idle.append((self._key, self.program, self.forward, self.backward))
+            del idle[:-MOST]

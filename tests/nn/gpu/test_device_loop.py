@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+pytest.importorskip("triton", reason="needs triton")
+
+from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_run
+
+if not INTERPRET:
+    pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
+
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    ScheduledHalting,
+    UniversalTransformerStep,
+    dense_recurrence,
+)
+from graphut.nn.gpu import device_loop, replay
+from graphut.nn.gpu.program import Program
+from graphut.topology import Complete, Window
+from tests.attention.triton.bfloat16 import mend_bfloat16
+from tests.gpu_stand_in import LIBRARY, DeviceTensor, StandIn, gpu_stand_in
+from tests.helpers import assert_same, normal, relative_error
+from tests.nn.cases import Case, build_case, engine, randomised
+
+
+@pytest.fixture(autouse=True)
+def _kernels_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_unless_kernels_run()
+    monkeypatch.setattr(replay, "idle", [])
+
+
+def results(case: Case) -> list[Tensor]:
+    """Return output, steps, remainder, cost and gradients."""
+    out, steps, rest, cost = engine(case.layer, case.graph, case.feat, **case.arguments)
+    # The direction of `tests.helpers.gradients` is drawn on the host.
+    generator = torch.Generator().manual_seed(1)
+    loss = torch.zeros((), device="cuda")
+    for part in (out, rest, cost):
+        direction = torch.randn(part.shape, generator=generator, dtype=torch.float64)
+        loss = loss + (part * direction.float().to("cuda")).sum()
+    grads = torch.autograd.grad(loss, case.inputs, allow_unused=True, materialize_grads=True)
+    return [out, steps, rest, cost, *grads]
+
+
+def numbers(found: list[Tensor]) -> list[Tensor]:
+    """Return copies on the host."""
+    return [(x.numbers if isinstance(x, DeviceTensor) else x).clone() for x in found]
+
+
+def same_as_dense(case: Case) -> StandIn:
+    """Compare a program with the dense reference, and return the launches."""
+    case = case.to(torch.float32)
+    expected = case.run(dense_recurrence)
+    with gpu_stand_in() as gpu:
+        found = numbers(results(case.to("cuda")))
+    assert {"advance", "finish", "weight_gradient"} <= {name for name, _ in gpu.launches}
+    assert_same(found[:4], expected[:4], 1e-5)
+    # All gradients together: terms of a single one may cancel each other in float32.
+    joined = (torch.cat([x.flatten() for x in each[4:]]) for each in (found, expected))
+    assert relative_error(*joined) <= 1e-5
+    return gpu
+
+
+def small(halting: list[int] | None = None, **modes: Any) -> Case:
+    given = None if halting is None else ScheduledHalting(torch.tensor(halting))
+    modes = {"lengths": [3, 1], "max_steps": 3} | modes
+    return build_case(halting=given, **modes).to(torch.float32)
+
+
+# Exactness.
+
+MODES: list[dict[str, Any]] = [
+    {"halted": "copied", "halt_from": "input", "lengths": [3, 5, 2]},
+    {"halted": "copied", "norm": "pre", "halt_from": "output", "topology": "window"},
+    {"halted": "copied", "norm": "pre", "topology": "rows"},
+    {"halted": "frozen", "norm": "pre", "topology": "window", "positions": False},
+    {"halted": "frozen", "halt_from": "output", "forced_remainder": False},
+    {"halted": "stale", "topology": "rows", "cost": "remainder"},
+    {"halted": "copied", "norm": None, "inject_input": True, "position_signal": None},
+    {"halted": "stale", "norm": "pre", "step_signal": "learned", "threshold": 0.7},
+]
+
+
+@pytest.mark.parametrize("modes", MODES, ids=str)
+def test_program_equals_the_dense_reference(modes: dict[str, Any]) -> None:
+    same_as_dense(build_case(**{"lengths": [4, 1, 3], "max_steps": 3, **modes}))
+
+
+@pytest.mark.parametrize("bias", [9.0, -9.0], ids=["all halt at once", "none halts"])
+def test_program_halting_at_the_ends(bias: float) -> None:
+    case = small(halted="frozen")
+    case.layer.halting.linear.bias.data.fill_(bias)
+    same_as_dense(case)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.GELU("tanh")], ids=str)
+def test_program_over_several_blocks(activation: nn.Module) -> None:
+    """Sizes are odd: 107 nodes, rows of 20 features, a hidden layer of 70."""
+    layout, depth = Window(2).layout([70, 1, 36]), torch.arange(107) % 3
+    step = UniversalTransformerStep(
+        MultiHeadAttention(20, 1, bias=False), PositionwiseTransition(20, 70, activation=activation)
+    )
+    halting = ScheduledHalting(1 + depth * (torch.arange(107) > 66))
+    layer = randomised(AdaptiveRecurrence(step, halting, max_steps=2), 4)
+    same_as_dense(Case(layer, layout, normal(107, 20), torch.arange(107)))
+
+
+def test_program_with_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphut.nn.gpu.program.SPLIT", 1)
+    gpu = same_as_dense(small([1, 2, 3, 1], topology="rows"))
+    assert {"merge_outputs", "merge_sums"} <= {name for name, _ in gpu.launches}
+
+
+def test_program_in_bfloat16_is_near_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    mend_bfloat16(monkeypatch)
+    case = small([2, 1, 3, 1])
+    expected = case.run(dense_recurrence)
+    with gpu_stand_in():
+        found = numbers(results(case.to(torch.bfloat16).to("cuda")))
+    assert found[0].dtype == torch.bfloat16 and found[2].dtype == torch.float32
+    assert torch.equal(found[1], expected[1])
+    joined = (torch.cat([x.flatten().float() for x in each]) for each in (found, expected))
+    assert relative_error(*joined) <= 0.02
+
+
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_program_records_the_work(halted: str, norm: str) -> None:
+    case = small([2, 1, 2, 1], halted=halted, norm=norm)
+    names = ("computed", "projected", "edges", "all_edges", "flops", "all_flops")
+    with torch.no_grad():
+        expected = case.layer(case.graph, case.feat, **case.arguments)[1]
+        with gpu_stand_in() as gpu:
+            case = case.to("cuda")
+            found = case.layer(case.graph, case.feat, **case.arguments)[1]
+            assert "advance" in {name for name, _ in gpu.launches}
+            for name in names:
+                assert int(gpu.host(getattr(found, name))) == getattr(expected, name)
+            assert gpu.host(found.frontier_sizes).tolist() == [4, 2, 0]
+
+
+# What a call launches, and what later calls leave as it is.
+
+
+def both_passes(case: Case, gpu: StandIn) -> tuple[int, int]:
+    """Call and differentiate; return how many launches are forward and backward."""
+    gpu.clear()
+    out, _, _, cost = engine(case.layer, case.graph, case.feat, **case.arguments)
+    forward = len(gpu.launches)
+    torch.autograd.grad(out.sum() + cost, case.inputs, allow_unused=True)
+    return forward, len(gpu.launches) - forward
+
+
+@pytest.mark.parametrize("topology", ["complete", "rows"])
+def test_launches_do_not_depend_on_the_nodes_that_halt(topology: str) -> None:
+    sequences = []
+    with gpu_stand_in() as gpu:
+        case = small([2] * 3, topology=topology, lengths=[2, 1], max_steps=2).to("cuda")
+        both_passes(case, gpu)  # derives tensors from the layout
+        for depth in ([2, 2, 2], [1, 1, 1], [1, 2, 1]):
+            case.layer.halting.steps.numbers.copy_(torch.tensor(depth))
+            both_passes(case, gpu)
+            assert gpu.waits == []
+            # Only the code of an error is copied to the host, after the last step.
+            [copied] = [copy.line.partition(":")[0] for copy in gpu.copies]
+            assert copied == "nn/gpu/async_checks.py"
+            names = [event.name for event in gpu.launches]
+            assert names.count("finish") == 2 and "advance" not in names[names.index("amin") :]
+            sequences.append((gpu.calls[:], names))
+    assert sequences[0] == sequences[1] == sequences[2]
+
+
+def test_a_step_costs_few_launches_operators_and_calls() -> None:
+    counts = []
+    for steps in (1, 2):
+        with gpu_stand_in() as gpu:
+            case = small(lengths=[2, 1], max_steps=steps).to("cuda")
+            both_passes(case, gpu)
+            launches = both_passes(case, gpu)
+            operators, calls = len(gpu.launches) - len(gpu.calls), list[str]()
+
+            def count(frame: FrameType, event: str, _: Any) -> None:
+                file = frame.f_code.co_filename
+                if event == "call" and file.startswith(LIBRARY) and "/kernels/" not in file:
+                    calls.append(file)  # noqa: B023
+
+            sys.setprofile(count)
+            try:
+                case.layer(case.graph, case.feat, **case.arguments)
+            finally:
+                sys.setprofile(None)
+        counts.append((*launches, operators, len(calls)))
+    forward, backward, operators, python = (b - a for a, b in zip(*counts, strict=True))
+    assert forward == 7 and backward == 9  # of at most 12 and 25
+    assert operators == 0 and python <= 10  # of at most 30 and 150
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The programs that were made."""
+    found: list[Program] = []
+
+    def make(*arguments: Any) -> Program:
+        found.append(Program(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(device_loop, "Program", make)
+    return found
+
+
+def poison(program: Program) -> None:
+    """Fill the tensors of a program with numbers that must not matter."""
+    for value in vars(program).values():
+        tensors = value.values() if isinstance(value, dict) else [value]
+        for x in tensors if not isinstance(value, list) else value:
+            if isinstance(x, DeviceTensor):
+                x.numbers.fill_(torch.nan if x.is_floating_point() else 12345)
+
+
+@pytest.mark.parametrize("halted", ["copied", "stale"])
+def test_a_program_is_used_again_whatever_its_tensors_hold(
+    halted: str, made: list[Program]
+) -> None:
+    with gpu_stand_in():
+        case, other = (
+            small(depth, halted=halted, max_steps=2).to("cuda") for depth in ([1, 2, 2, 1], [2] * 4)
+        )
+        out, *earlier = (x.detach() for x in results(case))
+        kept = numbers([out, *earlier])
+        for each in (other, case):
+            poison(made[0])
+            again = numbers(results(each))
+        assert len(made) == 1
+    assert all(torch.equal(a, b) for a, b in zip(kept, again, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(kept, numbers([out, *earlier]), strict=True))
+
+
+def test_calls_before_a_backward_pass_have_programs_of_their_own(made: list[Program]) -> None:
+    with gpu_stand_in():
+        cases = [small(depth, max_steps=2).to("cuda") for depth in ([1, 2, 2, 1], [2, 1, 1, 2])]
+        alone = [numbers(results(case)) for case in cases]
+        assert len(made) == 1
+        outs = [engine(case.layer, case.graph, case.feat, **case.arguments) for case in cases]
+        assert len(made) == 2
+        for case, (out, *_), expected in zip(cases, outs, alone, strict=True):
+            slopes = [torch.autograd.grad(out.sum(), case.feat, retain_graph=True) for _ in "ab"]
+            assert torch.equal(slopes[0][0].numbers, slopes[1][0].numbers)
+            assert torch.equal(out.detach().numbers, expected[0])
+
+
+class Recorder:
+    """In place of a CUDA graph: it repeats the launches that were made while it was captured."""
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+        self.replayed = 0
+
+    def __call__(self) -> None:
+        self.replayed += 1
+        self.run()
+
+
+def test_from_the_second_run_on_a_graph_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs: list[Recorder] = []
+    monkeypatch.setattr(replay, "can_capture", lambda: True)
+    monkeypatch.setattr(replay, "capture", lambda run: graphs.append(Recorder(run)) or graphs[-1])
+    with gpu_stand_in():
+        case = small([1, 2, 2, 1], max_steps=2).to("cuda")
+        found = [numbers(results(case)) for _ in range(2)]
+        assert [each.replayed for each in graphs] == [1, 1]  # forward and backward
+        # Another batch with about as many nodes has the same program.
+        results(small([1, 2, 2], lengths=[1, 2], max_steps=2).to("cuda"))
+        assert [each.replayed for each in graphs] == [2, 2]
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+def test_the_number_of_kept_programs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "MOST", 1)
+    with gpu_stand_in(), torch.no_grad():
+        for steps in (1, 2, 1):
+            case = small([1], lengths=[1], max_steps=steps).to("cuda")
+            case.layer(case.graph, case.feat)
+        assert [settings.max_steps for (settings, *_), *_ in replay.idle] == [1]
+
+
+# Errors.
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("place", ["feature", "weight"])
+def test_what_is_not_a_number_is_said_after_the_call(place: str) -> None:
+    words = "a feature of node 2 is not a finite number"
+    with gpu_stand_in(), torch.no_grad():
+        case = small(max_steps=2).to("cuda")
+        if place == "feature":
+            case.feat.numbers[2, 1] = torch.inf
+        else:
+            case.layer.step.transition.layers[0].weight.numbers[1, 1] = torch.nan
+            words = "the halting probability of node 0 is NaN at step 2"
+        with pytest.raises(ValueError, match=words):
+            case.layer(case.graph, case.feat, **case.arguments)
+
+
+def test_program_has_no_second_derivatives() -> None:
+    with gpu_stand_in():
+        case = small(max_steps=1).to("cuda")
+        out = engine(case.layer, case.graph, case.feat, **case.arguments)[0]
+        [slope] = torch.autograd.grad(out.square().sum(), case.feat, create_graph=True)
+        with pytest.raises(RuntimeError, match="has no second derivatives"):
+            torch.autograd.grad(slope.square().sum(), case.feat)
+
+
+# Beside programs.
+
+
+def test_recurrence_that_halts_cannot_be_captured() -> None:
+    with gpu_stand_in() as gpu:
+        case, gpu.is_capturing = small().to("cuda"), True
+        with pytest.raises(RuntimeError, match="CUDA graph cannot record how many nodes halt"):
+            case.layer(case.graph, case.feat, **case.arguments)
+
+
+def fixed_depth(**options: Any) -> tuple[AdaptiveRecurrence, tuple[Any, ...], dict[str, Any]]:
+    attention = MultiHeadAttention(16, 2, attn_drop=0.5)
+    step = UniversalTransformerStep(attention, PositionwiseTransition(16, 32), dropout=0.1)
+    layer = AdaptiveRecurrence(step, **options).to("cuda")
+    positions = torch.tensor([1, 2, 1]).to("cuda")
+    feat = torch.ones(3, 16, device="cuda")
+    return layer, (Complete().layout([2, 1]), feat), {"positions": positions}
+
+
+@pytest.mark.parametrize("options", [{}, {"halted": "running", "halting": HaltingUnit(16)}])
+def test_recurrence_of_fixed_depth_can_be_captured(options: dict[str, Any]) -> None:
+    """A CUDA graph neither waits nor copies from the host, and draws dropout."""
+    with gpu_stand_in() as gpu:
+        layer, arguments, more = fixed_depth(max_steps=2, **options)
+        layer(*arguments, **more)[0].sum().backward()
+        gpu.clear()
+        gpu.is_capturing = True
+        layer(*arguments, **more)[0].sum().backward()
+        assert gpu.waits == gpu.copies == []
+        assert [name for name, _ in gpu.launches].count("randint") == 2
+
+
+def test_recurrence_of_fixed_depth_launches_few_kernels_a_step() -> None:
+    counts = []
+    for steps in (2, 3):
+        with gpu_stand_in() as gpu:
+            layer, arguments, more = fixed_depth(max_steps=steps)
+            layer.eval()
+            for _ in range(2):
+                gpu.clear()
+                out = layer(*arguments, **more)[0]
+                forward = len(gpu.launches)
+                out.sum().backward()
+            counts.append((forward, len(gpu.launches) - forward))
+    forward, backward = (b - a for a, b in zip(*counts, strict=True))
+    assert forward <= 13 and backward <= 43
