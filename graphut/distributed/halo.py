@@ -10,6 +10,7 @@ returns an empty tensor, the token, which is an input of the next exchange.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import torch
@@ -78,21 +79,19 @@ class Halo:
         """Return the halo with its tensors on a device."""
         if device == self.ids.device:
             return self
-        copy = object.__new__(type(self))
-        vars(copy).update(
-            {k: x.to(device) if isinstance(x, Tensor) else x for k, x in vars(self).items()}
-        )
-        return copy
+        moved = copy(self)
+        for name, value in vars(self).items():
+            setattr(moved, name, value.to(device) if isinstance(value, Tensor) else value)
+        return moved
 
     def begin(self) -> Exchange:
         """Return an `Exchange` for all transfers of one call, such as one run of a recurrence."""
         return Exchange(self)
 
     def fetch(self, rows: Tensor) -> Tensor:
-        """Return the features of all sources, `(num_src, d)`: those of owned nodes are `rows`.
+        """Return the features of all sources, `(num_src, d)`: `rows` of owned nodes, then the halo.
 
-        The features of the halo nodes follow, which other processes send. The backward pass sends
-        the gradients of the halo nodes to their owners, which add them up.
+        The backward pass sends the gradients of the halo nodes to their owners, which add them up.
 
         Examples
         --------
@@ -121,10 +120,9 @@ class Exchange:
     def __call__(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
         """Send features of owned nodes to the processes that need them, and receive theirs.
 
-        `rows`, `(A, d)`, are the features of `nodes`, sorted indices of owned nodes, or of all
-        owned nodes if None. Return the indices and the features of these nodes, followed by those
-        of the halo nodes (nodes of other processes) that were received. The returned indices are
-        None if these are all owned and all halo nodes.
+        `rows`, `(A, d)`, are the features of `nodes`, sorted indices of owned nodes (None: of all).
+        Return the indices and the features of these nodes, followed by those of the halo nodes that
+        were received. The returned indices are None if these are all sources.
         """
         halo = self.halo
         row, slot = halo.slot_nodes, None
@@ -165,8 +163,8 @@ class Exchange:
     def close(self, results: Any) -> Any:
         """Return the results of the call, a pytree, linked in autograd to all its exchanges.
 
-        Otherwise, a process whose results do not depend on the last exchanges would not take part
-        in their backward passes, and the other processes would wait for it.
+        Otherwise, other processes would wait in a backward pass for one whose results do not depend
+        on the last exchanges.
         """
         if not self._token.requires_grad:
             return results

@@ -55,9 +55,7 @@ class Part:
                 f"the graph has {parts} parts, but the number of processes is {processes}: use "
                 f"torchrun --nproc-per-node {parts}, or cut the graph again"
             )
-        # The maximum of `number` and of `-number` over all processes: their sum is 0 only if all
-        # numbers are equal.
-        number = int(self.cut[:15] or "0", 16)
+        number = int(self.cut[:15] or "0", 16)  # all are equal if the maxima of +-number sum to 0
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         largest = torch.tensor([number, -number], device=device)
         dist.all_reduce(largest, dist.ReduceOp.MAX)
@@ -72,11 +70,10 @@ class Part:
     @cached_property
     def layout(self) -> EdgeLayout:
         """The `EdgeLayout` with halo; the first read is collective: all processes must do it."""
-        size = len(self.nodes)
-        num_src = size + len(self.halo_nodes)
-        return replace(
-            layout_from_edges(*self.edges, num_src=num_src, num_dst=size), halo=self.halo
-        )
+        num_dst = len(self.nodes)
+        num_src = num_dst + len(self.halo_nodes)
+        layout = layout_from_edges(*self.edges, num_src=num_src, num_dst=num_dst)
+        return replace(layout, halo=self.halo)
 
 
 def assign_parts(
@@ -152,8 +149,8 @@ def _make_part(
     number = np.empty(len(part_of), np.int64)
     number[np.concatenate([nodes, halo])] = np.arange(len(nodes) + len(halo))
     sizes = np.bincount(part_of[halo], minlength=int(part_of.max()) + 1)
-    by_name = {"nodes": nodes, "halo_nodes": halo, "halo_sizes": sizes, "edges": number[edges]}
-    tensors: dict[str, Any] = {name: torch.from_numpy(rows) for name, rows in by_name.items()}
+    values = map(torch.from_numpy, (nodes, halo, sizes, number[edges]))
+    tensors: dict[str, Any] = dict(zip(_TENSORS, values, strict=True))
     return Part(**tensors, num_nodes=len(part_of), arrays=arrays)
 
 
@@ -165,10 +162,10 @@ def write_parts(
     of_edges: Arrays | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the parts that `cut_graph` yields into a folder, and return the folder.
+    """Write the parts that `cut_graph` yields into a new or empty folder, and return the folder.
 
-    The folder must be new or empty. Each part is a folder in it, `part-0`, `part-1`, ..., with its
-    arrays as `.npy` files. `parts.json` describes the whole graph; `facts` are fields to add to it.
+    Each part is a folder in it, `part-0`, `part-1`, ..., with its arrays as `.npy` files.
+    `parts.json` describes the whole graph; `facts` are fields to add to it.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -33,11 +33,10 @@ _JOIN_TIMEOUT = 60  # seconds in which all processes have to start
 
 @contextmanager
 def process_group() -> Iterator[None]:
-    """Context manager that runs its block in the process group that `torchrun` has started.
+    """Context manager that runs its block in the process group that `torchrun` has started, if any.
 
-    If the environment variable `WORLD_SIZE` is missing or 1, there is no group. Only the first
-    process prints. GPUs communicate by NCCL, CPUs by gloo. Raise `ValueError` if variables are
-    wrong, and `ConnectionError` if not all processes start within a minute, or if one ends early.
+    Only the first process prints. GPUs communicate by NCCL, CPUs by gloo. Raise `ConnectionError`
+    if not all processes start within a minute, or if one ends early.
     """
     names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
     values = [os.environ.get(name, "") for name in names]

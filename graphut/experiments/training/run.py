@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from graphut.models.adaptive_model import AdaptiveModel
 
 # Options of older versions, with the only values that this version still supports.
-_RETIRED: dict[str, Any] = {
-    "min_steps": 0,
-    "fixed": False,
-}
+_RETIRED: dict[str, Any] = {"min_steps": 0, "fixed": False}
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,7 @@ class Run:
     folder: Path
     task_name: str  # a key of `TASKS`
     task_options: dict[str, Any]  # the fields of the task
-    # SHA-256 of `<name>_vocabulary.json` for each of `Task.vocabularies`; None before `write`.
-    vocabulary_digests: dict[str, str | None]
+    vocabulary_digests: dict[str, str]  # SHA-256 of `<name>_vocabulary.json`, by name
     training: TrainingConfig
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
@@ -81,7 +77,9 @@ class Run:
                 folder=folder,
                 task_name=task.name,
                 task_options=asdict(task),
-                vocabulary_digests=dict.fromkeys(task.vocabularies),
+                vocabulary_digests={
+                    name: digest_of(_vocabulary_file(folder, name)) for name in task.vocabularies
+                },
                 training=training,
                 version=__version__,
                 digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
@@ -111,7 +109,7 @@ class Run:
             names, needed = list(vocabularies), task.vocabulary_names
             if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
                 raise ValueError(f"its vocabularies are {names}, but must be {[*needed]}")
-            run = cls(
+            return cls(
                 Path(folder),
                 state["task"],
                 asdict(task),
@@ -121,25 +119,20 @@ class Run:
                 dict(state.get("digests", {})),  # older runs have none
                 imports,
             )
-        return run
 
     def write(self) -> Run:
-        """Write `run.json`; return a copy of this run that has the vocabularies' checksums."""
-        digests: dict[str, str | None] = {
-            name: digest or digest_of(_vocabulary_file(self.folder, name))
-            for name, digest in self.vocabulary_digests.items()
-        }
+        """Write `run.json`, and return this run."""
         description = {
             "graphut": self.version,
             "task": self.task_name,
             "task_options": self.task_options,
-            "vocabularies": digests,
+            "vocabularies": self.vocabulary_digests,
             "training": asdict(self.training),
             "digests": self.digests,
             "imports": self.imports,
         }
         write_checked_json(self.folder / RUN, description)
-        return replace(self, vocabulary_digests=digests)
+        return self
 
     @property
     def learner(self) -> AnyLearner:
@@ -216,7 +209,7 @@ class Run:
         for name, digest in self.vocabulary_digests.items():
             path = _vocabulary_file(self.folder, name)
             vocabularies[name] = kind.load(path)
-            if digest not in (None, digest_of(path)):
+            if digest != digest_of(path):
                 raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
         return vocabularies
 
