@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from graphut.experiments.tasks import Task
 from graphut.experiments.training.learner import AnyLearner
@@ -17,13 +16,6 @@ def small_model(learner: AnyLearner, task: Task, **options: Any) -> Any:
     torch.manual_seed(0)
     sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
     return learner.model_kind(task.config_kind(**{**learner.sizes(task), **sizes}))
-
-
-def smoothed_loss(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Return the mean cross-entropy with label smoothing, by its formula."""
-    logs = logits.log_softmax(-1)
-    likely = logs[torch.arange(len(labels)), labels]
-    return -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
 
 
 def make_language_model(**options: Any) -> UniversalTransformerLM:

@@ -6,34 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from graphut.experiments.tasks import Pair, Sort
 from graphut.experiments.tasks.listops import ListOps
 from graphut.experiments.training import GenerationOptions, evaluate
 from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
-from graphut.sentences import target_labels
-from tests.experiments.training.learners.small_models import small_model, smoothed_loss
+from tests.experiments.training.learners.small_models import small_model
 
 LEARNER = PairLearner()
 TASK = Sort(mean_length=3, length_deviation=1, held_out=5)
-BATCH: list[Pair] = [([2, 3, 4], [2, 3, 4]), ([9], [9, 9])]
-
-
+OPTIONS = GenerationOptions(max_length=9)
 make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_equals_the_formula(smoothing: float) -> None:
-    model = make_model()
-    graph = model.sentence_graph(*zip(*BATCH, strict=True))
-    output, labels = model(graph), target_labels(graph)
-    found = LEARNER.outcome(model, BATCH, smoothing)
-    torch.testing.assert_close(found.loss, smoothed_loss(output.logits, labels, smoothing))
-    assert found.labels == len(labels) == 4 + 3
-    assert found.correct == (output.logits.argmax(-1) == labels).sum()
-    assert found.ponders["encoder"].cost == output.encoder.cost
-    assert found.ponders["decoder"].cost == output.decoder.cost
 
 
 def test_evaluate_in_detail_is_by_length() -> None:
@@ -68,28 +51,29 @@ def test_generate_describes_outputs_with_their_steps() -> None:
     model, letters = make_model(), TASK.source_vocabulary
     texts = ["q d x a", "b", "qdxa"]
     sources = [letters.encode(text.replace(" ", "")) for text in texts]
-    options = GenerationOptions(max_length=9)
-    said = list(LEARNER.generate(model, TASK.vocabularies, texts, options))
-    assert said[0] == said[2]
-    for source, result, answer in zip(
-        sources, model.generate(sources, max_length=9), said, strict=True
-    ):
-        asked, taken, answered, steps = (line.split() for line in str(answer).splitlines()[:4])
-        assert asked == ["input", *letters.decode(source)]
+    results = model.generate(sources, max_length=9)
+    answers = list(LEARNER.generate(model, TASK.vocabularies, texts, OPTIONS))
+    assert answers[0] == answers[2]
+    for source, result, answer in zip(sources, results, answers, strict=True):
+        lines = [line.split() for line in str(answer).splitlines()]
         assert answer.text == letters.write(result.tokens)
-        assert taken == ["steps", *map(str, result.source_steps)]
-        assert [s for s in answered[1:] if s != "<eos>"] == letters.decode(result.tokens)
-        assert steps == ["steps", *map(str, result.steps)]
+        eos = ["<eos>"] * result.ended
+        assert lines[:4] == [
+            ["input", *letters.decode(source)],
+            ["steps", *map(str, result.source_steps)],
+            ["output", *letters.decode(result.tokens), *eos],
+            ["steps", *map(str, result.steps)],
+        ]
         assert ("cut off at the max_length of 9" in str(answer)) != result.ended
     with pytest.raises(ValueError, match="generated without get_attention"):
-        _ = said[0].parts[0].ponder
+        _ = answers[0].parts[0].ponder
 
 
 @pytest.mark.parametrize("add_bos_eos", [False, True])
 def test_generate_with_attention_names_the_nodes_of_both_parts(add_bos_eos: bool) -> None:
-    model, options = make_model(add_bos_eos=add_bos_eos), GenerationOptions(max_length=9)
-    [plain] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], options)
-    [answer] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], options, get_attention=True)
+    model = make_model(add_bos_eos=add_bos_eos)
+    [plain] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], OPTIONS)
+    [answer] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], OPTIONS, get_attention=True)
     assert answer.text == plain.text
     encoder, decoder = answer.parts
     framed = ["<bos>", "q", "d", "x", "<eos>"]
@@ -156,18 +140,13 @@ TABLE = {(2, 3, 4): [7, 7], (2,): [8], (3,): [9, 8]}
 
 
 def test_decode_keeps_the_order_and_begins_with_the_shortest() -> None:
-    model: Any = FixedAnswers(TABLE)
+    model: Any = FixedAnswers({**TABLE, (3,): [9, 8, 7, 6]})
     answered = decode(model, PAIRS, batch_size=2, beam_size=4)
     assert [pair for pair, _ in answered] == PAIRS
-    assert [found.tokens for _, found in answered] == [[7, 7], [8], [9, 8]]
+    # Answers end after the longest target.
+    assert [answer.tokens for _, answer in answered] == [[7, 7], [8], [9, 8, 7]]
     assert model.calls == [(2, {"beam_size": 4}), (1, {"beam_size": 4})]
-    assert [*pair_metrics(answered).values()] == [2 / 3, 7 / 8, (3 * 3 + 1 + 1) / 5, 1.0]
-
-
-def test_decode_cuts_off_after_the_longest_target() -> None:
-    model: Any = FixedAnswers({(2,): [7, 7, 7, 7]})
-    [(_, found)] = decode(model, [([2], [7, 7])])
-    assert found.tokens == [7, 7, 7]
+    assert [*pair_metrics(answered).values()] == [2 / 3, 6 / 8, (3 * 3 + 1 + 1) / 5, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -185,9 +164,7 @@ def test_by_number_covers_all_numbers_in_at_most_twenty_rows(longest: int, width
 def test_by_number_has_the_metrics_of_each_range() -> None:
     model: Any = FixedAnswers(TABLE)
     answered = decode(model, PAIRS)
-    rows = by_number(answered, lambda pair: {4: 3, 2: 0, 3: 1}[pair[0][-1]])
-    assert [(row.pop("from"), row.pop("to"), row.pop("examples")) for row in rows] == [
-        (0, 1, 2),
-        (3, 3, 1),
+    assert by_number(answered, lambda pair: {4: 3, 2: 0, 3: 1}[pair[0][-1]]) == [
+        {"from": 0, "to": 1, "examples": 2, **pair_metrics(answered[1:])},
+        {"from": 3, "to": 3, "examples": 1, **pair_metrics(answered[:1])},
     ]
-    assert rows == [pair_metrics(answered[1:]), pair_metrics(answered[:1])]

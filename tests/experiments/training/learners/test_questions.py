@@ -11,7 +11,7 @@ from graphut.experiments.tasks import Question
 from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learners.questions import Answered, QuestionLearner
 from graphut.models.outputs import ClassifierPrediction
-from tests.experiments.training.learners.small_models import small_model, smoothed_loss
+from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
 LEARNER, TASK = QuestionLearner(), Whereabouts()
@@ -29,24 +29,11 @@ ANSWERED = [
     answered("qa1", 2, False, -2.0, [4]),
     answered("qa2", 2, True, -0.1, [1, 1]),
 ]
-
-
 make_model = partial(small_model, LEARNER, TASK)
 
 
 def summary(found: list[Answered]) -> Evaluation:
     return LEARNER.evaluation(**LEARNER.metrics(found))
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_equals_the_formula(smoothing: float) -> None:
-    model, batch = make_model(), TASK.test[:7]
-    output = model([[*q.facts, q.question] for q in batch])
-    answers = torch.tensor([q.answer for q in batch])
-    found = LEARNER.outcome(model, batch, smoothing)
-    torch.testing.assert_close(found.loss, smoothed_loss(output.logits, answers, smoothing))
-    assert (found.labels, found.correct) == (7, (output.logits.argmax(-1) == answers).sum())
-    assert found.ponders["encoder"].cost == output.ponder.cost
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -134,18 +121,6 @@ def test_answers_are_the_predictions() -> None:
     assert {answer.is_correct for answer in found} == {True, False}
 
 
-def test_read_questions_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "own.txt"
-    path.write_text("1 Mary went hall.\n2 Where is Mary?\thall\t1\n")
-    config = make_model(max_length=2).config
-    [found] = LEARNER.read(str(path), TASK.vocabularies, config, TASK)
-    assert TASK.vocabulary.write(found.question) == "where is mary ?"
-    assert (found.answer, found.supporting) == (1, (0,))
-    path.write_text("1 Mary went hall.\n2 Where is Mary?\tattic\t1\n")
-    with pytest.raises(ValueError, match=r"own\.txt: unknown symbol 'attic'"):
-        LEARNER.read(str(path), TASK.vocabularies, config, TASK)
-
-
 class Forgetful(Whereabouts):
     longest_story = 1
 
@@ -154,9 +129,13 @@ def test_read_questions_keeps_the_last_facts_as_the_task_does(tmp_path: Path) ->
     path = tmp_path / "own.txt"
     path.write_text("1 John went garden.\n2 Mary went hall.\n3 Where is Mary?\thall\t2\n")
     config = make_model(max_length=2).config
-    [found] = LEARNER.read(str(path), TASK.vocabularies, config, Forgetful())
-    assert [TASK.vocabulary.write(fact) for fact in found.facts] == ["mary went hall"]
-    assert found.supporting == (0,)
+    [question] = LEARNER.read(str(path), TASK.vocabularies, config, Forgetful())
+    assert [TASK.vocabulary.write(fact) for fact in question.facts] == ["mary went hall"]
+    assert TASK.vocabulary.write(question.question) == "where is mary ?"
+    assert (question.answer, question.supporting) == (1, (0,))
+    path.write_text("1 Mary went hall.\n2 Where is Mary?\tattic\t1\n")
+    with pytest.raises(ValueError, match=r"own\.txt: unknown symbol 'attic'"):
+        LEARNER.read(str(path), TASK.vocabularies, config, TASK)
 
 
 @pytest.mark.parametrize(("facts", "words"), [(2, 3), (1, 99)])

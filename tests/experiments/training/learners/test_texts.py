@@ -21,11 +21,7 @@ from graphut.experiments.training.learners.texts import (
     token_metrics,
 )
 from graphut.models import UniversalTransformerLM
-from tests.experiments.training.learners.small_models import (
-    make_language_model,
-    small_model,
-    smoothed_loss,
-)
+from tests.experiments.training.learners.small_models import make_language_model, small_model
 from tests.experiments.training.learners.small_tasks import Drawn
 
 LEARNER = TextLearner()
@@ -49,8 +45,6 @@ class Counting(Drawn, TextTask):
 
 
 TASK = Counting()
-
-
 make_model = partial(small_model, LEARNER, TASK)
 
 
@@ -60,20 +54,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> UniversalTransformerLM:
     model, folder = make_model(), tmp_path_factory.mktemp("counting")
     Trainer(model, TASK, config, folder, report=lambda line: None).fit()
     return model.eval()
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_outcome_equals_the_formula(smoothing: float) -> None:
-    model = make_model().eval()
-    batch = [Text([3, 4, 5]), Text([6, 1]), Text([7, 7, 7, 8], context=2)]
-    found = LEARNER.outcome(model, batch, smoothing)
-    outputs = [model([text.tokens], ends=False) for text in batch]
-    logits = torch.cat([output.logits for output in outputs])
-    labels = torch.tensor([token for text in batch for token in text.tokens])
-    torch.testing.assert_close(found.loss, smoothed_loss(logits, labels, smoothing))
-    assert (found.labels, int(found.correct)) == (9, int((logits.argmax(-1) == labels).sum()))
-    assert list(found.ponders) == ["decoder"]
-    assert len(found.ponders["decoder"].steps) == 9
 
 
 def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTransformerLM) -> None:
