@@ -55,11 +55,10 @@ class PonderedPart:
             least, most, mean = min(self.steps), max(self.steps), fmean(self.steps)
             return f"steps of {len(self.steps)} nodes: {least} to {most}, mean {mean:.2f}"
         counts = self.counts(self.steps)
+        lines = [f"{n:>6}  {text}" for text, n in zip(self.names, counts, strict=True)]
+        table = "\n".join(["steps", *lines])
         if self.label:
             table = steps_table(self.label, self.names, counts)
-        else:
-            lines = [f"{n:>6}  {text}" for text, n in zip(self.names, counts, strict=True)]
-            table = "\n".join(["steps", *lines])
         return f"{table}\n{STOPPED} {STOPPED_MEANING}" if STOPPED in "".join(counts) else table
 
     def counts(self, steps: Sequence[int]) -> list[str]:

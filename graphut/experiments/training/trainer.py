@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from textwrap import fill
@@ -168,8 +167,12 @@ class Trainer:
                     self.on_epoch(metrics)
                 if self.progress.stopped:
                     break
-                finished = self._train_epoch(should_stop)
-                metrics = self._end_epoch() if finished else {}
+                try:
+                    finished = self._train_epoch(should_stop)
+                    metrics = self._end_epoch() if finished else {}
+                except ValueError as error:
+                    self._check_weights(str(error))  # it may follow from diverged weights
+                    raise
             barrier()  # until the last file is written
         if end is None:
             return False
@@ -233,15 +236,6 @@ class Trainer:
             advice += f" (update {self.saved_update} is saved in {self.folder})"
         raise FloatingPointError(f"{problem}: {advice}")
 
-    @contextmanager
-    def _reraise_divergence(self) -> Iterator[None]:
-        """Context manager that raises `FloatingPointError` for `ValueError` if weights diverged."""
-        try:
-            yield
-        except ValueError as error:
-            self._check_weights(str(error))
-            raise
-
     def _count_seconds(self) -> None:
         now = time.monotonic()
         self.progress.seconds += now - self._counted_at
@@ -282,9 +276,8 @@ class Trainer:
             stream = np.random.SeedSequence([self.config.seed, self.progress.update, rank()])
             torch.manual_seed(int(stream.generate_state(1)[0]))
         self.optimizer.zero_grad()
-        with self._reraise_divergence():
-            fraction = self.progress.update / (self.config.epochs * self.updates)
-            parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(fraction))
+        fraction = self.progress.update / (self.config.epochs * self.updates)
+        parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(fraction))
         self.progress.totals.add(parts, self._step(numbers))
         self.progress.update += 1
         self.progress.batch += 1
@@ -312,8 +305,7 @@ class Trainer:
         progress, totals = self.progress, self.progress.totals
         model = self.model if self._average is None else self._average.module
         assert isinstance(model, AdaptiveModel)
-        with self._reraise_divergence():
-            evaluation = evaluate(model, self.task, self.task.validation)
+        evaluation = evaluate(model, self.task, self.task.validation)
         progress.epoch += 1
         progress.batch = 0
         progress.totals = Totals()
@@ -338,25 +330,24 @@ class Trainer:
         self.report(f"epoch {progress.epoch}: {totals}\n{validation}")
         if progress.end(self.config) is not None and not isinstance(self.model.rule, FixedDepth):
             for part, steps in totals.steps().items():
-                warning = halting_warning(part, steps, self.model.max_steps, totals.accuracy)
-                if warning:
+                cap, accuracy = self.model.max_steps, totals.accuracy
+                if warning := halting_warning(part, steps, cap, accuracy):
                     self.report(fill(warning, 80))
         return metrics
 
 
 def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) -> str | None:
     """Return a warning if `part` ("encoder", ...) takes about 1 or `max_steps` steps, else None."""
-    advice = None
-    if steps <= _COLLAPSED and accuracy < _LEARNED:
+    if max_steps > 1 and steps <= _COLLAPSED and accuracy < _LEARNED:
         advice = (
             "it halts at once. Use a lower ponder_weight, a longer ponder_warmup, a more negative "
             "halting_bias, or halting_gain 0."
         )
-    elif steps > max_steps - _AT_CAP:
+    elif max_steps > 1 and steps > max_steps - _AT_CAP:
         advice = (
             "it never halts before the cap. Use a higher ponder_weight, halting_bias or max_steps, "
             "or a rule with a lower threshold."
         )
-    if max_steps == 1 or advice is None:
+    else:
         return None
     return f"The {part} takes {steps:.2f} of {max_steps} steps: {advice}"
