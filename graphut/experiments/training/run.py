@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,6 @@ from graphut.models.model_files import CONFIG, check_is_trained, read_config
 if TYPE_CHECKING:
     from graphut.experiments.training.learner import AnyLearner
     from graphut.models.adaptive_model import AdaptiveModel
-
-# Options of older versions, with the only values that this version still supports.
-_RETIRED: dict[str, Any] = {"min_steps": 0, "fixed": False}
 
 
 @dataclass(frozen=True)
@@ -97,14 +94,14 @@ class Run:
         path = Path(folder, RUN)
         state = read_checked_json(path)
         with reraise_for_file(path, "does not describe a run of this version"):
-            imports = tuple(map(str, state.get("imports", ())))  # older runs have none
+            imports = tuple(map(str, state.get("imports", ())))  # runs of version 0.2 have none
         if isinstance(name := state.get("task"), str) and name not in TASKS:
             advice = " ".join(import_words(imports)) or "--import and the module that defines it"
             raise ValueError(f"{path}: unknown task {name!r}: add {advice}")
         with reraise_for_file(path, "does not describe a run of this version"):
             # Options that did not exist yet have their defaults, as in older versions.
             kind = TASKS[state["task"]]
-            task = kind(**_without_retired(state["task_options"], kind))
+            task = kind(**state["task_options"])
             vocabularies = dict(state["vocabularies"])
             names, needed = list(vocabularies), task.vocabulary_names
             if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
@@ -114,9 +111,9 @@ class Run:
                 state["task"],
                 asdict(task),
                 vocabularies,
-                TrainingConfig(**_without_retired(state["training"], TrainingConfig)),
+                TrainingConfig(**state["training"]),
                 str(state["graphut"]),
-                dict(state.get("digests", {})),  # older runs have none
+                dict(state["digests"]),
                 imports,
             )
 
@@ -179,7 +176,7 @@ class Run:
                     f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
                 )
         files = task.unchecked_files
-        for name in sorted({*files, *self.digests}) if self.digests else ():
+        for name in sorted({*files, *self.digests}):
             if name not in self.digests:
                 raise ValueError(f"{name} was added {begun}")
             if name not in files:
@@ -212,12 +209,6 @@ class Run:
             if digest != digest_of(path):
                 raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
         return vocabularies
-
-
-def _without_retired(options: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    """Drop retired options that `kind` does not have, at the only values that are supported."""
-    names, retired = {field.name for field in fields(kind)}, _RETIRED.items()
-    return {name: x for name, x in options.items() if name in names or (name, x) not in retired}
 
 
 def _vocabulary_file(folder: Path, name: str) -> Path:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from graphut._files import read_checked_json, with_checksum, write_json
-from graphut.experiments.tasks import TASKS, Copy, PairTask, option
+from graphut.experiments.tasks import Copy, PairTask
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.run_files import RUN
@@ -88,29 +87,6 @@ def test_run_task_refuses_a_folder_with_other_files(
         monkeypatch.setattr(Pairs, "unchecked_files", files)
         with pytest.raises(ValueError, match=f"{words} since the run in .*run began"):
             Run.open(tmp_path / "run").task()
-
-
-def test_run_open_drops_retired_options_at_their_only_value(tmp_path: Path) -> None:
-    run = create(tmp_path, Copy())
-    change(tmp_path, training={"epochs": 3, "min_steps": 0}, task_options={"fixed": False})
-    assert (Run.open(tmp_path).training, Run.open(tmp_path).task()) == (run.training, Copy())
-    for field, name, wrong in (("training", "min_steps", 2), ("task_options", "fixed", True)):
-        change(tmp_path, **{"training": {"epochs": 3}, "task_options": {}, field: {name: wrong}})
-        with pytest.raises(ValueError, match=rf"run\.json .*'{name}'"):
-            Run.open(tmp_path)
-
-
-def test_run_open_keeps_fields_named_like_retired_options(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @dataclass(frozen=True)
-    class Residues(Copy):
-        name = "residues"
-        min_steps: int = option(7, "divisor")
-
-    monkeypatch.setitem(TASKS, "residues", Residues)
-    create(tmp_path, Residues(min_steps=0))
-    assert Run.open(tmp_path).task() == Residues(min_steps=0)
 
 
 @pytest.mark.parametrize(
