@@ -45,7 +45,7 @@ def test_agreement_small_split_has_no_text_in_two_parts(
     assert len(train) + len(validation) == len(kept) > 15_500
     assert 1500 <= len(validation) < 1700
     sets = small._prefixes()
-    words = {name: {prefix.words for prefix in found} for name, found in sets.items()}
+    words = {name: {prefix.words for prefix in prefixes} for name, prefixes in sets.items()}
     assert words["train"].isdisjoint(words["validation"])
     groups = Counter(text.group for text in small.test)
     assert list(groups) == [f"{n} attractors" for n in range(1, 6)]
@@ -119,5 +119,5 @@ def test_prefix_parse_quotes_a_wrong_line(line: str) -> None:
 def test_agreement_unchecked_files_have_no_checksum(tmp_path: Path) -> None:
     assert Agreement(tmp_path, split="small").unchecked_files == {}
     names = ["numpred.test.0", "numpred.train"]
-    found = Agreement(tmp_path).unchecked_files
-    assert dict(found) == {f"data/{name}": tmp_path / name for name in names}
+    unchecked = Agreement(tmp_path).unchecked_files
+    assert unchecked == {f"data/{name}": tmp_path / name for name in names}

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from graphut.experiments.tasks import Question
-from graphut.experiments.tasks.babi import Babi
+from graphut.experiments.tasks import Question, Vocabulary
+from graphut.experiments.tasks.babi import (
+    Babi,
+    StoryQuestion,
+    parse_stories,
+    sentences,
+    words,
+)
 from graphut.experiments.tasks.files import published_checksums
 
 # Questions of training, validation and test, counted with grep.
@@ -24,19 +31,19 @@ def text_of(task: Babi, question: Question) -> tuple[list[str], str, str]:
 
 def plain(folder: Path, name: str) -> list[tuple[list[str], str, str, list[int]]]:
     """Parse the questions of a file by splitting its lines."""
-    found, facts = [], dict[int, str]()
+    questions, facts = [], dict[int, str]()
     for line in (folder / name).read_text().splitlines():
         number, _, rest = line.lower().partition(" ")
         if number == "1":
             facts = {}
         if "\t" in rest:
-            asked, answer, supporting = rest.split("\t")
+            question, answer, supporting = rest.split("\t")
             places = [list(facts).index(int(one)) for one in supporting.split()]
-            question = asked.replace("?", " ?")
-            found.append((list(facts.values()), " ".join(question.split()), answer, places))
+            words = question.replace("?", " ?").split()
+            questions.append((list(facts.values()), " ".join(words), answer, places))
         else:
             facts[int(number)] = rest.removesuffix(".")
-    return found
+    return questions
 
 
 @pytest.mark.parametrize("number", [1, 3, 5, 8, 17, 18, 19, 20])
@@ -56,14 +63,14 @@ def test_babi_several_tasks_are_learned_jointly_and_reported_separately(babi_fol
     task = Babi(babi_folder, tasks="6,1")
     alone = [Babi(babi_folder, tasks=number) for number in "16"]
     assert list(task.test_sets) == ["test", "qa1", "qa6"]
-    for own in alone:
-        [group] = own.groups
-        theirs = task.test_sets[group]
-        assert [text_of(task, q) for q in theirs] == [text_of(own, q) for q in own.test]
-        assert {q.group for q in theirs} == {group}
-        assert list(own.test_sets) == ["test"]
+    for single in alone:
+        [group] = single.groups
+        jointly = task.test_sets[group]
+        assert [text_of(task, q) for q in jointly] == [text_of(single, q) for q in single.test]
+        assert {q.group for q in jointly} == {group}
+        assert list(single.test_sets) == ["test"]
     assert len(task.train(0, 0)) == 1800 and len(task.test) == 2000
-    assert set(task.answers.symbols) == {s for own in alone for s in own.answers.symbols}
+    assert set(task.answers.symbols) == {s for single in alone for s in single.answers.symbols}
 
 
 def test_babi_longest_story_keeps_the_last_facts(babi_folder: Path) -> None:
@@ -120,15 +127,88 @@ def test_babi_of_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [q.answer for q in task.validation] == [1, 1]
 
 
-@pytest.mark.parametrize("text", ["", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"])
-def test_babi_quotes_invalid_numbers_of_tasks(text: str) -> None:
-    message = (
-        f"tasks must be whole numbers from 1 to 20, as in '1,3-5' .*; got {re.escape(repr(text))}"
-    )
-    with pytest.raises(ValueError, match=message):
-        Babi("tasks", tasks=text)
-
-
 def test_babi_reads_numbers_of_tasks() -> None:
     assert Babi("tasks", tasks="all").groups == [f"qa{n}" for n in range(1, 21)]
     assert Babi("tasks", tasks=" 3, 1-2,2").groups == ["qa1", "qa2", "qa3"]
+    for text in ("", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"):
+        message = f"tasks must be whole numbers from 1 to 20, as in '1,3-5' .*; got '{text}'"
+        with pytest.raises(ValueError, match=message):
+            Babi("tasks", tasks=text)
+
+
+WORDS = st.lists(st.sampled_from(["Mary", "went", "home", "milk"]), min_size=1, max_size=4)
+SAID = WORDS.map(lambda parts: (" ".join(parts) + ".", None, ()))
+
+
+Story = list[tuple[str, str | None, tuple[int, ...]]]
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    """A story of sentences: what is said, or asked with an answer and supporting facts."""
+    story: Story = [draw(SAID)]
+    for _ in range(draw(st.integers(0, 5))):
+        if draw(st.booleans()):
+            story.append(draw(SAID))
+            continue
+        facts = sum(answer is None for _, answer, _ in story)
+        from_facts = draw(st.lists(st.integers(0, facts - 1), max_size=3))
+        story.append(("Where is it?", draw(st.sampled_from(["home", "n,s"])), tuple(from_facts)))
+    return story
+
+
+@given(st.lists(stories(), min_size=1, max_size=3), st.booleans())
+def test_parse_stories_is_the_reverse_of_writing(every: list[Story], space: bool) -> None:
+    lines, expected = [], []
+    for story in every:
+        facts: list[str] = []
+        number_of: list[int] = []
+        for number, (sentence, answer, supporting) in enumerate(story, 1):
+            if answer is None:
+                facts.append(sentence)
+                number_of.append(number)
+                lines.append(f"{number} {sentence}")
+            else:
+                numbers = " ".join(str(number_of[place]) for place in supporting)
+                lines.append(f"{number} {sentence}{' ' * space}\t{answer}\t{numbers}")
+                expected.append(StoryQuestion(list(facts), sentence, answer, supporting))
+    assert list(parse_stories("\n".join(lines) + "\n")) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Mary went home.", "got 'Mary went home.'"),
+        ("1", "got '1'"),
+        ("2 Where is Mary?\thome", r"got '2 Where is Mary\?\\thome'"),
+        ("2 Where is Mary?\thome\t7", "refers to line 7, which is not a fact"),
+    ],
+)
+def test_parse_stories_quotes_a_wrong_line(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(parse_stories(f"1 Mary went home.\n{line}\n"))
+
+
+def test_sentences_and_words_of_a_text() -> None:
+    for text, expected in {
+        "Mary ran.John slept. Who ran?": ["Mary ran.", "John slept.", "Who ran?"],
+        "  Where   is Mary ": ["Where   is Mary"],
+        "Where?! Why?": ["Where?", "! Why?"],
+        " . ? ": [],
+        "": [],
+    }.items():
+        assert sentences(text) == expected
+    assert words("Where is Julie?") == ["where", "is", "julie", "?"]
+    assert words("John's well-known milk, there.") == ["john's", "well-known", "milk", "there"]
+
+
+def test_story_question_with_last_facts_and_tokens() -> None:
+    question = StoryQuestion(["a.", "b.", "c."], "d?", "e", (0, 2))
+    assert all(question.with_last_facts(count) == question for count in (None, 3, 9))
+    last = question.with_last_facts(2)
+    assert last == StoryQuestion(["b.", "c."], "d?", "e", (1,))
+    vocabulary, answers = Vocabulary("bcd?"), Vocabulary("xe")
+    encoded = last.encode(lambda sentence: vocabulary.encode(words(sentence)), answers, "qa1")
+    assert encoded == ([[2], [3]], [4, 5], 1, (1,), "qa1")
+    with pytest.raises(ValueError, match="unknown symbol 'e'"):
+        last.encode(str.split, Vocabulary("x"))  # type: ignore[arg-type]

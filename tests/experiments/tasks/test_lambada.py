@@ -20,13 +20,8 @@ def test_lambada_without_novels_it_trains_on_development_passages(lambada_folder
     written = {known.write(text.tokens) for text in train + validation}
     assert written == {known.write(known.read(line)) for line in lines}
 
-
-def test_lambada_texts_are_passages_with_their_last_word(lambada_folder: Path) -> None:
-    task = Lambada(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
-    known = task.vocabulary
-    for line, text in zip(lines, task.test, strict=True):
-        assert text.tokens == known.read(line)
+    assert [text.tokens for text in task.test] == [*map(known.read, lines)]
     assert "statuette" in lines[0] and "statuette" not in known
     assert known.write(task.test[0].tokens[-3:]) == "care about signs"
     assert {text.context for text in task.test} == {0}
@@ -41,10 +36,9 @@ def test_lambada_with_novels_it_trains_on_windows_of_them(
     (tmp_path / "cover.jpg").write_bytes(b"\xff\xd8")
     (tmp_path / "three.txt").write_text("signs signs")
     task = Lambada(lambada_folder, tmp_path, window=16, epoch_size=50)
-    known = {"once", "upon", "a", "time", "there", "was", "cat", ".", "signs"}
-    assert set(task.vocabulary.symbols) == known | {"<unk>"}
-    assert task.vocabulary.symbols[1] == "a"
     whole = "once upon a time " * 30 + "signs signs " + "there was a cat . " * 10
+    assert set(task.vocabulary.symbols) == {*whole.split(), "<unk>"}
+    assert task.vocabulary.symbols[1] == "a"
     texts = task.train(0, 0)
     assert len(texts) == 50 and texts != task.train(0, 1)
     for text in texts:
@@ -69,22 +63,20 @@ def test_lambada_reads_from_the_cache_what_was_parsed(
     monkeypatch.undo()
     (tmp_path / "novel.txt").write_text("signs of life " * 20)
     assert "life" in Lambada(lambada_folder, **options).vocabulary
-
-
-def test_lambada_refuses_wrong_input(lambada_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "novel.txt").write_text("")
     with pytest.raises(ValueError, match="holds no words: expected a text"):
-        Lambada(lambada_folder, tmp_path).train(0, 0)
-    (tmp_path / "other.txt").write_text("Signs Signs")
+        Lambada(lambada_folder, **options).train(0, 0)
+    (tmp_path / "novel.txt").write_text("Signs Signs")
     with pytest.raises(ValueError, match=r"no last word .* tokenised and in lower case"):
-        Lambada(lambada_folder, tmp_path / "other.txt").validation  # noqa: B018
+        Lambada(lambada_folder, **options).validation  # noqa: B018
 
 
 def test_lambada_reading_has_every_passage_of_the_files(lambada_folder: Path) -> None:
     task = LambadaReading(lambada_folder)
     lines = (lambada_folder / "lambada_test_plain_text.txt").read_text().splitlines()
-    found = [task.vocabulary.write([*p.context, p.answer]) for p in task.test]
-    assert found == [" ".join(line.split()) for line in lines]
-    assert UNKNOWN not in " ".join(found).split()
+    written = [task.vocabulary.write([*p.context, p.answer]) for p in task.test]
+    assert written == [" ".join(line.split()) for line in lines]
+    assert UNKNOWN not in " ".join(written).split()
     assert sum(p.answer in p.context for p in task.test) == 4261
 
 

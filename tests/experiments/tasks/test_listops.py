@@ -28,14 +28,6 @@ def value_of(symbols: list[str]) -> int:
     return int(text)
 
 
-def depth_of(symbols: list[str]) -> int:
-    open_, deepest = 0, 0
-    for symbol in symbols:
-        open_ += symbol.startswith("[") - (symbol == "]")
-        deepest = max(deepest, open_)
-    return deepest + 1
-
-
 def symbols_of(task: ListOps, pairs: list[Pair]) -> list[tuple[list[str], int]]:
     return [
         (task.source_vocabulary.decode(source), int(*task.target_vocabulary.decode(target)))
@@ -82,16 +74,18 @@ def test_list_ops_the_lengths_are_those_of_the_official_expressions(listops_fold
     official = sorted(len(source) for source, _ in task.test_sets["official-d20s"])
     drawn = sorted(len(source) for source, _ in task.train(0, 0))
     for tenth in range(1, 10):
-        mine, wanted = (lengths[len(lengths) * tenth // 10] for lengths in (drawn, official))
-        assert abs(mine - wanted) <= max(2, 0.1 * wanted)
+        length, expected = (lengths[len(lengths) * tenth // 10] for lengths in (drawn, official))
+        assert abs(length - expected) <= max(2, 0.1 * expected)
 
 
 def test_list_ops_sizes() -> None:
     task = ListOps(longest=12, train_size=300, held_out=20)
     expressions = [symbols for symbols, _ in symbols_of(task, all_of(task))]
     assert max(map(len, expressions)) == 12
-    deep = draw_expression(Random(0), 3)[0] + draw_expression(Random(1), 3)[0]
-    assert depth_of(deep) == 3
+    drawn = [
+        *map(task.source_vocabulary.encode, (draw_expression(Random(s), 3)[0] for s in (0, 1)))
+    ]
+    assert max(map(task.source_vocabulary.nesting, drawn)) == 2  # digits are one level deeper
     assert {symbol for symbols in expressions for symbol in symbols} >= {"[MIN", "[SM", "0", "9"}
 
 
@@ -99,9 +93,6 @@ def test_list_ops_refuses_too_few_expressions(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("graphut.experiments.tasks.listops._TRIES", 3)
     with pytest.raises(ValueError, match="fewer than 420 expressions of up to 4 symbols: increase"):
         ListOps(longest=4, train_size=400, held_out=10).test  # noqa: B018
-
-
-def test_parse_quotes_a_wrong_line() -> None:
     with pytest.raises(ValueError, match=r"got '7 \[MAX 7 \]'"):
         parse("7 [MAX 7 ]")
 
@@ -121,24 +112,18 @@ def test_listops_tree_has_the_values_and_the_nesting_of_the_expressions() -> Non
     task, plain = ListOpsTree(**sizes), ListOps(**sizes)
     for part in ("train", "validation", "test"):
         for graph, (source, target) in zip(task.load(part), plain.load(part), strict=True):
-            value, depth = value_in_tree(graph, 0)
-            assert task.answers.symbols[graph.labels[0]] == str(value)
-            assert plain.target_vocabulary.decode(target) == [str(value)]
-            values = [value_in_tree(graph, node)[0] for node in range(len(graph.nodes))]
-            asked = values if part == "train" else [value, *[-1] * (len(values) - 1)]
-            assert graph.labels.tolist() == asked
+            nodes = [value_in_tree(graph, node) for node in range(len(graph.nodes))]
+            values, depths = map(list, zip(*nodes, strict=True))
+            assert task.answers.symbols[graph.labels[0]] == str(values[0])
+            assert plain.target_vocabulary.decode(target) == [str(values[0])]
+            labels = values if part == "train" else [values[0], *[-1] * (len(values) - 1)]
+            assert graph.labels.tolist() == labels
             closing = plain.source_vocabulary.decode(source).count("]")
             assert len(graph.nodes) == len(source) - closing
             assert graph.edges.shape == (2, 2 * len(graph.nodes) - 1)
-            assert graph.depth is not None and graph.depth[0] == depth
-            nested = [value_in_tree(graph, node)[1] for node in range(len(graph.nodes))]
-            assert graph.depth.tolist() == nested
-
-
-@pytest.mark.parametrize("kind", [ListOps, ListOpsTree])
-def test_vocabularies_are_of_the_kind_that_a_run_loads(kind: type[ListOps | ListOpsTree]) -> None:
-    task = kind(train_size=1, held_out=1)
-    assert {type(own) for own in task.vocabularies.values()} == {task.vocabulary_kind}
+            assert graph.depth is not None and graph.depth.tolist() == depths
+    for each in (task, plain):  # a run loads vocabularies of this kind
+        assert {type(symbols) for symbols in each.vocabularies.values()} == {each.vocabulary_kind}
 
 
 def test_listops_tree_of_a_digit_is_one_node() -> None:

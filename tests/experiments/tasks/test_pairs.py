@@ -41,13 +41,9 @@ def test_pairs_every_pair_is_in_exactly_one_part(tmp_path: Path, numbers: Texts)
     few = Pairs(tmp_path / "pairs.tsv", held_out=3)
     assert (len(few.validation), len(few.test)) == (3, 3)
     assert sorted(chain.from_iterable(parts)) == sorted(numbers)
-
-
-def test_pairs_the_split_depends_on_the_sources_alone(tmp_path: Path, numbers: Texts) -> None:
-    first = Pairs(write(tmp_path / "a.tsv", numbers))
-    second = Pairs(write(tmp_path / "b.tsv", numbers[::-1]))
-    assert sorted(texts(first, "test")) == sorted(texts(second, "test"))
-    assert sorted(texts(first, "validation")) == sorted(texts(second, "validation"))
+    reverse = Pairs(write(tmp_path / "reverse.tsv", numbers[::-1]))  # the split is by the sources
+    for part in ("validation", "test"):
+        assert sorted(texts(task, part)) == sorted(texts(reverse, part))
 
 
 def test_pairs_equal_sources_stay_together(tmp_path: Path, numbers: Texts) -> None:
@@ -106,11 +102,12 @@ def test_read_pairs_reads_texts_as_the_vocabulary_does(tmp_path: Path) -> None:
         ("a q\tx", r"pairs\.tsv:2: unknown symbol 'q'; known are: a b"),
         ("a\tq", r"pairs\.tsv:2: unknown symbol 'q'; known are: x"),
         ("<bos>\tx", r"pairs\.tsv:2: unknown symbol '<bos>'"),
+        (None, r"pairs\.tsv holds no pairs"),
     ],
 )
-def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str, message: str) -> None:
+def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str | None, message: str) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text(f"a\tx\n{line}\n")
+    path.write_text(f"a\tx\n{line}\n" if line else "")
     with pytest.raises(ValueError, match=message):
         read_pairs(path, Vocabulary("ab"), Vocabulary("x"))
 
@@ -126,11 +123,6 @@ def test_read_pairs_names_a_line_that_is_too_long(tmp_path: Path, source: str, t
         read_pairs(path, *symbols, config)
 
 
-def test_read_pairs_refuses_an_empty_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"pairs\.tsv holds no pairs"):
-        read_pairs(write(tmp_path / "pairs.tsv", []), Vocabulary("ab"), Vocabulary("x"))
-
-
 def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.tsv", [("a", "x"), ("b", "y")])
     with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be .* --subwords N$"):
@@ -141,6 +133,10 @@ def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
         write(path, [(source, "x") for source in sources])
         with pytest.raises(ValueError, match=r"pairs\.tsv has fewer than three distinct sources"):
             Pairs(path, subwords=300).validation  # noqa: B018
+    with pytest.raises(ValueError, match="characters must be False with subwords; got True"):
+        Pairs(path, characters=True, subwords=300)
+    with pytest.raises(ValueError, match="subwords must be at least 257; got 256"):
+        Pairs(path, subwords=256)
 
 
 def test_pairs_of_subwords(tmp_path: Path) -> None:
@@ -154,22 +150,13 @@ def test_pairs_of_subwords(tmp_path: Path) -> None:
     assert [len(part) for part in parts] == [4, 1, 1]  # though rare words are held out
     plain = [" ".join(text.split()) for text in sentences]
     assert sorted(chain.from_iterable(parts)) == sorted((text, text.upper()) for text in plain)
-    learned = Subwords.learn(chain.from_iterable(parts[0]), 270)
-    assert vocabulary == learned
+    assert vocabulary == Subwords.learn(chain.from_iterable(parts[0]), 270)
     assert read_pairs(path, vocabulary, vocabulary) == [
         (vocabulary.read(text), vocabulary.read(text.upper())) for text in plain
     ]
     config = UniversalTransformerConfig(source_vocab=272, target_vocab=272, max_length=5)
     with pytest.raises(ValueError, match=r"pairs\.tsv:\d: the source has .* takes 5 at most"):
         task.check_config(config)
-
-
-def test_pairs_refuses_subwords_that_do_not_fit(tmp_path: Path) -> None:
-    path = write(tmp_path / "pairs.tsv", [("a", "x")])
-    with pytest.raises(ValueError, match="characters must be False with subwords; got True"):
-        Pairs(path, characters=True, subwords=300)
-    with pytest.raises(ValueError, match="subwords must be at least 257; got 256"):
-        Pairs(path, subwords=256)
 
 
 def test_pairs_of_characters(tmp_path: Path) -> None:
@@ -182,5 +169,4 @@ def test_pairs_of_characters(tmp_path: Path) -> None:
     read, written = task.source_vocabulary.write, task.target_vocabulary.write
     assert sorted(read(source) for source, _ in pairs) == sorted(words)
     assert all(written(target) == read(source)[::-1].upper() for source, target in pairs)
-    symbols = task.source_vocabulary, task.target_vocabulary
-    assert sorted(read_pairs(path, *symbols)) == sorted(pairs)
+    assert sorted(read_pairs(path, task.source_vocabulary, task.target_vocabulary)) == sorted(pairs)

@@ -34,7 +34,7 @@ class Doubled(LetterTask):
         return [token for token in source for _ in range(2)]
 
 
-class Taken(Doubled):
+class Second(Doubled):
     """A task with the name of another."""
 
     name = "copy"
@@ -65,11 +65,13 @@ def test_register_task_adds_the_task_and_its_presets() -> None:
     assert target[::2] == target[1::2] == source
 
 
-def test_register_task_refuses_a_name_that_is_taken() -> None:
-    message = r"the name 'copy' of .*test_registry\.Taken'> is taken by .*letters\.Copy'>"
+def test_register_task_needs_a_name_of_its_own() -> None:
+    message = r"the name 'copy' of .*test_registry\.Second'> is taken by .*letters\.Copy'>"
     with pytest.raises(ValueError, match=message):
-        register_task(Taken)
+        register_task(Second)
     assert TASKS["copy"] is Copy
+    with pytest.raises(ValueError, match=r"LetterTask'> has the name None: give it one, such as"):
+        register_task(LetterTask)
 
 
 def test_register_task_replaces_a_class_that_is_defined_again() -> None:
@@ -86,11 +88,6 @@ def test_register_task_replaces_a_class_that_is_defined_again() -> None:
         assert preset_of("again-of-tests") == presets.get("small", {})
 
 
-def test_register_task_needs_a_name() -> None:
-    with pytest.raises(ValueError, match=r"LetterTask'> has the name None: give it one, such as"):
-        register_task(LetterTask)
-
-
 def test_load_task_plugins_registers_the_task_of_an_entry_point(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,15 +102,11 @@ def test_load_task_plugins_registers_the_task_of_an_entry_point(
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        (
-            "x",
-            "no_such_package:X",
-            "the task x = .* cannot be loaded: ModuleNotFoundError",
-        ),
+        ("x", "no_such_package:X", "the task x = .* cannot be loaded: ModuleNotFoundError"),
         ("x", f"{__name__}:X", "the task x = .*:X .*cannot be loaded: AttributeError"),
         ("x", f"{__name__}:plug_in", "plug_in of .* is not a subclass of"),
         ("x", f"{__name__}:Doubled", "has a task with another name: 'doubled-of-tests'"),
-        ("copy", f"{__name__}:Taken", "the name 'copy' of .*Taken'> is taken by .*Copy"),
+        ("copy", f"{__name__}:Second", "the name 'copy' of .*Second'> is taken by .*Copy"),
     ],
 )
 def test_load_task_plugins_says_what_is_wrong(
@@ -126,11 +119,8 @@ def test_load_task_plugins_says_what_is_wrong(
     assert capsys.readouterr().err.startswith("graphut: the ")
 
 
-def test_preset_of_every_task_without_files_of_ones_own_is_there() -> None:
-    assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
-
-
 def test_preset_of_quotes_an_unknown_preset() -> None:
+    assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
     message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
     with pytest.raises(ValueError, match=message):
         preset_of("sort", "x")

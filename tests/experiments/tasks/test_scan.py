@@ -9,7 +9,6 @@ from graphut.experiments.tasks import Pair
 from graphut.experiments.tasks.scan import Scan, parse
 
 SIZES = {"simple": (16728, 4182), "length": (16990, 3920), "jump": (14670, 7706)}
-SPLITS = pytest.mark.parametrize("split", SIZES)
 
 
 def texts(task: Scan, pairs: list[Pair]) -> list[tuple[str, str]]:
@@ -19,7 +18,7 @@ def texts(task: Scan, pairs: list[Pair]) -> list[tuple[str, str]]:
     ]
 
 
-@SPLITS
+@pytest.mark.parametrize("split", SIZES)
 def test_scan_has_every_pair_of_the_files(split: str, scan_folder: Path) -> None:
     task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
     train, validation = task.train(0, 0), task.validation
@@ -29,30 +28,14 @@ def test_scan_has_every_pair_of_the_files(split: str, scan_folder: Path) -> None
     lines = "\n".join(f"IN: {source} OUT: {target}" for source, target in texts(task, task.test))
     [path] = scan_folder.glob(f"*/tasks_test_*{split}.txt")
     assert lines + "\n" == path.read_text()
-
-
-@SPLITS
-def test_scan_has_no_source_in_two_parts(split: str, scan_folder: Path) -> None:
-    task = Scan(scan_folder, split=split)  # type: ignore[arg-type]
-    train, validation, test = (
-        {tuple(source) for source, _ in pairs}
-        for pairs in (task.train(0, 0), task.validation, task.test)
-    )
-    assert train.isdisjoint(validation) and train.isdisjoint(test)
-    assert validation.isdisjoint(test)
-
-
-def test_scan_the_length_split(scan_folder: Path) -> None:
-    task = Scan(scan_folder, split="length")
-    assert max(len(target) for _, target in task.train(0, 0) + task.validation) == 22
-    assert {len(target) for _, target in task.test} <= set(range(24, 49))
-
-
-def test_scan_jump_is_trained_on_alone(scan_folder: Path) -> None:
-    task = Scan(scan_folder, split="jump")
-    sources = {source for source, _ in texts(task, task.train(0, 0)) if "jump" in source}
-    assert sources == {"jump"}
-    assert all("jump" in source for source, _ in texts(task, task.test))
+    sources = [{tuple(source) for source, _ in part} for part in (train, validation, task.test)]
+    assert len(set().union(*sources)) == sum(map(len, sources))  # none is in two parts
+    if split == "length":
+        assert max(len(target) for _, target in train + validation) == 22
+        assert {len(target) for _, target in task.test} <= set(range(24, 49))
+    if split == "jump":
+        assert {source for source, _ in texts(task, train) if "jump" in source} == {"jump"}
+        assert all("jump" in source for source, _ in texts(task, task.test))
 
 
 @pytest.mark.parametrize("line", ["walk OUT I_WALK", "IN: fly OUT: I_FLY"])

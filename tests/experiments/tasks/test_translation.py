@@ -33,9 +33,7 @@ def test_translation_task_reads_from_the_cache_what_was_parsed(
     first = Wmt14(full, subwords=300)
     assert first.test
     again = Wmt14(full, subwords=300, languages="de-en")
-    monkeypatch.setattr(
-        "graphut.experiments.tasks.translation.Subwords.learn", None
-    )  # not called again
+    monkeypatch.setattr(Subwords, "learn", None)  # not called again
     assert again.test == [(target, source) for source, target in first.test]
     assert again.source_vocabulary == first.source_vocabulary
     (full / "newstest2014.en").write_text("nine\none\n")
@@ -86,12 +84,9 @@ def test_multi30k_has_every_pair_of_the_files(
     expected = zip(*(lines(multi30k_folder, part, x) for x in ("en", "de")), strict=True)
     assert texts(multi30k, pairs) == list(expected)
 
-
-def test_multi30k_the_vocabulary(multi30k: Multi30k) -> None:
     assert multi30k.source_vocabulary == multi30k.target_vocabulary
-    assert len(multi30k.vocabularies["source"]) == 8000 + 2
-    symbols = set(multi30k.source_vocabulary.readable(range(8002)))
-    assert {"▁man", "▁Mann", "▁Männer", "▁bike", "▁Fahrrad"} <= symbols
+    symbols = multi30k.source_vocabulary.readable(range(len(multi30k.vocabularies["source"])))
+    assert len(symbols) == 8000 + 2 and {"▁man", "▁Mann", "▁bike", "▁Fahrrad"} <= {*symbols}
 
 
 def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: Path) -> None:
@@ -100,8 +95,8 @@ def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: P
     expected = zip(*(path.read_text().splitlines() for path in files), strict=True)
     assert texts(task, task.test) == [tuple(" ".join(x.split()) for x in pair) for pair in expected]
     task.target_vocabulary.save(tmp_path / "vocabulary.json")
-    assert Subwords.load(tmp_path / "vocabulary.json").tokenized
-    assert Subwords.load(tmp_path / "vocabulary.json") == task.target_vocabulary
+    loaded = Subwords.load(tmp_path / "vocabulary.json")
+    assert loaded.tokenized and loaded == task.target_vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -137,12 +132,8 @@ def test_wmt14_all_corpora_are_read_unchanged(full: Path) -> None:
     assert {pair[1] for pair in texts(task, task.train(0, 0))} >= {"eins", "sechs", "zehn"}
     assert texts(task, task.validation) == [("two one", "zwei eins"), ("A &amp; B", "A &amp; B")]
     assert texts(task, task.test) == [("ten nine", "zehn neun"), ("one", "eins")]
-
-
-def test_wmt14_subwords_are_learned_from_training_alone(full: Path) -> None:
-    before = Wmt14(full, subwords=300).source_vocabulary
     write(full, "newstest2014", ["unheard", "unheard"], ["unerhört", "unerhört"])
-    assert Wmt14(full, subwords=300).source_vocabulary == before
+    assert Wmt14(full, subwords=300).source_vocabulary == task.source_vocabulary
 
 
 def test_wmt14_epochs_go_through_the_corpus_again_and_again(full: Path) -> None:
@@ -161,6 +152,6 @@ def test_wmt14_epochs_go_through_the_corpus_again_and_again(full: Path) -> None:
 
 def test_wmt14_unchecked_files_have_no_checksum(tmp_path: Path) -> None:
     assert Wmt14(tmp_path, corpus="small").unchecked_files == {}
-    found = Wmt14(tmp_path).unchecked_files
-    assert len(found) == 10
-    assert found["data/newstest2014.de"] == tmp_path / "newstest2014.de"
+    unchecked = Wmt14(tmp_path).unchecked_files
+    assert len(unchecked) == 10
+    assert unchecked["data/newstest2014.de"] == tmp_path / "newstest2014.de"

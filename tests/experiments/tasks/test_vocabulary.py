@@ -28,49 +28,28 @@ def test_vocabulary_decode_undoes_encode(known: list[str], data: st.DataObject) 
     tokens = vocabulary.encode(text)
     assert vocabulary.decode(tokens) == text
     assert all(max(BOS, EOS) < token < len(vocabulary) for token in tokens)
-
-
-@given(st.lists(symbols, unique=True, min_size=1), st.data())
-def test_vocabulary_read_undoes_write(known: list[str], data: st.DataObject) -> None:
-    vocabulary = Vocabulary(known)
-    tokens = data.draw(st.lists(st.integers(2, len(vocabulary) - 1)))
     assert vocabulary.read(vocabulary.write(tokens)) == tokens
 
 
 @pytest.mark.parametrize(
     ("text", "read"),
-    [
-        ("a b", "a b"),
-        ("ab", "a b"),
-        (" ba\n", "b a"),
-        ("to", "to"),
-        ("toa", "t o a"),
-        ("to a", "to a"),
-        ("", ""),
-        ("a", "a"),
-    ],
+    [("a b", "a b"), ("ab", "a b"), (" ba\n", "b a"), ("to", "to"), ("toa", "t o a"), ("", "")],
 )
 def test_vocabulary_reads_characters_without_spaces(text: str, read: str) -> None:
     vocabulary = Vocabulary(["a", "b", "t", "o", "to"])
     assert vocabulary.write(vocabulary.read(text)) == read
 
 
-@pytest.mark.parametrize(("text", "unknown"), [("abc", "abc"), ("a bc", "bc"), ("ab ba", "ab")])
-def test_vocabulary_reads_other_texts_by_their_spaces(text: str, unknown: str) -> None:
-    with pytest.raises(ValueError, match=f"unknown symbol '{unknown}'"):
-        Vocabulary("ab").read(text)
-
-
-@pytest.mark.parametrize("token", [-1, 5])
-def test_vocabulary_decode_quotes_a_token_out_of_range(token: int) -> None:
-    with pytest.raises(ValueError, match=rf"token id {token} is not in 0\.\.4"):
-        Vocabulary("abc").decode([2, token])
-
-
-@pytest.mark.parametrize("symbol", ["", "a b", "a\n", "<bos>", "<eos>"])
-def test_vocabulary_refuses_what_cannot_be_a_symbol(symbol: str) -> None:
-    with pytest.raises(ValueError, match="cannot be a symbol"):
-        Vocabulary(["a", symbol])
+def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
+    for text, unknown in (("abc", "abc"), ("a bc", "bc"), ("ab ba", "ab")):
+        with pytest.raises(ValueError, match=f"unknown symbol '{unknown}'"):
+            Vocabulary("ab").read(text)
+    for token in (-1, 5):
+        with pytest.raises(ValueError, match=rf"token id {token} is not in 0\.\.4"):
+            Vocabulary("abc").decode([2, token])
+    for symbol in ("", "a b", "a\n", "<bos>", "<eos>"):
+        with pytest.raises(ValueError, match="cannot be a symbol"):
+            Vocabulary(["a", symbol])
     with pytest.raises(ValueError, match="'b' occurs more than once"):
         Vocabulary("abcb")
 
@@ -137,9 +116,5 @@ def test_words_read_what_is_not_known_as_unknown() -> None:
     assert words.read("A") == [4]
     assert words.encode(["A"]) == [3]
     assert "c" not in words
-
-
-def test_words_learn_takes_no_reserved_words() -> None:
-    words = Words.learn([[UNKNOWN, "a", UNKNOWN, "<eos>"]])
-    assert words.symbols == (UNKNOWN, "a")
-    assert words.read("a <eos>") == [3, words.unknown]
+    words = Words.learn([[UNKNOWN, "a", UNKNOWN, "<eos>"]])  # reserved words are no words
+    assert words.symbols == (UNKNOWN, "a") and words.read("a <eos>") == [3, words.unknown]
