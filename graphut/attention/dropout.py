@@ -29,10 +29,10 @@ def draw_seed(device: torch.device) -> int | Tensor:
 def dropout_factors(
     edge: Tensor, heads: int, dropout: float, seed: int | Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Return the dropout factor of each attention weight, 0 or `1 / (1 - dropout)`, `(e, heads)`.
+    """Return the dropout factors, 0 or `1 / (1 - dropout)`, `(e, heads)`, of edges with ids `(e,)`.
 
-    `edge`, `(e,)`, holds int64 edge ids. Each factor is a hash of seed, edge id and head: nothing
-    is stored for the backward pass, and all backends, devices and edge orders have the same mask.
+    Each is a hash of seed, edge id and head: nothing is stored for the backward pass, and all
+    backends, devices and edge orders have the same mask.
     """
     head = torch.arange(heads, device=edge.device)
     by_edge = mix(mix((edge & _LOW) ^ (edge >> 32)) ^ seed_hash(seed))

@@ -1,7 +1,6 @@
-"""Dot products and weighted sums along edges.
+"""Dot products and weighted sums along edges, in chunks, so that no tensor has all edges' features.
 
-The forward and backward passes process the edges in chunks. No tensor of the size edges x heads x
-features is allocated, except inside of torch.func. A table with one head is broadcast to all heads.
+A table with one head is broadcast to all heads.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
 
 
 def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: int) -> Tensor:
-    """Return the weighted sums of rows of `b` over the edges into each output row.
+    """Return, `(rows, H, D)`, the sums of `weights[e, h] * b[b_rows[e], h]` over edges to each row.
 
-    `out[i, h]` is the sum of `weights[e, h] * b[b_rows[e], h]` over the edges `e` with
-    `to_rows[e] == i`. `weights` is `(E, H)`, and the result is `(rows, H, D)`.
+    `to_rows` has the row of each edge, and `weights` is `(E, H)`.
     """
     if in_transform():
         zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])

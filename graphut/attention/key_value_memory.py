@@ -1,8 +1,7 @@
 """A table of keys and values that is updated in place between calls, with exact gradients.
 
 Autograd would copy the table at every write. Here a write saves the rows that it replaces, and the
-backward pass restores them write by write: memory grows with the number of written rows, not with
-steps times nodes. The gradient of the table is accumulated in place too.
+backward pass restores them write by write, so memory grows with the number of written rows.
 """
 
 from __future__ import annotations
@@ -145,11 +144,9 @@ class _Table:
         self.rows.index_copy_(0, nodes, rows)
 
     def open_grads(self) -> Tensor:
-        """Return the buffer in which a backward pass sums the gradients of keys and values.
-
-        A new pass starts with zeros, because an earlier pass may have stopped half-way.
-        """
+        """Return the buffer in which a backward pass sums the gradients of keys and values."""
         assert self.rows is not None
+        # A new pass starts with zeros, because an earlier pass may have stopped half-way.
         this_pass = torch._C._current_graph_task_id()
         if self._grads is None or self._grads_of != this_pass:
             self._grads = gradient_buffer(self.rows).zero_()

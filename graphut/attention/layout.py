@@ -175,13 +175,10 @@ class EdgeLayout(ABC):
         """Return the source of every edge in canonical order, `(num_edges,)`."""
 
     def in_edges(self, rows: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the in-edges of the destinations `rows`, in this order, or of all destinations.
+        """Return `(row, source, edge)` for each in-edge of the destinations `rows`, or of all.
 
-        Returns
-        -------
-        tuple of Tensor
-            `(row, source, edge)`, each with one entry for each edge: the index into `rows` (without
-            `rows`, the destination), the source node, and the edge id of the graph.
+        `row` is the index into `rows` (without `rows`, the destination), `source` the source node,
+        and `edge` the edge id of the graph.
         """
         if rows is None:
             edge = self.edge_ids

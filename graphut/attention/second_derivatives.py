@@ -14,9 +14,8 @@ def refuse_second_derivatives(
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients `grads`, which now raise `RuntimeError` when they are differentiated.
 
-    `what` names the function in the error. `inputs` are the tensors on which the gradients depend:
-    the inputs of the forward pass and the gradients of its outputs. Torch's `once_differentiable`
-    does not suffice: with it, `torch.autograd.grad` raises no error and returns wrong numbers.
+    `what` names the function in the error, and the gradients depend on `inputs`. With torch's
+    `once_differentiable`, `torch.autograd.grad` would raise no error and return wrong numbers.
     """
     if not torch.is_grad_enabled():
         return tuple(grads)

@@ -440,9 +440,8 @@ def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
 def is_hooked(layer: nn.Module) -> bool:
     """Return whether `layer` must be called as a module: it has hooks or overrides `forward`.
 
-    A recurrence calls methods such as `attend` instead of the `forward` of graphut's layers. These
-    layers also store `forward` as `plain_forward`. In a subclass that overrides `forward`, the two
-    differ. Global hooks are ignored, because the FLOP counter of torch uses them.
+    A recurrence calls methods such as `attend` instead of `forward`, which graphut's layers also
+    store as `plain_forward`. Global hooks are ignored, because torch's FLOP counter uses them.
     """
     hooks = layer._forward_hooks or layer._forward_pre_hooks
     kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)

@@ -74,10 +74,9 @@ def check_same_nodes(
 
 
 def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-    """Return the source features from a tensor or from a pair (sources, destinations).
+    """Return the source features of a tensor, or of a pair as `dgl.nn.HeteroGraphConv` passes it.
 
-    `dgl.nn.HeteroGraphConv` passes such pairs. Raise an error unless the features of destinations
-    are the first rows of the source features.
+    Raise an error unless the destinations of the pair are its first sources.
     """
     if not isinstance(feat, tuple):
         check_tensor(feat, "features of source nodes")

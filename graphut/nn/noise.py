@@ -84,11 +84,10 @@ Noise: TypeAlias = Mapping[str, DrawnNoise]
 
 
 def draw_noise(layer: Any, halo: Any = None) -> Noise:
-    """Return a dictionary with the noise of one call of a recurrence, empty in evaluation.
+    """Return the noise of one call of a recurrence, or of its plan; none in evaluation.
 
-    `layer` has the settings `noise`, `quantize` and `training`. `halo` is given if the graph is
-    divided among processes. They all use the seed of the first process, and the noise of a node
-    depends on its id in the whole graph.
+    With a `halo`, each process has a part of the graph. Then all use the seed of the first process,
+    and the noise of a node depends on its id in the whole graph.
     """
     if not layer.training:
         return {}

@@ -179,11 +179,8 @@ def coordinate_signal(
 
 
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
-    """Return `function(values)`, but call the function on each different value only once.
-
-    On a GPU, call it on all values, because the host would wait for the number of different values.
-    Values with gradients are not reduced either, because `unique` is not differentiable.
-    """
+    """Return `function(values)`, but call the function on each different value only once."""
+    # On a GPU the host would wait for their number, and `unique` is not differentiable.
     if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
         return function(values)
     unique, inverse = torch.unique(values, return_inverse=True)

@@ -21,7 +21,6 @@ from graphut.nn import (
     ConvAsAttention,
     EventDriven,
     FixedDepth,
-    Global,
     HaltingUnit,
     InputNoise,
     MessageAggregation,
@@ -584,14 +583,12 @@ def test_event_driven_refuses(options: dict[str, Any], words: str) -> None:
             layer(GRAPHS["rows"], normal(10, FEATS))
 
 
-def test_event_driven_refuses_batch_statistics_blocks_and_whole_graphs() -> None:
+def test_event_driven_refuses_batch_statistics_and_blocks() -> None:
     norm = nn.Sequential(nn.Linear(FEATS, FEATS), nn.BatchNorm1d(FEATS))
     with pytest.raises(ValueError, match="BatchNorm1d, whose statistics depend"):
         build(conv_step(dgl.nn.GINConv(norm)))
     with pytest.raises(ValueError, match="needs one graph, not a list of blocks"):
         build(max_steps=1)([GRAPHS["block"]], normal(8, FEATS))
-    with pytest.raises(ValueError, match="Global cannot contain EventDriven"):
-        Global(EventDriven())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -39,14 +39,11 @@ class _Rest(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """Runs of sources that are `stride` apart, at most one run for each destination.
+    """Runs of sources `stride` apart, sorted so that neither `low` nor `high` decreases."""
 
-    The rank of a source is its index when all sources are sorted by their remainder modulo
-    `stride`, so a run is an interval of ranks. From run to run, neither `low` nor `high` decreases.
-    """
-
-    rows: Ints  # (R,) the destination of each run
-    low: Ints  # (R,) the rank of its first source
+    rows: Ints  # (R,) the destination of each run, which has at most one
+    # (R,) the rank of its first source, among all sources sorted by remainder modulo `stride`
+    low: Ints
     high: Ints  # (R,) the rank after its last source
     first: Ints  # (R,) the index of its first edge in `edges`
     edges: Ints  # indices, in `_Rest`, of all edges whose ends have the same remainder
@@ -101,9 +98,8 @@ def _strides(layout: EdgeLayout) -> list[int]:
 def _longest_runs(layout: EdgeLayout, rest: _Rest, stride: int) -> _Runs | None:
     """Return the longest run of each destination in `rest`, or None if there are no runs.
 
-    A run is at least `_SHORTEST` sources that are `stride` apart. With a stride above 1 they have
-    the same remainder modulo `stride` as the destination. The runs are sorted so that neither `low`
-    nor `high` decreases; runs for which this is impossible are shortened or left out.
+    With a stride above 1, the destination has the same remainder modulo `stride` as its sources.
+    Runs that cannot be sorted by both ends are shortened or left out.
     """
     edges = np.arange(len(rest.rows))
     if stride > 1:

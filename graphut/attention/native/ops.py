@@ -62,10 +62,9 @@ class Part:
         return {name: x for name, x in vars(self).items() if name not in ("template", "tables")}
 
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """Return the destinations that are in `rows` and active, and the rows of their queries.
+        """Return the ids of the destinations in `frontier` and in `rows`, and their query rows.
 
-        `frontier` has the ids of active destinations, and each has a row in the tensor of queries.
-        As `frontier` or first result, None means all destinations; as second, all rows in order.
+        None means all destinations, or all query rows in order.
         """
         if self.rows is None:
             return frontier, None

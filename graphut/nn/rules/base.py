@@ -30,10 +30,9 @@ class BatchIndex(NamedTuple):
     ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
-        """Return a `BatchIndex` with nodes grouped by `graph_ids`; None returns this `BatchIndex`.
+        """Return a `BatchIndex` in which node `i` belongs to graph `graph_ids[i]`; None: this one.
 
-        Node `i` of the result belongs to graph `graph_ids[i]`. Its `place` is the number of earlier
-        nodes that have the same graph in this `BatchIndex` and the same id in `graph_ids`.
+        The `place` of a node counts earlier nodes with the same graph here and the same new id.
         """
         if graph_ids is None:
             return self
