@@ -47,10 +47,7 @@ __all__ = [
     "topology",
 ]
 
-_MODULES = {name: name for name in ("attention", "models", "nn", "plotting", "topology")}
-_MODULES |= dict.fromkeys(("EdgeLayout", "as_layout", "edge_attention"), "attention")
-_MODULES["sentence_graph"] = "sentences"
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "models") | _MODULES)
+__getattr__ = lazy_names(__name__)
 
 
 def __dir__() -> list[str]:

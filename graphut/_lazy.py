@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy_names(package: str) -> Callable[[str], Any]:
     """Return a function `__getattr__` for a package, which imports public names at first use.
 
-    `modules` maps each public name to the module that defines it; a name that equals its module
-    stands for the module itself. Importing the package is then fast, without importing torch.
+    It knows where they are from the imports in the package's `if TYPE_CHECKING`. Importing the
+    package is then fast, without importing torch.
     """
 
+    @lru_cache(maxsize=1)
+    def find_modules() -> dict[str, str]:
+        loader: Any = sys.modules[package].__loader__
+        nodes = ast.walk(ast.parse(loader.get_source(package)))
+        imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+        return {alias.name: str(node.module) for node in imports for alias in node.names}
+
     def get(name: str) -> Any:
-        if name not in modules:
+        if name.startswith("__") or name not in find_modules():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(f"{package}.{modules[name]}")
-        value = module if name == modules[name] else getattr(module, name)
+        module = find_modules()[name]
+        if module == package:  # the name of a module
+            value: Any = import_module(f"{package}.{name}")
+        else:
+            value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -23,16 +23,7 @@ __all__ = [
     "layout_from_edges",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(__all__, "layout"),
-        **dict.fromkeys(("as_layout", "keep_layout"), "dgl_layouts"),
-        "BACKENDS": "registry",
-        "Backend": "backend",
-        "edge_attention": "functional",
-    },
-)
+__getattr__ = lazy_names(__name__)
 
 
 def __dir__() -> list[str]:

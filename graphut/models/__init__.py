@@ -33,16 +33,4 @@ __all__ = [
     "load",
 ]
 
-_CONFIGS = [name for name in __all__ if name.endswith("Config")]
-__getattr__ = lazy_names(
-    __name__,
-    {
-        **dict.fromkeys(_CONFIGS, "config"),
-        "UniversalGraphTransformer": "graph_transformer",
-        "UniversalTransformer": "universal_transformer",
-        "UniversalTransformerClassifier": "classifier",
-        "UniversalTransformerLM": "language_model",
-        "UniversalTransformerPointer": "pointer",
-        "load": "loading",
-    },
-)
+__getattr__ = lazy_names(__name__)

@@ -80,28 +80,7 @@ __all__ = [
     "parse_rule",
 ]
 
-_MODULES = {
-    "adaptive_conv": ("AdaptiveConv",),
-    "attention": ("AttentionRecord", "MultiHeadAttention"),
-    "conv_adapters": ("ConvAsAttention", "LayerAsConv", "from_edge_index"),
-    "dgl_layers": ("DotGATConv",),
-    "halting": ("HaltingUnit", "ScheduledHalting"),
-    "hetero_attention": ("HeteroAttention",),
-    "hetero_conv": ("HeteroAdaptiveConv",),
-    "messages": ("MessageAggregation",),
-    "noise": ("InputNoise",),
-    "ponder": ("Ponder",),
-    "presets": ("HALTING_PRESETS",),
-    "quantized": ("Quantized",),
-    "recurrence": ("AdaptiveRecurrence",),
-    "reference": ("dense_event_driven", "dense_recurrence"),
-    "registers": ("BestEdges", "RegisterMessages"),
-    "signals": ("LearnedSignal", "SinusoidalSignal", "coordinate_signal"),
-    "step": ("UniversalTransformerStep",),
-    "transition": ("PositionwiseTransition", "SeparableConvTransition"),
-}
-_OWNERS = {name: module for module, names in _MODULES.items() for name in names}
-__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "rules") | _OWNERS)
+__getattr__ = lazy_names(__name__)
 
 
 def __dir__() -> list[str]:

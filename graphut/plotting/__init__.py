@@ -24,4 +24,4 @@ __all__ = [
     "draw_training",
 ]
 
-__getattr__ = lazy_names(__name__, {name: name.partition("_")[2] for name in __all__})
+__getattr__ = lazy_names(__name__)

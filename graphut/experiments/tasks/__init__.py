@@ -71,4 +71,4 @@ __all__ = [
     "write_arrays",
 ]
 
-__getattr__ = lazy_names(__name__, {"write_arrays": "graph_arrays"})
+__getattr__ = lazy_names(__name__)

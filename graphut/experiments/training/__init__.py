@@ -25,17 +25,4 @@ __all__ = [
     "learner_of",
 ]
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "Evaluation": "evaluation",
-        "GenerationOptions": "config",
-        "Outcome": "learner",
-        "Run": "run",
-        "Trainer": "trainer",
-        "TrainingConfig": "config",
-        "evaluate": "learners",
-        "is_run": "run_files",
-        "learner_of": "learners",
-    },
-)
+__getattr__ = lazy_names(__name__)
