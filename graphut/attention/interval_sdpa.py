@@ -18,19 +18,14 @@ _STRETCH = 128
 _MOSTLY_MASK = 4
 
 
-class Tile(NamedTuple):
-    """A block of consecutive query rows, with the range of sources that they attend to."""
-
-    rows: int  # number of query rows
-    sources: int  # number of sources
-    mask: Tensor | None  # (rows, sources) bool; None if not needed
-    is_causal: bool  # whether row i attends to the first i + 1 sources
-
-
 class Tiles(NamedTuple):
-    """All query rows, cut into blocks (see `Tile`), in the order of the rows."""
+    """All query rows, cut into blocks of consecutive rows with a range of sources each."""
 
-    parts: list[Tile]
+    rows: list[int]  # number of query rows of each tile
+    sources: list[int]  # number of sources of each tile
+    # For each tile: a mask, (rows, sources) bool, if one is needed; and whether its row i attends
+    # to the first i + 1 sources.
+    masks: list[tuple[Tensor | None, bool]]
     source: Tensor | None  # the sources of all tiles in turn; None if they are all sources
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -40,14 +35,11 @@ class Tiles(NamedTuple):
                 embedding(self.source, x.flatten(1)).unflatten(-1, x.shape[1:])
                 for x in (key, value)
             )
-        rows, sources = [tile.rows for tile in self.parts], [tile.sources for tile in self.parts]
+        tables = query.split(self.rows), key.split(self.sources), value.split(self.sources)
         outs = []
-        tables = zip(query.split(rows), key.split(sources), value.split(sources), strict=True)
-        for tile, parts in zip(self.parts, tables, strict=True):
+        for (mask, is_causal), *parts in zip(self.masks, *tables, strict=True):
             q, k, v = (part.transpose(0, 1)[None] for part in parts)
-            out = scaled_dot_product_attention(
-                q, k, v, attn_mask=tile.mask, is_causal=tile.is_causal, scale=scale
-            )
+            out = scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=scale)
             outs.append(out[0].transpose(0, 1))
         return torch.cat(outs)
 
@@ -73,7 +65,7 @@ def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
     cuts, lo, hi = layout.cached(find_cuts).to(layout.device), layout.lo, layout.hi
     if frontier is not None:
         cuts, lo, hi = torch.searchsorted(frontier, cuts), lo[frontier], hi[frontier]
-    parts, ranges = [], []
+    rows, masks, ranges = [], list[tuple[Tensor | None, bool]](), []
     for first, last in pairwise(cuts.tolist()):
         if first == last:
             continue
@@ -82,12 +74,12 @@ def make_tiles(layout: EdgeLayout, frontier: Tensor | None = None) -> Tiles:
         mask = (source >= start) & (source < stop)
         is_causal = len(mask) == len(source) and torch.equal(mask, torch.ones_like(mask).tril())
         needed = not (is_causal or bool(mask.all()))
-        parts.append(Tile(len(mask), len(source), mask if needed else None, is_causal))
+        rows.append(last - first)
+        masks.append((mask if needed else None, is_causal))
         ranges.append(source)
     index = torch.cat(ranges)
-    if len(index) == layout.num_src and torch.equal(index, torch.arange(len(index)).to(index)):
-        return Tiles(parts, None)
-    return Tiles(parts, index)
+    is_all = torch.equal(index, torch.arange(layout.num_src).to(index))
+    return Tiles(rows, list(map(len, ranges)), masks, None if is_all else index)
 
 
 def find_cuts(layout: EdgeLayout) -> Tensor:

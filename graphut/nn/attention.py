@@ -119,7 +119,13 @@ class MultiHeadAttention(nn.Module):
         self.allow_zero_in_degree = allow_zero_in_degree
         self.symmetric_init = symmetric_init
         self.backend = backend
-        width = num_heads * self.head_feats
+        width, edge_feats = num_heads * self.head_feats, edge_dim or 0
+        #: Floating-point operations for the query and the output of one destination.
+        self.node_flops = 2 * width * (dst_feats + self.out_feats + 2 * edge_feats)
+        #: Floating-point operations for the key and the value of one source.
+        self.key_value_flops = 4 * width * src_feats
+        #: Floating-point operations for one edge: its score and its weighted value.
+        self.edge_flops = 4 * (width + num_heads * edge_feats)
         self.query = nn.Linear(dst_feats, width, bias=bias)
         self.key_value = nn.Linear(src_feats, 2 * width, bias=bias)
         self.output = nn.Linear(width, self.out_feats, bias=bias)
@@ -147,22 +153,6 @@ class MultiHeadAttention(nn.Module):
     def has_softmax(self) -> bool:
         """True if the attention weights are a softmax of the scores."""
         return not (self.linear and self.training)
-
-    @property
-    def node_flops(self) -> int:
-        """Floating-point operations for the query and the output of one destination."""
-        mapped = self.in_feats[1] + self.out_feats + 2 * (self.edge_dim or 0)
-        return 2 * self.num_heads * self.head_feats * mapped
-
-    @property
-    def key_value_flops(self) -> int:
-        """Floating-point operations for the key and the value of one source."""
-        return 4 * self.num_heads * self.head_feats * self.in_feats[0]
-
-    @property
-    def edge_flops(self) -> int:
-        """Floating-point operations for one edge: its score and its weighted value."""
-        return 4 * self.num_heads * (self.head_feats + (self.edge_dim or 0))
 
     def forward(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import ExitStack
 from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
@@ -57,12 +58,13 @@ class LayerAsConv(nn.Module):
         Other options, such as `get_attention`, are passed to the layer.
         """
         first = args[0] if args else options.get("x")
-        if any(x is None for x in (first if isinstance(first, tuple) else (first,))):
+        parts = first if isinstance(first, tuple) else (first,)
+        if any(x is None for x in parts):
             raise TypeError(
                 "x is None: to_hetero of PyG knows only PyG's own layers; use "
                 "torch_geometric.nn.HeteroConv with one LayerAsConv for each edge type"
             )
-        if isinstance(first[0] if isinstance(first, tuple) else first, Tensor):
+        if isinstance(parts[0], Tensor):
             result = self._call_as_pyg(*args, **options)
         else:
             result = self.layer(*args, **options)
@@ -232,7 +234,7 @@ class ConvAsAttention(nn.Module):
         self._edges_for_conv = _packed_edges if pyg_layers else _block
         if is_normed:
             self._edges_for_conv = partial(_normed_edges, conv)
-        self.in_feats, self.out_feats = (feats, feats), feats
+        self.in_feats, self.out_feats, self.edge_flops = (feats, feats), feats, 2 * feats
 
     def reset_parameters(self) -> None:
         """Draw new parameters in each part that has `reset_parameters`."""
@@ -243,10 +245,6 @@ class ConvAsAttention(nn.Module):
     @property
     def node_flops(self) -> int:
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
-
-    @property
-    def edge_flops(self) -> int:
-        return 2 * self.out_feats
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return the features unchanged; a convolution has no keys and values."""
@@ -288,25 +286,24 @@ class ConvAsAttention(nn.Module):
         feat = feat_src[sources]
         dtype = first_weight(self.conv, feat).dtype
         pair = feat.to(dtype), rows.to(dtype)
-        hooks = []
-        if edge_weight is not None:
-            if edge_weight.shape != (layout.num_edges,):
-                raise ValueError(
-                    f"edge_weight must be ({layout.num_edges},), a factor for each edge; got shape "
-                    f"{tuple(edge_weight.shape)}"
-                )
-            check_finite(edge_weight=edge_weight)
-            scale = partial(_scale_messages, edge_weight[layout.in_edges(frontier)[2]].to(dtype))
-            hooks = [part.register_message_forward_hook(scale) for part in _pyg_layers(self.conv)]
-        with outside_autocast(feat.device.type):  # kernels of DGL need features of one dtype
-            try:
-                if isinstance(edges, _NormedEdges):
-                    out: Tensor = edges.convolve(self.conv, pair)
-                else:
-                    out = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
-            finally:
-                for hook in hooks:
-                    hook.remove()
+        with ExitStack() as hooks:
+            if edge_weight is not None:
+                if edge_weight.shape != (layout.num_edges,):
+                    raise ValueError(
+                        f"edge_weight must be ({layout.num_edges},), a factor for each edge; got "
+                        f"shape {tuple(edge_weight.shape)}"
+                    )
+                check_finite(edge_weight=edge_weight)
+                weight = edge_weight[layout.in_edges(frontier)[2]].to(dtype)
+                for part in _pyg_layers(self.conv):
+                    scale = partial(_scale_messages, weight)
+                    hooks.enter_context(part.register_message_forward_hook(scale))
+            # Kernels of DGL need features of one dtype.
+            hooks.enter_context(outside_autocast(feat.device.type))
+            if isinstance(edges, _NormedEdges):
+                out: Tensor = edges.convolve(self.conv, pair)
+            else:
+                out = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
         out = out.flatten(1)
         if out.shape[1] != self.out_feats:
             raise ValueError(

@@ -77,6 +77,9 @@ class HeteroAttention(nn.Module):
             self._slots.append(len(self._of_type[source]))
             self._of_type[source].append(number)
         self.num_slots = max(map(len, self._of_type), default=0)
+        # Every node counts as one of the type with the most edge types.
+        self.node_flops, self.edge_flops = 4 * feats**2, 4 * feats
+        self.key_value_flops = 4 * feats**2 * self.num_slots
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -86,18 +89,6 @@ class HeteroAttention(nn.Module):
             for weight in layer.weight.split(self.out_feats):
                 nn.init.xavier_uniform_(weight)
             nn.init.zeros_(layer.bias)
-
-    @property
-    def node_flops(self) -> int:
-        return 4 * self.out_feats**2
-
-    @property
-    def key_value_flops(self) -> int:
-        return 4 * self.out_feats**2 * self.num_slots
-
-    @property
-    def edge_flops(self) -> int:
-        return 4 * self.out_feats
 
     def add_types(self, layout: EdgeLayout, nodes: Tensor, edges: Tensor) -> None:
         """Store the types of nodes and edges, `(N_src,)` and `(E,)`, with a layout."""

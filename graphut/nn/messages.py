@@ -105,6 +105,12 @@ class MessageAggregation(nn.Module):
         self.backend = backend
         self.attention = attention
         width = len(self.aggregators) * feats
+        self.node_flops = self.key_value_flops = 2 * feats * width
+        self.edge_flops = width + 2 * width * (edge_dim or 0)
+        if attention is not None:
+            self.node_flops += attention.node_flops
+            self.key_value_flops += attention.key_value_flops
+            self.edge_flops += attention.edge_flops
         self.message = nn.Linear(feats, width)
         self.output = nn.Linear(width, feats, bias=attention is None)
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
@@ -121,19 +127,6 @@ class MessageAggregation(nn.Module):
                 nn.init.zeros_(layer.bias)
         if self.attention is not None:
             self.attention.reset_parameters()
-
-    @property
-    def node_flops(self) -> int:
-        return 2 * self.output.weight.numel() + getattr(self.attention, "node_flops", 0)
-
-    @property
-    def key_value_flops(self) -> int:
-        return 2 * self.message.weight.numel() + getattr(self.attention, "key_value_flops", 0)
-
-    @property
-    def edge_flops(self) -> int:
-        mapped = 0 if self.edge is None else 2 * self.edge.weight.numel()
-        return self.message.out_features + mapped + getattr(self.attention, "edge_flops", 0)
 
     @property
     def has_hooked_parts(self) -> bool:

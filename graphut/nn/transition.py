@@ -17,6 +17,8 @@ class _Transition(nn.Module):
     ) -> None:
         super().__init__()
         self.in_feats = in_feats
+        #: Floating-point operations for one node.
+        self.node_flops = 4 * in_feats * hidden_feats
         self.layers = nn.Sequential(
             nn.Linear(in_feats, hidden_feats),
             nn.ReLU() if activation is None else activation,
@@ -26,17 +28,10 @@ class _Transition(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw new parameters: Xavier uniform for linear maps, zero for biases."""
-        for layer in self._maps():
-            nn.init.xavier_uniform_(layer.weight)
-            nn.init.zeros_(layer.bias)
-
-    @property
-    def node_flops(self) -> int:
-        """Floating-point operations for one node."""
-        return sum(2 * layer.weight.numel() for layer in self._maps())
-
-    def _maps(self) -> list[nn.Linear]:
-        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
 
 class PositionwiseTransition(_Transition):
@@ -129,8 +124,8 @@ class SeparableConvTransition(_Transition):
         super().__init__(in_feats, hidden_feats, activation, dropout)
         if kernel_size < 1 or not (causal or kernel_size % 2):
             raise ValueError(f"kernel_size must be odd and at least 1, got {kernel_size}")
-        self.kernel_size = kernel_size
-        self.causal = causal
+        self.kernel_size, self.causal = kernel_size, causal
+        self.node_flops += 2 * kernel_size * in_feats
         self.depthwise = nn.Parameter(torch.empty(kernel_size, in_feats))
         self.reset_parameters()
 
@@ -139,11 +134,6 @@ class SeparableConvTransition(_Transition):
         bound = self.kernel_size**-0.5
         nn.init.uniform_(self.depthwise, -bound, bound)
         super().reset_parameters()
-
-    @property
-    def node_flops(self) -> int:
-        maps = sum(layer.weight.numel() for layer in self._maps())
-        return 2 * (self.depthwise.numel() + maps)  # torch.compile reads no property of super()
 
     @property
     def offsets(self) -> range:
