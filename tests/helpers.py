@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +18,11 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, layout_from_edges
 
 Pairs = list[tuple[int, int]]
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    return [*csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))]
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:

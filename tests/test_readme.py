@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from pathlib import Path
 from statistics import fmean
@@ -12,13 +10,12 @@ import pytest
 
 from graphut.experiments.cli import main
 from tests.experiments.cli.tiny import TINY
+from tests.helpers import read_rows
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-RUNS, BENCH = (
-    [*csv.DictReader(io.StringIO((ROOT / "examples" / "results" / name).read_text()))]
-    for name in ("runs.csv", "bench.csv")
-)
+RESULTS = ROOT / "examples" / "results"
+RUNS, BENCH = read_rows(RESULTS / "runs.csv"), read_rows(RESULTS / "bench.csv")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import csv
-import io
 import runpy
 import shlex
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 
 from graphut.experiments.cli.task_options import read_options
 from graphut.experiments.tasks import TASKS
+from tests.helpers import read_rows
 
 pytest.importorskip("pandas")
 RESULTS = Path(__file__).parents[2] / "examples" / "results"
@@ -21,10 +20,6 @@ PAGE = (RESULTS.parent / "RESULTS.md").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def script() -> dict[str, Any]:
     return runpy.run_path(str(RESULTS / "make_page.py"))
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    return [*csv.DictReader(io.StringIO((RESULTS / name).read_text(encoding="utf-8")))]
 
 
 def test_page_is_what_the_script_writes(script: dict[str, Any]) -> None:
@@ -52,7 +47,7 @@ def test_draw_charts_writes_the_pictures(
 def test_cells_are_means_over_seeds(script: dict[str, Any]) -> None:
     found = [
         float(row["sequence_accuracy"])
-        for row in rows("runs.csv")
+        for row in read_rows(RESULTS / "runs.csv")
         if (row["task"], row["preset"], row["options"]) == ("algorithmic-addition", "small", "")
         and row["set"] == "exactly-400"
     ]
@@ -72,16 +67,18 @@ def test_runs_that_did_not_train(script: dict[str, Any]) -> None:
 
 def test_tables_have_each_evaluation_and_each_name_once() -> None:
     names = ("task", "preset", "options", "seed", "set", "eval_options")
-    keys = [tuple(row[name] for name in names) for row in rows("runs.csv")]
+    keys = [tuple(row[name] for name in names) for row in read_rows(RESULTS / "runs.csv")]
     assert len({*keys}) == len(keys) > 1000
-    models = [row["model"] for row in rows("models.csv")]
+    models = [row["model"] for row in read_rows(RESULTS / "models.csv")]
     assert len({*models}) == len(models)
 
 
 def test_train_takes_the_options_of_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in TASKS.values():
         monkeypatch.setattr(kind, "check_files", lambda task: None)  # the data are elsewhere
-    kinds = {(row["task"], row["preset"], row["options"]) for row in rows("runs.csv")}
+    kinds = {
+        (row["task"], row["preset"], row["options"]) for row in read_rows(RESULTS / "runs.csv")
+    }
     one_of_each = {
         (task, preset, tuple(_flags(options))): options for task, preset, options in kinds
     }

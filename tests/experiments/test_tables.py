@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import csv
 import errno
-import io
 import os
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from graphut.experiments.tables import (
     three_digits,
     with_prefix,
 )
+from tests.helpers import read_rows
 
 
 def test_plain_table_with_a_short_row() -> None:
@@ -47,7 +46,7 @@ def test_append_rows_adds_new_columns_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     append_rows(path, [{"task": "sort", "options": '--data "a, b"'}, {"task": "copy"}])
     append_rows(path, [{"steps": 1 / 3, "task": "lte\nprogram", "gpu": None}])
-    rows = [*csv.DictReader(io.StringIO(path.read_text()))]
+    rows = read_rows(path)
     assert [*rows[0]] == ["task", "options", "steps", "gpu"]
     assert [[*row.values()] for row in rows] == [
         ["sort", '--data "a, b"', "", ""], ["copy", "", "", ""],
@@ -65,7 +64,7 @@ def test_append_rows_of_two_processes_are_all_kept(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(path), who]) for who in ("one", "two")
     ]
     assert [process.wait() for process in processes] == [0, 0]
-    rows = [*csv.DictReader(io.StringIO(path.read_text()))]
+    rows = read_rows(path)
     for who in ("one", "two"):
         assert [row[who] for row in rows if row["who"] == who] == [str(n) for n in range(40)]
 

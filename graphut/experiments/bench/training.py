@@ -61,7 +61,10 @@ def bench_training(options: TrainOptions) -> list[Row]:
         exact = _models(workload, preset | off, training)
         error = largest_error(*(_gradients(*model, batches[0]) for model in exact))
         text = f"{name}, {training.batch_size} sentences, {preset['d_model']} features"
-        text += f", {_mean_steps(exact[0][0], batches[0])} steps"
+        learner, examples = learner_of(TASKS[workload.task]), _examples(workload, batches[0])
+        with torch.no_grad():
+            ponders = learner.outcome(exact[0][0], examples, 0.0).ponders.values()
+        text += f", {'/'.join(f'{x.steps.double().mean():.1f}' for x in ponders)} steps"
         say(text)
         models = _models(workload, preset, training)
         if options.compiled:
@@ -94,6 +97,11 @@ def _batches(workload: Workload, size: int) -> list[Batch]:
     return batches
 
 
+def _examples(workload: Workload, batch: Batch) -> list[Any]:
+    is_pairs = issubclass(TASKS[workload.task], PairTask)
+    return [*zip(*batch, strict=True)] if is_pairs else [*map(Text, batch[1])]
+
+
 def _models(
     workload: Workload, options: Mapping[str, Any], training: TrainingConfig
 ) -> list[Model]:
@@ -107,15 +115,13 @@ def _models(
     for part, bias in workload.biases.items():
         nn.init.constant_(getattr(ours, part).halting.linear.bias, bias)
     plain, smoothing, weight = PlainModel(ours), training.label_smoothing, training.ponder_weight
-    is_pairs = issubclass(task, PairTask)
 
     def loss(batch: Batch) -> Tensor:
-        examples = [*zip(*batch, strict=True)] if is_pairs else [*map(Text, batch[1])]
-        return learner.outcome(ours, examples, smoothing).total_loss(weight)
+        return learner.outcome(ours, _examples(workload, batch), smoothing).total_loss(weight)
 
     def plain_loss(batch: Batch) -> Tensor:
         sources, targets = batch
-        labels = [[*target, EOS] for target in targets] if is_pairs else targets
+        labels = [[*x, EOS] for x in targets] if issubclass(task, PairTask) else targets
         cross_entropy, cost = plain(labels, sources, smoothing)
         return cross_entropy + weight * cost
 
@@ -132,17 +138,6 @@ def _gradients(model: Any, loss: Callable[[Batch], Tensor], batch: Batch) -> lis
 
 def _parts(model: Any) -> list[Any]:
     return [part for part in (getattr(model, "encoder", None), model.decoder) if part is not None]
-
-
-def _mean_steps(model: Any, batch: Batch) -> str:
-    """Return the mean steps of a token in encoder and decoder as text, such as "3.1/2.5"."""
-    with torch.no_grad():
-        if len(_parts(model)) == 2:
-            output = model(*batch)
-            ponders = [output.encoder, output.decoder]
-        else:
-            ponders = [model(batch[1], ends=False).ponder]
-    return "/".join(f"{ponder.steps.double().mean():.1f}" for ponder in ponders)
 
 
 def _update_all(model: Model, batches: Sequence[Batch]) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,9 @@ from graphut.experiments.bench import gpu
 from graphut.experiments.bench.gpu import TINY, measure_missing, sections
 from graphut.experiments.cli import main
 from tests.attention.triton.interpreter import skip_unless_kernels_run
+from tests.helpers import read_rows
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-
-
-def rows_in(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -28,7 +23,7 @@ def test_all_sections_run_on_tiny_sizes(tmp_path: Path, capsys: pytest.CaptureFi
     out = tmp_path / "found.csv"
     assert main(["bench", "gpu", "--tiny", "--results", str(out), "--minutes", "60"]) == 0
     assert "these figures are not a measurement" in capsys.readouterr().err
-    rows = rows_in(out)
+    rows = read_rows(out)
     workloads = list(dict.fromkeys(row["workload"] for row in rows))
     assert [name for name in workloads if not name.endswith("backward")] == [*sections(TINY)]
     assert not [row for row in rows if row["contender"] == "failed"]
@@ -60,9 +55,9 @@ def test_measure_missing_continues_after_an_interruption(
         measure_missing(TINY, out, 1, said.append)
     assert not measure_missing(TINY, out, 1, said.append)
     assert done == ["a", "b", "b", "c"] and said[0].startswith("a\n")
-    found = [(row["workload"], row["contender"], row["value"]) for row in rows_in(out)]
+    found = [(row["workload"], row["contender"], row["value"]) for row in read_rows(out)]
     assert found == [("a", "figure", "2"), ("b", "figure", "2"), ("c", "failed", "")]
-    assert rows_in(out)[2]["note"] == "RuntimeError: too large"
+    assert read_rows(out)[2]["note"] == "RuntimeError: too large"
     assert not measure_missing(TINY, out, 1, said.append)  # a failed section is tried again
     assert done[4:] == ["c"]
 
@@ -76,9 +71,9 @@ def test_measure_missing_repeats_sections_of_another_gpu(
     table.write_text("task,gpu\nsort,\n")  # as `graphut eval` writes it
     monkeypatch.setattr(gpu, "sections", lambda plan: {"a": lambda: [{"contender": "figure"}]})
     assert measure_missing(TINY, out, 1, print)
-    assert [row["gpu"] for row in rows_in(out)] == ["Loom 1", ""]
+    assert [row["gpu"] for row in read_rows(out)] == ["Loom 1", ""]
     assert measure_missing(TINY, table, 1, print)
-    assert [row["workload"] for row in rows_in(table)] == ["", "a"]
+    assert [row["workload"] for row in read_rows(table)] == ["", "a"]
 
 
 def test_bench_gpu_refuses_to_measure_without_a_gpu(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -41,3 +42,9 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "sort"
     assert main(["train", "sort", "--out", str(folder), *TINY]) == 0
     return folder
+
+
+@pytest.fixture
+def copied_run(finished_run: Path, tmp_path: Path) -> Path:
+    """A copy of that run, `tmp_path / "run"`, to change."""
+    return Path(copytree(finished_run, tmp_path / "run"))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -11,15 +10,11 @@ from graphut.experiments.bench.options import AttentionOptions
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.cli import main
 from graphut.experiments.cli.bench_options import read_options
+from tests.helpers import read_rows
 
 SIZES = ["--dim", "8", "--heads", "2", "--repeats", "1", "--device", "cpu"]
 ATTENTION = ["bench", "attention", "--sentences", "2", "--lengths", "2-4", *SIZES]
 TORCH = ["--backends", "torch", "--peers"]
-
-
-def rows_in(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_bench_attention_prints_a_table_and_appends_rows(
@@ -38,7 +33,7 @@ def test_bench_attention_prints_a_table_and_appends_rows(
         "round 1 of 1",
     ]
     assert main([*ATTENTION, *options, f"--results={out}"]) == 0
-    rows = rows_in(out)
+    rows = read_rows(out)
     assert [row["contender"] for row in rows] == ["torch", "padded", "matrix product"] * 2
     assert {(row["bench"], row["workload"]) for row in rows} == {("attention", workload)}
     assert {row["command"] for row in rows} == {" ".join(["graphut", *ATTENTION, *options])}
@@ -57,7 +52,7 @@ def test_bench_model_measures_every_combination(
         for halting in ("schedule", "no halting")
         for passes in ("forward", "forward+backward")
     ]
-    assert [row["workload"] for row in rows_in(out)] == [x for x in workloads for _ in range(2)]
+    assert [row["workload"] for row in read_rows(out)] == [x for x in workloads for _ in range(2)]
     assert capsys.readouterr().out.count("x dense") == len(workloads)
 
 

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import csv
-import io
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,26 +19,26 @@ from graphut.experiments.training.run_files import model_digest
 from graphut.models.adaptive_model import AdaptiveModel
 from tests.experiments.cli.tiny import MODEL, TINY
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
+from tests.helpers import read_rows
 
 Command = Callable[..., str]
 
 
-def test_eval_of_the_test_set(finished_run: Path, tmp_path: Path, output: Command) -> None:
-    folder = shutil.copytree(finished_run, tmp_path / "run")
-    kept = folder / "evaluation-test.json"
+def test_eval_of_the_test_set(copied_run: Path, output: Command) -> None:
+    kept = copied_run / "evaluation-test.json"
     before = kept.read_bytes()  # from the end of training
     kept.unlink()
-    found = output("eval", folder, "--device", "cpu")
-    run = Run.open(folder)
+    found = output("eval", copied_run, "--device", "cpu")
+    run = Run.open(copied_run)
     wanted = evaluate(run.model(), run.task(), run.task().test)
     assert found == f"test, 4 sequences: {wanted}\n"
     assert kept.read_bytes() == before
 
 
 def test_eval_names_the_weights_that_it_evaluated(
-    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = shutil.copytree(finished_run, tmp_path / "run")
+    folder = copied_run
     evaluated, load = model_digest(folder), Run.trained_model
 
     def load_before_an_epoch_ends(run: Run, device: torch.device) -> AdaptiveModel:
@@ -89,7 +86,7 @@ def test_eval_and_train_append_to_tables_of_results(long_run: Path, tmp_path: Pa
     argv = ["train", "sort", *TINY, "--seed", "3", "--norm", "pre", "--out", str(tmp_path / "run")]
     assert main([*argv, *files]) == 0
 
-    table = [*csv.DictReader(io.StringIO(rows.read_text()))]
+    table = read_rows(rows)
     assert [(row["task"], row["set"]) for row in table] == [
         *(("algorithmic-addition", name) for name in ("test", "up-to-6", "exactly-6")),
         ("algorithmic-addition", "DATA/own.tsv"), ("sort", "test"),
@@ -103,7 +100,7 @@ def test_eval_and_train_append_to_tables_of_results(long_run: Path, tmp_path: Pa
     assert "--norm pre" in last["options"] and "seed" not in last["options"]
     assert last["updates"] == "4" and last["torch"] == torch.__version__ and last["cpu"]
 
-    parts = [*csv.DictReader(io.StringIO(curves.read_text()))]
+    parts = read_rows(curves)
     shown = [
         float(row["token_accuracy"])
         for row in parts
@@ -126,10 +123,8 @@ def test_eval_of_other_pairs_needs_no_data_of_the_task(
     assert sorted(finished_run.iterdir()) == before
 
 
-def test_eval_by_beam_search_records_its_options(
-    finished_run: Path, tmp_path: Path, output: Command
-) -> None:
-    folder = shutil.copytree(finished_run, tmp_path / "run")
+def test_eval_by_beam_search_records_its_options(copied_run: Path, output: Command) -> None:
+    folder = copied_run
     found = output("eval", folder, "--beam-size", "3", "--device", "cpu")
     run = Run.open(folder)
     wanted, details = run.learner.evaluate_in_detail(

@@ -85,9 +85,6 @@ def _states(folder: Path, task: Task) -> dict[str, torch.Tensor]:
     return best | model.state_dict() | moments
 
 
-def test_info_of_a_run_that_has_just_begun(
-    finished_run: Path, tmp_path: Path, output: Callable[..., str]
-) -> None:
-    shutil.copytree(finished_run, tmp_path / "run")
-    (tmp_path / "run" / METRICS).unlink()
-    assert "progress  no epoch is complete yet" in output("info", str(tmp_path / "run"))
+def test_info_of_a_run_that_has_just_begun(copied_run: Path, output: Callable[..., str]) -> None:
+    (copied_run / METRICS).unlink()
+    assert "progress  no epoch is complete yet" in output("info", copied_run)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 import graphut
 from graphut.experiments.cli import predict
 from tests.experiments.cli.tiny import MODEL
+from tests.helpers import read_rows
 
 Command = Callable[..., str]
 
@@ -26,17 +26,12 @@ def write_letters(path: Path) -> Path:
     return path
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return [*csv.DictReader(file)]
-
-
 def test_predict_writes_a_row_for_each_node(tmp_path: Path, output: Command) -> None:
     data, run = write_letters(tmp_path / "letters.graphml"), tmp_path / "run"
     output("train", "graphs", "--data", data, "--out", run, *MODEL)
     said = output("predict", run, "--data", data, "--out", tmp_path / "found.csv")
     assert said == f"12 predictions for 1 graph in {tmp_path / 'found.csv'}\n"
-    rows = rows_of(tmp_path / "found.csv")
+    rows = read_rows(tmp_path / "found.csv")
     assert [row["node"] for row in rows] == [*"abcdefghijkl"]
     assert {row["graph"] for row in rows} == {"letters.graphml"}
     assert [*rows[0]] == ["graph", "node", "class", "probability_high", "probability_low", "steps"]
@@ -59,7 +54,7 @@ def test_predict_needs_no_labels_and_equals_python(tmp_path: Path, output: Comma
     output("train", "graphs", "--data", data, "--out", run, *MODEL)
     networkx.write_graphml(networkx.cycle_graph(7), tmp_path / "new.graphml")
     output("predict", run, "--data", tmp_path / "new.graphml", "--out", tmp_path / "found.csv")
-    [row] = rows_of(tmp_path / "found.csv")
+    [row] = read_rows(tmp_path / "found.csv")
     assert [*row] == ["graph", "class", "probability_path", "probability_ring", "steps"]
     ring = graphut._dgl.dgl.to_bidirected(graphut._dgl.dgl.graph(([*range(7)], [*range(1, 7), 0])))
     model: Any = graphut.load(run)
@@ -79,7 +74,7 @@ def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Comman
     networkx.set_node_attributes(graph, {n: "plain" if n else "marked" for n in graph}, "feat")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
     output("predict", run, "--data", tmp_path / "path.graphml", "--out", tmp_path / "found.csv")
-    rows = rows_of(tmp_path / "found.csv")
+    rows = read_rows(tmp_path / "found.csv")
     assert [*rows[0]] == ["graph", "source", "target", "is_chosen", "probability", "updates"]
     assert len(rows) == 10  # six directions and four self-loops
     for node in "0123":

@@ -34,9 +34,9 @@ def test_share_writes_the_card_once(
 
 
 def test_share_uploads_what_a_run_needs(
-    finished_run: Path, hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    copied_run: Path, hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = copytree(finished_run, tmp_path / "run")
+    folder = copied_run
     (folder / "notes.txt").write_text("mine")
     assert main(["share", str(folder), "--private", "ann/sort"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{hub.address}/ann/sort"

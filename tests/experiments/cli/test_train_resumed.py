@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from itertools import count, product
 from pathlib import Path
 from random import Random
-from shutil import copytree
 from typing import Any
 
 import pytest
@@ -143,8 +142,8 @@ def test_train_goes_on_where_a_file_could_not_be_written(
     assert_same_run(full, straight)
 
 
-def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: Path) -> None:
-    path = Path(copytree(finished_run, tmp_path / "run"), "run.json")
+def test_train_resumes_a_run_older_than_an_option(copied_run: Path) -> None:
+    path = copied_run / "run.json"
     state = read_checked_json(path)
     del state["task_options"]["short_share"]
     write_json(path, with_checksum(state))
@@ -152,10 +151,9 @@ def test_train_resumes_a_run_older_than_an_option(tmp_path: Path, finished_run: 
 
 
 def test_train_trains_a_finished_run_longer(
-    finished_run: Path, tmp_path: Path, monkeypatch: Patch, output: Command, refusal: Command
+    copied_run: Path, monkeypatch: Patch, output: Command, refusal: Command
 ) -> None:
-    copytree(finished_run, folder := tmp_path / "run")
-    argv = ["train", "sort", "--resume", "--device", "cpu", "--out", folder]
+    argv = ["train", "sort", "--resume", "--device", "cpu", "--out", copied_run]
     assert "began with epochs 2 and cannot be resumed with 1" in refusal(*argv, "--epochs", "1")
     rates, step = [], Trainer._step
 
@@ -166,7 +164,7 @@ def test_train_trains_a_finished_run_longer(
     monkeypatch.setattr(Trainer, "_step", step_and_record)
     said = output(*argv, "--epochs", "4")
     assert "resumed after update 4, 2 epochs" in said and "done after 4 epochs" in said
-    config = Run.open(folder).training
+    config = Run.open(copied_run).training
     assert config.epochs == 4
     assert rates == [
         config.learning_rate * learning_rate_factor(done, config.warmup, 8) for done in range(4, 8)
