@@ -167,10 +167,10 @@ class AdaptiveModel(nn.Module):
 
     def _check_settings(self, outline: nn.Module) -> None:
         """Raise `ValueError` if a setting of a recurrence differs from that in `outline`."""
-        for name, made in outline.named_children():
-            for setting in _SETTINGS if isinstance(made, AdaptiveRecurrence) else ():
-                parts = getattr(self, name, None), made
-                current, configured = (quote(getattr(part, setting, None)) for part in parts)
+        for name, configured_layer in outline.named_children():
+            for setting in _SETTINGS if isinstance(configured_layer, AdaptiveRecurrence) else ():
+                layers = getattr(self, name, None), configured_layer
+                current, configured = (quote(getattr(x, setting, None)) for x in layers)
                 if current != configured:
                     raise ValueError(
                         f"the model cannot be saved: {name}.{setting} is {current}, but the "

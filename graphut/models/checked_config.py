@@ -63,9 +63,9 @@ class CheckedConfig:
         """Unless `is_free`, raise `ValueError` if fields in `names` do not have their defaults."""
         for each in fields(self):
             if each.name in names and not is_free:
-                wanted = f"{each.default:g}" if type(each.default) is float else repr(each.default)
+                default = f"{each.default:g}" if type(each.default) is float else repr(each.default)
                 is_default = getattr(self, each.name) == each.default
-                self._check(each.name, is_default, f"{wanted} {why}")
+                self._check(each.name, is_default, f"{default} {why}")
 
     def _parsed(self, name: str, parse: Callable[[str], _T]) -> _T:
         """Return `parse` of a field's value; raise a one-line `ValueError` that names the field."""

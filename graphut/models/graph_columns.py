@@ -124,8 +124,8 @@ def number_rows(
     if not len(column):
         return None
     numbers = column.reshape(len(column), prod(column.shape[1:]))
-    if (wrong := ~((numbers >= -_LARGEST) & (numbers <= _LARGEST))).any():  # also NaN
-        index, place = np.argwhere(wrong)[0]
+    if (is_outside := ~((numbers >= -_LARGEST) & (numbers <= _LARGEST))).any():  # also NaN
+        index, place = np.argwhere(is_outside)[0]
         raise ValueError(
             f"{owner(index)} has [{numbers[index, place]}] in `{name}`; expected finite numbers "
             f"from -{_LARGEST:g} to {_LARGEST:g}"
@@ -221,10 +221,8 @@ class EdgeAttributes(NamedTuple):
         if self.num_feats != count and not may_lack:
             raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {count}")
         if unknown := {*(self.types or ())} - {None, *types}:
-            known = "the model knows no types of edges"
-            if types:
-                known = f"known types are {', '.join(types)}"
-            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known}")
+            known_types = f"known types are {', '.join(types)}" if types else "the model knows none"
+            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known_types}")
         if not edge_feats:
             return None
         rows = np.zeros((edges.shape[1], edge_feats), np.float32)

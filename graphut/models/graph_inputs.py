@@ -95,8 +95,8 @@ class JoinedGraphs:
 
 def join_arrays(arrays: Iterable[NDArray[Any] | None]) -> Tensor | None:
     """Concatenate the arrays that are not None to a tensor; return None if all are None."""
-    found = [rows for rows in arrays if rows is not None]
-    return torch.from_numpy(np.concatenate(found)) if found else None
+    present = [rows for rows in arrays if rows is not None]
+    return torch.from_numpy(np.concatenate(present)) if present else None
 
 
 def graph_list(graphs: Any) -> list[Any]:
@@ -149,8 +149,8 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
     check_edges(arrays["edges"], count, "the graph")
     for names, attributes in ((NODE_NAMES, of_node), (EDGE_NAMES, of_edge)):
         rows = count if names is NODE_NAMES else arrays["edges"].shape[1]
-        for column, known in names.items():
-            name = next((name for name in known if attributes.get(name) is not None), None)
+        for column, aliases in names.items():
+            name = next((name for name in aliases if attributes.get(name) is not None), None)
             if name is None:
                 continue
             array = _as_array(attributes[name], name)
@@ -270,5 +270,5 @@ def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for recurrence, own in before:  # None if the rule is derived from the rule in training
-            recurrence._evaluation_rule = own
+        for recurrence, former in before:  # None if the rule is derived from the rule in training
+            recurrence._evaluation_rule = former

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -111,25 +112,17 @@ def _edges(settings: tuple[Topology, bool], lengths: Tensor) -> tuple[EdgeLayout
     return layout, node_positions(topology, lengths)
 
 
-def kept_for_small_batches(make: Callable[..., T], settings: Hashable, *lengths: Tensor) -> T:
+def kept_for_small_batches(make: Callable[..., Any], settings: Hashable, *lengths: Tensor) -> Any:
     """Return `make(settings, *lengths)`; keep small layouts, and with them their plans."""
-    sizes = [each.tolist() for each in lengths]
-    if sum(map(sum, sizes)) > _MOST_TOKENS:
-        return make(settings, *lengths)
-    key = make, settings, *map(tuple, sizes)
-    if key not in _KEPT:
-        with outside_transforms():
-            made = make(settings, *(torch.tensor(each) for each in sizes))
-        if len(_KEPT) >= _MOST_BATCHES:
-            _KEPT.pop(next(iter(_KEPT)), None)
-        _KEPT[key] = made
-    found: T = _KEPT[key]
-    return found
+    sizes = [tuple(each.tolist()) for each in lengths]
+    is_small = sum(map(sum, sizes)) <= 1024
+    return _make_once(make, settings, *sizes) if is_small else make(settings, *lengths)
 
 
-T = TypeVar("T")
-_MOST_BATCHES, _MOST_TOKENS = 64, 1024
-_KEPT: dict[Hashable, Any] = {}
+@lru_cache(maxsize=64)
+def _make_once(make: Callable[..., Any], settings: Hashable, *sizes: tuple[int, ...]) -> Any:
+    with outside_transforms():
+        return make(settings, *map(torch.tensor, sizes))
 
 
 def no_in_edge(topology: Topology, node: int) -> ValueError:

@@ -236,9 +236,9 @@ class Topology:
         keys = (row.long() * width + source)[inside]
         return keys if bool((keys[1:] > keys[:-1]).all()) else torch.unique(keys)
 
-    def _checked(self, found: Any, rows: int) -> tuple[Tensor, Tensor]:
+    def _checked(self, edges: Any, rows: int) -> tuple[Tensor, Tensor]:
         """Return the result of `in_edges`; raise `ValueError` if it is malformed."""
-        parts = found if isinstance(found, tuple) else (found,)
+        parts = edges if isinstance(edges, tuple) else (edges,)
         kinds = [
             f"{x.dtype} {tuple(x.shape)}" if isinstance(x, torch.Tensor) else type(x).__name__
             for x in parts

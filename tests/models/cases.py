@@ -36,46 +36,33 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
-def _build(kind: type[Any], seed: int, sizes: dict[str, Any], **options: Any) -> Any:
-    """A model in evaluation mode and float64."""
-    config = kind.config_class(**{**SIZES, **sizes, **options})
-    model = randomised(kind(config), seed)
-    scale, bias = (1.5, -0.3) if config.norm == "post" else (0.5, -0.6)
-    for part in (getattr(model, name, None) for name in ("encoder", "decoder")):
-        if part is not None and part.halting is not None:
-            part.halting.linear.weight.data.mul_(scale)
-            part.halting.linear.bias.data.fill_(bias)
-    return model.eval()
-
-
 def small(**options: Any) -> UniversalTransformerConfig:
     sizes = {**SIZES, "source_vocab": VOCABULARY, "target_vocab": VOCABULARY}
     return UniversalTransformerConfig(**{**sizes, **options})
 
 
-def build_model(seed: int = 10, **options: Any) -> UniversalTransformer:
-    sizes = {"source_vocab": VOCABULARY, "target_vocab": VOCABULARY}
-    model: UniversalTransformer = _build(UniversalTransformer, seed, sizes, **options)
-    return model
+def _builder(kind: type[Any], seed: int, **sizes: Any) -> Callable[..., Any]:
+    """A function that builds a model in evaluation mode and float64."""
+
+    def build(seed: int = seed, **options: Any) -> Any:
+        config = kind.config_class(**{**SIZES, **sizes, **options})
+        model = randomised(kind(config), seed)
+        scale, bias = (1.5, -0.3) if config.norm == "post" else (0.5, -0.6)
+        for part in (getattr(model, name, None) for name in ("encoder", "decoder")):
+            if part is not None and part.halting is not None:
+                part.halting.linear.weight.data.mul_(scale)
+                part.halting.linear.bias.data.fill_(bias)
+        return model.eval()
+
+    return build
 
 
-def build_language_model(seed: int = 18, **options: Any) -> UniversalTransformerLM:
-    sizes = {"vocab_size": VOCABULARY}
-    model: UniversalTransformerLM = _build(UniversalTransformerLM, seed, sizes, **options)
-    return model
-
-
-def build_classifier(seed: int = 94, **options: Any) -> UniversalTransformerClassifier:
-    sizes = {"vocab_size": 9, "classes": 4, "longest_sentence": 4}
-    kind = UniversalTransformerClassifier
-    model: UniversalTransformerClassifier = _build(kind, seed, sizes, **options)
-    return model
-
-
-def build_pointer(seed: int = 19, **options: Any) -> UniversalTransformerPointer:
-    sizes = {"vocab_size": VOCABULARY}
-    model: UniversalTransformerPointer = _build(UniversalTransformerPointer, seed, sizes, **options)
-    return model
+build_model = _builder(UniversalTransformer, 10, source_vocab=VOCABULARY, target_vocab=VOCABULARY)
+build_language_model = _builder(UniversalTransformerLM, 18, vocab_size=VOCABULARY)
+build_classifier = _builder(
+    UniversalTransformerClassifier, 94, vocab_size=9, classes=4, longest_sentence=4
+)
+build_pointer = _builder(UniversalTransformerPointer, 19, vocab_size=VOCABULARY)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def test_edge_attributes_refuse(name: str, values: list[Any], message: str) -> N
 
 def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
     typed = EdgeAttributes.of({"edge_types": ["a"]}, EDGES, "xy", 1)
-    with pytest.raises(ValueError, match="an edge has the type 'a'; the model knows no types of"):
+    with pytest.raises(ValueError, match="an edge has the type 'a'; the model knows none"):
         typed.encoded([], 0, EDGES)
     with pytest.raises(ValueError, match="an edge has the type 'a'; known types are b, c"):
         typed.encoded(["b", "c"], 2, EDGES)

@@ -299,26 +299,16 @@ def run(
         (lambda: run(edge_weights=ONES.tolist()), "edge_weights must be a tensor, got list"),
         (lambda: run(edge_feats=ONES.tolist()), "edge_feats must be a tensor, got list"),
         (lambda: run(edge_weights=ONES - 1.5), "edge_weights must not be negative; got -0.5"),
-        *(
-            (
-                lambda layer=layer, messages=messages: run(
-                    edge_weights=ONES, layer=layer, messages=messages
-                ),
-                f"edge_weights need layer='attention', but the model has layer='{layer}'",
-            )
-            for layer, messages in (("gat", "none"), ("gin", "none"), ("none", "max"))
+        (lambda: run(edge_weights=ONES, layer="gin"), "'attention', but the model has layer='gin'"),
+        (
+            lambda: run(edge_weights=ONES, layer="none", messages="max"),
+            "the model has layer='none'",
         ),
         (lambda: build(topology="star"), "must be one without extra nodes, or ''"),
         (lambda: build(topology="complete", answer_at="edge"), "must be one without extra nodes"),
-        (
-            lambda: build(answer_at="graph")(half_empty(), NODES[:1]),
-            "graph 1 of the batch has no nodes to",
-        ),
+        (lambda: build(answer_at="graph")(half_empty(), NODES[:1]), "graph 1 .* has no nodes to"),
         (lambda: build(input_dropout=0.5), r"input_dropout must be 0 where nodes .*; got 0\.5"),
-        (
-            lambda: build("features", answer_at="edge", consistency=1.0),
-            "consistency must be 0 where classes are not asked",
-        ),
+        (lambda: build(answer_at="edge", consistency=1.0), "consistency must be 0 where classes"),
     ],
 )
 def test_graph_transformer_refuses_what_does_not_fit(call: Callable[[], Any], words: str) -> None:

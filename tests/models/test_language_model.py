@@ -52,15 +52,6 @@ def test_language_model_equals_the_dense_recurrence(halted: str, ends: bool) -> 
 
 
 @pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
-def test_language_model_computes_a_window_like_the_beginning_of_a_text(row: dict[str, Any]) -> None:
-    model = build_language_model(**row)
-    for text in WINDOWS:
-        ended, window = model([text]), model([text], ends=False)
-        assert_same([window.logits, window.steps], [ended.logits[:-1], ended.steps[:-1]])
-        assert window.labels.tolist() == text
-
-
-@pytest.mark.parametrize("row", PAIRWISE, ids=name_of)
 def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
     row: dict[str, Any],
 ) -> None:

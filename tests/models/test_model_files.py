@@ -179,10 +179,7 @@ def test_from_pretrained_refuses_foreign_weights(
         ({"model": "z" * 10**5}, r"config.json describes 'z*\.\.\., not a UniversalTransformer"),
         ({"colour": 1}, "config.json: the configuration has unknown fields: colour"),
         ({"max_steps": 0}, "config.json: max_steps must be at least 1; got 0"),
-        (
-            {"encoder_topology": "zigzag"},
-            "config.json: encoder_topology cannot be 'zigzag': unknown topology 'zigzag' .*$",
-        ),
+        ({"encoder_topology": "zigzag"}, "config.json: .*'zigzag': unknown topology 'zigzag' .*$"),
         ({"norm": "z" * 10**5}, r"config.json: norm must be one of .*; got '.{0,100}$"),
         ({"rule": "act:threshold=2"}, r"config.json: rule cannot .*\(0, 1\], got 2.0"),
         ({"encoder_topology": "(" * 100_000}, r"config.json: "),
@@ -220,24 +217,18 @@ def test_from_pretrained_refuses_wrong_and_missing_checksums(folder: Path) -> No
     [
         (
             lambda model: setattr(model, "source_embedding", model.target_embedding),
-            "the model cannot be saved: weights are missing: source_embedding.weight",
+            "weights are missing: source_embedding.weight",
         ),
         (
-            lambda model: model.encoder.halting.linear.bias.data.fill_(torch.nan),
-            "the model cannot be saved: encoder.halting.linear.bias holds NaN or infinity",
+            lambda model: model.output.bias.data.fill_(torch.nan),
+            "output.bias holds NaN or infinity",
         ),
-        (
-            lambda model: model.decoder.double(),
-            "the model cannot be saved: there are weights in torch.float32, torch.float64",
-        ),
+        (lambda model: model.decoder.double(), "are weights in torch.float32, torch.float64"),
         (
             lambda model: setattr(model.encoder, "max_steps", 1),
-            r"different values of max_steps, 1 and \d+, but a configuration has only one",
+            r"values of max_steps, 1 and 5, but",
         ),
-        (
-            lambda model: setattr(model.decoder, "evaluation_rule", Threshold(0.2)),
-            "different values of evaluation_rule, .*: set evaluation_rule of the model",
-        ),
+        (lambda model: setattr(model.decoder, "rule", Threshold(0.2)), "rule, .*: set rule of the"),
     ],
 )
 def test_save_pretrained_refuses_what_could_not_be_loaded(

@@ -30,8 +30,9 @@ def upgrade_fields(values: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name} is {quote(values[name])}, which graphut does not support since version "
                 "0.3: load the model with version 0.2"
             )
-    kept = {name: value for name, value in values.items() if name not in _REMOVED}
-    return {_RENAMED.get(name, name): value for name, value in kept.items()}
+    return {
+        _RENAMED.get(name, name): value for name, value in values.items() if name not in _REMOVED
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +142,8 @@ class ModelConfig(CheckedConfig):
 
     def _check_extra_nodes(self, *topologies: Topology) -> None:
         if any(topology.has_extra_nodes for topology in topologies):
-            wanted = "'positionwise' if a topology has extra nodes, which are not tokens"
-            self._check("transition", self.transition == "positionwise", wanted)
+            positionwise = "'positionwise' if a topology has extra nodes, which are not tokens"
+            self._check("transition", self.transition == "positionwise", positionwise)
             between = "other than 'learned' if a topology has extra nodes between positions"
             self._check("position_signal", self.position_signal != "learned", between)
 

@@ -96,8 +96,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
     def _check_values(self) -> None:
         super()._check_values()
         one = (self.num_kinds >= 1) != (self.num_feats >= 1)
-        wanted = f"{0 if self.num_feats else 'positive'}, since num_feats is {self.num_feats}"
-        self._check("num_kinds", one, wanted)
+        number = f"{0 if self.num_feats else 'positive'}, since num_feats is {self.num_feats}"
+        self._check("num_kinds", one, number)
         fewest = 2 if self.answer_kind == "class" else 1
         if self.answer_at != "edge":
             self._check("classes", self.classes >= fewest, f"at least {fewest}")

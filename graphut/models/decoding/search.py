@@ -71,8 +71,8 @@ def nucleus(probability: Tensor, top_p: float) -> Tensor:
     """Keep the fewest largest probabilities whose sum reaches `top_p`; set the others to 0."""
     ordered, token = probability.sort(-1, descending=True)
     before = ordered.cumsum(-1) - ordered
-    kept = torch.where(before < top_p, ordered, 0.0)
-    return torch.zeros_like(probability).scatter(-1, token, kept)
+    truncated = torch.where(before < top_p, ordered, 0.0)
+    return torch.zeros_like(probability).scatter(-1, token, truncated)
 
 
 @dataclass
