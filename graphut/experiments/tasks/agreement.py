@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from graphut.experiments.tasks import cache
-from graphut.experiments.tasks.base import LazySets, Text, TextTask
+from graphut.experiments.tasks.base import LazySets, Text, TextTask, hold_out
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
-from graphut.experiments.tasks.splits import hold_out
 from graphut.experiments.tasks.vocabulary import Words
 from graphut.models.checked_config import option
 
@@ -94,7 +93,6 @@ class Agreement(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        """The vocabulary: all words that occur at least twice in the training set."""
         return Words(cache.unpack_json(self._encoded["words"]))
 
     def load(self, part: str) -> list[Text]:
@@ -111,7 +109,6 @@ class Agreement(TextTask):
 
     @cached_property
     def _encoded(self) -> cache.Arrays:
-        """Arrays with the vocabulary and the token ids of training, validation and test texts."""
         settings = (self.name, _FORMAT, self.split, self.held_out)
         return cache.cached(self._parse, *settings, texts=self._files.values())
 

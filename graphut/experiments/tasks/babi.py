@@ -188,7 +188,7 @@ class Babi(QuestionTask):
 
     @cached_property
     def _stories(self) -> dict[tuple[str, str], list[StoryQuestion]]:
-        """A dictionary from pairs of a task and a part, such as `("qa3", "test")`, to questions."""
+        """Questions by task and part, such as `("qa3", "test")`."""
         texts = {key: self._data_set.read(self.data, name) for key, name in self._names.items()}
         longest = self.longest_story
         return {

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks.base import PARTS, Text, TextTask
+from graphut.experiments.tasks.base import PARTS, Text, TextTask, random_windows, strided_windows
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.presets import (
     LANGUAGE_MODEL,
@@ -19,7 +19,6 @@ from graphut.experiments.tasks.presets import (
     model_size,
     with_baselines,
 )
-from graphut.experiments.tasks.splits import random_windows, strided_windows
 from graphut.experiments.tasks.vocabulary import Characters, Vocabulary
 from graphut.models.checked_config import option
 

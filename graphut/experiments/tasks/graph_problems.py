@@ -74,7 +74,6 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @property
     def answers(self) -> Vocabulary:
-        """The vocabulary of the classes; by default "no" and "yes"."""
         return _YES_NO
 
     @property
@@ -187,10 +186,8 @@ class GraphReach(GraphProblem):
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a random node of each graph; return kinds, labels and depths of all nodes.
 
-        The kind of a node is 1 if it is marked, and its label is 1 if a path leads to the marked
-        node; else they are 0. Its depth is the number of steps after which the label can be known:
-        the distance to the marked node or, without a path, to the farthest node of the component.
-        A component with a cycle, but without the marked node, has the depth -1 (unknown).
+        The depth is the distance to the marked node or, without a path, to the farthest node of the
+        component. It is -1 (unknown) in a component with a cycle, but without the marked node.
         """
         marked = union.draw(random)
         distance = union.distances(marked)

@@ -83,10 +83,9 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
                 f"{', '.join(MASKS)}, or remove the masks of all graphs"
             )
         if any(len(mask) != len(graph.has_label) for mask in graph.masks.values()) and target:
-            raise ValueError(
-                f"{graph.place} has labels of {'nodes' if at_nodes else 'graphs'}, but masks of "
-                "the other kind: give masks to what has labels"
-            )
+            kind = "nodes" if at_nodes else "graphs"
+            problem = f"has labels of {kind}, but masks of the other kind"
+            raise ValueError(f"{graph.place} {problem}: give masks to what has labels")
     return graphs
 
 

@@ -104,18 +104,11 @@ class GraphUnion:
         """Return each graph's tree of shortest paths from its node of `starts`, without loops."""
         from scipy.sparse.csgraph import dijkstra
 
-        _, parent, _ = dijkstra(
-            self._matrix(weights.astype(np.float64)),
-            indices=starts,
-            min_only=True,
-            return_predecessors=True,
-        )
+        matrix = self._matrix(weights.astype(np.float64))
+        _, parent, _ = dijkstra(matrix, indices=starts, min_only=True, return_predecessors=True)
         [child] = np.nonzero(parent >= 0)
-        return self._with_edges(np.stack([parent[child], child]))
-
-    def _with_edges(self, edges: NDArray[Any]) -> GraphUnion:
-        """Return a union with the same nodes, and with `edges` in both directions as its edges."""
-        return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1).astype(np.int64))
+        edges = np.stack([parent[child], child]).astype(np.int64)
+        return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1))
 
     def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         """Split an array with a row for each node; return a list with one array for each graph."""

@@ -11,10 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from graphut.experiments.tasks import files
-from graphut.experiments.tasks.base import Passage, PassageTask, Text, TextTask
+from graphut.experiments.tasks.base import (
+    Passage,
+    PassageTask,
+    Text,
+    TextTask,
+    hold_out,
+    random_windows,
+)
 from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
-from graphut.experiments.tasks.splits import hold_out, random_windows
 from graphut.experiments.tasks.vocabulary import Words
 from graphut.models.checked_config import option
 
@@ -34,12 +40,9 @@ _LANGUAGE_MODEL = (
     | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
 )
 # With few passages and many words, the embeddings need dropout.
-_READING = model_size(64, 256, 4) | {
-    "positions": "end",
-    "dropout": 0.2,
-    "epochs": 20,
-    "patience": 5,
-}
+_READING = (
+    model_size(64, 256, 4) | {"positions": "end"} | {"dropout": 0.2, "epochs": 20, "patience": 5}
+)
 
 
 def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passages]:
@@ -117,7 +120,6 @@ class Lambada(TextTask):
 
     @cached_property
     def _novels(self) -> Arrays:
-        """Cached arrays: the vocabulary of the novels, and the token ids of all their words."""
         settings = (self.name, _FORMAT, self.words)
         return cached(self._parse_novels, *settings, texts=self._novel_texts())
 
@@ -127,9 +129,8 @@ class Lambada(TextTask):
         words = Words.learn(texts, least=2, most=self.words)
         parts = [np.array(words.encode(text.split()), np.int32) for text in self._novel_texts()]
         if not any(map(len, parts)):
-            raise ValueError(
-                f"{self.novels} holds no words: expected a text, or .txt files in a folder"
-            )
+            expected = "a text, or .txt files in a folder"
+            raise ValueError(f"{self.novels} holds no words: expected {expected}")
         return {"words": pack_json(words.symbols), "tokens": np.concatenate(parts)}
 
     def _novel_texts(self) -> Iterator[str]:
@@ -169,7 +170,6 @@ class LambadaReading(PassageTask):
         return Words([*frequent.symbols, *sorted(others)])
 
     def load(self, part: str) -> list[Passage]:
-        """Return the passages of a part, such as "test"; omit training passages without answer."""
         tokens = map(self.vocabulary.encode, self._parts[part])
         passages = [Passage(context, answer) for *context, answer in tokens]
         return [p for p in passages if part != "train" or p.answer in p.context]

@@ -61,11 +61,7 @@ _CHARACTERS = Characters([*digits, *_OTHERS])
 
 
 class Draft:
-    """A random program under construction: its lines, and the expression of its last operation.
-
-    The next operation uses this expression as an operand. Its other operands are random numbers
-    from 1 to `10**length`. Factors and numbers of iterations are from 1 to `4 * length`.
-    """
+    """A random program under construction: its lines, and the expression of its last operation."""
 
     def __init__(self, random: Random, length: int) -> None:
         self.random = random
@@ -75,7 +71,7 @@ class Draft:
         self._unused = random.sample(VARIABLES, len(VARIABLES))
 
     def operands(self, count: int) -> list[str]:
-        """Draw `count` random numbers; replace one by `self.expression`, unless this is None."""
+        """Draw `count` numbers up to `10**length`; replace one by the last expression, if any."""
         chosen = [str(self.random.randint(1, 10**self.length)) for _ in range(count)]
         if self.expression is not None:
             chosen[self.random.randrange(count)] = self.expression
@@ -84,10 +80,6 @@ class Draft:
     def small(self) -> int:
         """Draw a number from 1 to `4 * length`, for a factor or a number of iterations."""
         return self.random.randint(1, 4 * self.length)
-
-    def sign(self, signs: str = "+-") -> str:
-        """Draw one of the signs in `signs`."""
-        return self.random.choice(signs)
 
     def assign(self, value: str) -> str:
         """Add a line that assigns a value to a new variable, and return the variable's name."""
@@ -108,7 +100,7 @@ def add(draft: Draft) -> str:
 def add_or_subtract(draft: Draft) -> str:
     """Return `(a+b)` or `(a-b)`: two random numbers, or the draft's expression and one number."""
     a, b = draft.operands(2)
-    return f"({a}{draft.sign()}{b})"
+    return f"({a}{draft.random.choice('+-')}{b})"
 
 
 def multiply(draft: Draft) -> str:
@@ -120,14 +112,13 @@ def multiply(draft: Draft) -> str:
 def use_variable(draft: Draft) -> str:
     """Add the line `v=a`, with a new variable `v`; return `(v+b)` or `(v-b)` for two operands."""
     a, b = draft.operands(2)
-    sign = draft.sign()
-    return f"({draft.assign(a)}{sign}{b})"
+    return f"({draft.assign(a)}{draft.random.choice('+-')}{b})"
 
 
 def loop(draft: Draft) -> str:
     """Add `v=a` and a loop of random length, `v+=b` or `v-=b`, for two operands; return `v`."""
     a, b = draft.operands(2)
-    rounds, sign = draft.small(), draft.sign()
+    rounds, sign = draft.small(), draft.random.choice("+-")
     name = draft.assign(a)
     draft.lines.append(f"for x in range({rounds}):{name}{sign}={b}")
     return name
@@ -136,7 +127,7 @@ def loop(draft: Draft) -> str:
 def choose(draft: Draft) -> str:
     """Return `(a if c<d else b)` or `(a if c>d else b)`, with four operands of the draft."""
     a, b, c, d = draft.operands(4)
-    return f"({a} if {c}{draft.sign('<>')}{d} else {b})"
+    return f"({a} if {c}{draft.random.choice('<>')}{d} else {b})"
 
 
 def write_program(
@@ -249,7 +240,6 @@ class ProgramTask(LearningToExecute):
 
     @property
     def target_vocabulary(self) -> Characters:
-        """The vocabulary of outputs: the characters of programs, with one symbol for each digit."""
         return self.vocabulary_kind(_CHARACTERS.symbols)
 
     def _check_values(self) -> None:

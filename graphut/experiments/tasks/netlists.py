@@ -40,10 +40,9 @@ def library_circuit(name: str) -> Circuit:
 def read_circuit(path: str | Path) -> Circuit:
     """Read a circuit from structural Verilog (`.v`) or an ISCAS netlist (`.bench`).
 
-    Flip-flops are removed: their outputs become inputs of the circuit, and their inputs become
-    outputs. These flip-flops are known: `ff`, `flopd`, `fflopd`, `flopdrs`, `fflopdrs` and
-    `GTECH_FD1` to `GTECH_FD3`. A gate with more than two inputs becomes a balanced tree of gates
-    with two inputs.
+    Flip-flops (`ff`, `flopd`, `fflopd`, `flopdrs`, `fflopdrs`, `GTECH_FD1` to `GTECH_FD3`) are
+    removed: their outputs become inputs of the circuit, and their inputs become outputs. A gate
+    with more than two inputs becomes a balanced tree of gates with two inputs.
 
     Raise `ImportError` if `circuitgraph` is not installed, and `FileNotFoundError` or `ValueError`
     if there is no such file, or its circuit has a loop, an unknown value or unknown module.

@@ -64,7 +64,6 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        """Return "node" if nodes have labels, and "graph" if whole graphs have them."""
         return "graph" if self._files[0].labels is None else "node"
 
     @property
@@ -116,7 +115,6 @@ class Graphs(GraphTask):
 
     @property
     def edge_weights(self) -> bool:
-        """True if edges of the graphs in the files have weights other than 1."""
         return any(file.of_edges.weights is not None for file in self._files)
 
     @property
@@ -127,7 +125,6 @@ class Graphs(GraphTask):
         return {f"data/{file.name}": file for file in graph_files(self.data)}
 
     def check_files(self) -> None:
-        """Raise `FileNotFoundError` if the file or folder of the graphs does not exist."""
         if not Path(self.data).exists():
             graph_files(self.data)  # says what to name, without importing torch
 
@@ -147,14 +144,12 @@ class Graphs(GraphTask):
         files, parts = self._files, [self.load(part) for part in PARTS]
         labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
         unlabelled = sum(int((~file.has_label).sum()) for file in files)
-        feats = pluralize(self.num_feats, "feature")
+        kinds = pluralize(len(self.node_kinds.symbols), "kind of nodes", "kinds of nodes")
         facts = [
             "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
             pluralize(sum(file.num_nodes for file in files), "node"),
             pluralize(sum(file.edges.shape[1] for file in files), "edge") + " with self-loops",
-            feats
-            if self.num_feats
-            else pluralize(len(self.node_kinds.symbols), "kind of nodes", "kinds of nodes"),
+            pluralize(self.num_feats, "feature") if self.num_feats else kinds,
             *[pluralize(self.edge_feats, "edge feature")] * (self.edge_feats > 0),
             *["edge weights"] * self.edge_weights,
             self._answers_in_words(),
@@ -226,9 +221,9 @@ class Graphs(GraphTask):
 
     @cached_property
     def _parts(self) -> dict[str, list[LabelledGraph]]:
-        files, numbers = self._files, (self.num_feats, self.edge_types, self.edge_feats)
-        known = (self.node_kinds, self.answers, *numbers)
-        graphs = [file.labelled(*known) for file in files]
+        files, kinds, classes = self._files, self.node_kinds, self.answers
+        feats = self.num_feats, self.edge_types, self.edge_feats
+        graphs = [file.labelled(kinds, classes, *feats) for file in files]
         if any(file.masks for file in files):
             masks = {part: [file.label_mask(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:

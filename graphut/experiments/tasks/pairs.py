@@ -119,7 +119,6 @@ class Pairs(PairTask):
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the symbols in the training sources, or of all subwords."""
         lines = self._lines["train"]
         if self.subwords:
             texts = (" ".join(text) for line in lines for text in (line.source, line.target))
@@ -128,7 +127,6 @@ class Pairs(PairTask):
 
     @cached_property
     def target_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the symbols in the training targets, or of all subwords."""
         if self.subwords:
             return self.source_vocabulary
         return self._vocabulary(line.target for line in self._lines["train"])

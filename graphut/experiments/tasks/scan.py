@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from graphut.experiments.tasks.base import Pair, PairTask
+from graphut.experiments.tasks.base import Pair, PairTask, hold_out
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import NARROW_LAYERS, PAIRS, with_baselines
-from graphut.experiments.tasks.splits import hold_out
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 

@@ -52,10 +52,7 @@ def _start(puzzle: Sequence[int]) -> tuple[list[int], int]:
 
 
 def _place(places: list[int], empty: int, cell: int, digit: int) -> int:
-    """Put a digit (0 to 8) into a cell, and return the cells that are still empty.
-
-    Cells are bit masks. Update `places`, the possible cells of each digit, in place.
-    """
+    """Put a digit (0 to 8) into a cell; update `places`, and return the cells still empty."""
     here = places[digit] & cell
     for other in range(9):
         places[other] &= ~cell
@@ -98,8 +95,7 @@ def _search(places: list[int], empty: int) -> Iterator[list[int]]:
 def _only_cell(places: Sequence[int], empty: int) -> tuple[int, int] | None:
     """Return a cell and the digit that has no other possible cell in a row, column or box.
 
-    The arguments are as in `_start`. Return `(0, -1)` if there is no such digit, and None if a
-    digit has no possible cell.
+    Return `(0, -1)` if there is no such digit, and None if a digit has no possible cell.
     """
     for unit in _UNIT_BITS:
         for digit, place in enumerate(places):
@@ -186,12 +182,10 @@ class Sudoku(GraphTask):
 
     @property
     def node_kinds(self) -> Vocabulary:
-        """The kinds of nodes: the digits and "." of cells, or constraints and "candidate"."""
         return _CELL_KINDS if self.graph == "cells" else _CANDIDATE_KINDS
 
     @property
     def answers(self) -> Vocabulary:
-        """The digits 1 to 9 (the labels of cells); empty with `graph="candidates"`."""
         return Vocabulary(digits[1:] if self.graph == "cells" else [])
 
     def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
@@ -222,13 +216,12 @@ class Sudoku(GraphTask):
     def _puzzles(self) -> dict[str, list[tuple[Cells, Cells]]]:
         sizes = dict(zip(PARTS, (self.train_size, self.held_out, self.held_out), strict=True))
         settings = (self.name, _FORMAT, self.train_size, self.held_out)
-        arrays = cached(
-            lambda: {part: _draw(part, size) for part, size in sizes.items()}, *settings
-        )
+        arrays = cached(lambda: {part: _draw(part, n) for part, n in sizes.items()}, *settings)
         return {part: [tuple(pair) for pair in arrays[part].astype(np.int64)] for part in PARTS}
 
 
 def _vary(puzzle: Cells, solution: Cells, random: np.random.Generator) -> tuple[Cells, Cells]:
+    """Return a puzzle with the same solution up to symmetry, with more cells given."""
     empty = random.permutation(np.flatnonzero(puzzle == 0))
     givens = random.integers(*_GIVENS)
     shown = empty[: max(0, givens - (81 - len(empty)))]
@@ -245,23 +238,22 @@ def _draw(part: str, count: int) -> NDArray[np.int8]:
 
 def _symmetry(random: np.random.Generator) -> Cells:
     """Draw a random permutation of the cells that maps valid solutions to valid solutions."""
-    row, column = (
-        (
-            random.permutation(3)[:, None] * 3 + np.stack([random.permutation(3) for _ in "123"])
-        ).ravel()
-        for _ in "rc"
-    )
+
+    def permute_axis() -> NDArray[np.int64]:
+        bands = random.permutation(3)[:, None] * 3
+        return (bands + np.stack([random.permutation(3) for _ in range(3)])).ravel()
+
+    row, column = permute_axis(), permute_axis()
     order = row[:, None] * 9 + column
     return (order.T if random.integers(2) else order).ravel()
 
 
 def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> LabelledGraph:
-    """Return the graph of the candidate digits of empty cells, and of their constraints.
+    """Return the graph of candidates and constraints that `Sudoku` describes.
 
-    A candidate is a digit that is possible in a cell. A constraint says that a cell has one digit,
-    or that a row, column or box has a digit once. Nodes are the constraints (of cells, rows,
-    columns and boxes, in this order) and then the candidates. The label of an edge is 1 from a
-    correct candidate to its cell and, if `label_all`, to its other constraints.
+    Nodes are the constraints (of cells, rows, columns and boxes, in this order) and then the
+    candidates. The label of an edge is 1 from a correct candidate to its cell and, if `label_all`,
+    to its other constraints.
     """
     givens = puzzle[:, None] == np.arange(1, 10)
     cell, digit = np.nonzero((_SEES @ givens == 0) & (puzzle[:, None] == 0))
@@ -278,14 +270,9 @@ def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> Label
     depth = np.full(len(nodes), -1)
     empty = puzzle == 0
     depth[: empty.sum()] = rounds(puzzle)[empty]
-    return LabelledGraph(
-        edges,
-        np.append(constraints // 81, np.full(len(cell), 4)),
-        labels,
-        depth,
-        group=_count_givens(puzzle),
-    )
+    kinds = np.append(constraints // 81, np.full(len(cell), 4))
+    return LabelledGraph(edges, kinds, labels, depth, group=_count_givens(puzzle))
 
 
 def _count_givens(puzzle: Cells) -> str:
-    return f"{(puzzle > 0).sum()} givens"
+    return f"{np.count_nonzero(puzzle)} givens"
