@@ -10,20 +10,16 @@ from graphut.experiments.bench.waking import EVERY, WAKING, bench_waking
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
     """A folder with a small model whose nodes wake."""
-    return saved(tmp_path_factory.mktemp("run"), "event_driven:tol=0.6")
-
-
-def saved(folder: Path, rule: str) -> Path:
     torch.manual_seed(0)
     config = UniversalGraphTransformerConfig(
-        num_kinds=2, classes=2, d_model=8, d_hidden=16, adaptive=False, evaluation_rule=rule,
-        step_signal="none", inject_input=True,
+        num_kinds=2, classes=2, d_model=8, d_hidden=16, adaptive=False, step_signal="none",
+        inject_input=True, evaluation_rule="event_driven:tol=0.6",
     )  # fmt: skip
-    UniversalGraphTransformer(config).save_pretrained(folder)
-    return folder
+    UniversalGraphTransformer(config).save_pretrained(tmp_path)
+    return tmp_path
 
 
 def test_bench_waking_compares_times_and_answers(run: Path) -> None:
@@ -39,10 +35,3 @@ def test_bench_waking_compares_times_and_answers(run: Path) -> None:
     for update, per_round in zip(updates, rounds, strict=True):
         awake = float(per_round["contender"].split(", ")[2].split()[0])
         assert per_round["ms"] == pytest.approx(update["ms"] * awake / 1000, rel=0.05 / awake)
-
-
-def test_waking_options_refuse_another_rule_and_tiny_graphs(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="has no model with the evaluation rule event_driven"):
-        WakingOptions(run=str(saved(tmp_path / "fixed", "fixed")))
-    with pytest.raises(ValueError, match=r"scaling must be at least 2; got \(1,\)"):
-        WakingOptions(run=str(run), scaling=(1,))

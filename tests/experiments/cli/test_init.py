@@ -24,13 +24,6 @@ from graphut.topology.registry import registry
 from tests.experiments.cli.tiny import TINY, describe_run
 
 
-def test_main_by_python_dash_m() -> None:
-    command = [sys.executable, "-m", "graphut", "info", "nowhere"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert result.returncode == 2
-    assert result.stderr == "graphut: there is no run in nowhere: it has no run.json\n"
-
-
 @pytest.mark.parametrize(
     ("code", "given", "expected"),
     [
