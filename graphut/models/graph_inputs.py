@@ -261,14 +261,11 @@ def until_quiescent(model: AdaptiveModel, nodes: int) -> Iterator[None]:
     Large graphs need more rounds than the small ones in training: if the rule's `max_rounds` is not
     set, it becomes `4 * nodes + 100`. With another rule, nothing changes.
     """
-    rule = model.evaluation_rule
-    if not isinstance(rule, EventDriven) or rule.max_rounds:
-        yield
-        return
-    before = [(each, each._evaluation_rule) for each in model._recurrences]
-    model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
+    [recurrence], rule = model._recurrences, model.evaluation_rule
+    former = recurrence._evaluation_rule  # None if the rule is derived from the rule in training
+    if isinstance(rule, EventDriven) and not rule.max_rounds:
+        model.evaluation_rule = replace(rule, max_rounds=4 * nodes + 100)
     try:
         yield
     finally:
-        for recurrence, former in before:  # None if the rule is derived from the rule in training
-            recurrence._evaluation_rule = former
+        recurrence._evaluation_rule = former

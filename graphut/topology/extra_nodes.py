@@ -75,7 +75,9 @@ def node_positions(topology: Topology | str, lengths: Lengths) -> Tensor:
     position = with_extra_nodes(topology, position.double(), lengths)
     is_extra = torch.ones_like(position, dtype=torch.bool)
     is_extra[token_nodes(topology, lengths)] = False
-    position[is_extra] -= _count_earlier_duplicates(topology, lengths)
+    sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
+    start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
+    position[is_extra] -= earlier_equals(start.unique(dim=0, return_inverse=True)[1])
     return position
 
 
@@ -84,10 +86,3 @@ def _starts_of_extra_nodes(topology: Topology, lengths: Tensor) -> tuple[Tensor,
     extras = topology.extra_nodes(lengths)
     sentence = torch.repeat_interleave(extras)
     return sentence, *topology.extra_starts(positions(extras), lengths[sentence])
-
-
-def _count_earlier_duplicates(topology: Topology, lengths: Tensor) -> Tensor:
-    """Count, for each extra node, earlier extra nodes that start as the mean of the same tokens."""
-    sentence, lo, hi = _starts_of_extra_nodes(topology, lengths)
-    start = torch.stack([sentence, torch.where(hi > lo, lo, 0), torch.where(hi > lo, hi, 0)], 1)
-    return earlier_equals(start.unique(dim=0, return_inverse=True)[1])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-from inspect import signature
 from pathlib import Path
-from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -26,18 +24,10 @@ class Hub:
         self.made: list[bool | None] = []  # whether each new repository is private
         self.messages: list[str] = []  # of commits
         self.refuses = False  # whether an upload needs a token
-        self._known = {name: signature(getattr(library.HfApi, name)) for name in _METHODS}
-        monkeypatch.setattr(library, "HfApi", lambda **_: self)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a method of the client, which takes no arguments that `HfApi` does not take."""
-        if name not in _METHODS:
-            raise AttributeError(name)
-        return partial(self._call, name)
-
-    def _call(self, name: str, *args: Any, **options: Any) -> Any:
-        self._known[name].bind(self, *args, **options)
-        return getattr(self, f"_{name}")(*args, **options)
+        client = create_autospec(library.HfApi, instance=True)  # with the signatures of `HfApi`
+        for name in ("create_repo", "file_exists", "upload_folder", "snapshot_download"):
+            getattr(client, name).side_effect = getattr(self, f"_{name}")
+        monkeypatch.setattr(library, "HfApi", lambda **_: client)
 
     def files(self, repository: str) -> Files:
         """The files of the newest commit."""
@@ -79,6 +69,3 @@ class Hub:
             if name in allow_patterns:
                 (folder / name).write_bytes(data)
         return str(folder)
-
-
-_METHODS = ("create_repo", "file_exists", "upload_folder", "snapshot_download")

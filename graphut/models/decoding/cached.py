@@ -27,11 +27,7 @@ from graphut.topology import Topology
 
 @dataclass(eq=False)
 class CachedDecoder(TokenDecoder):
-    """A decoder with a key/value cache.
-
-    Its results equal those of `PrefixDecoder`, which has no cache, if the topologies are stable:
-    appending tokens to a sentence does not change the in-edges of earlier tokens.
-    """
+    """A decoder with a key/value cache, for stable topologies; equal to `PrefixDecoder`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,11 +120,7 @@ def _intervals_of(rows: int, size: int) -> IntervalLayout:
 
 
 class RaggedCache:
-    """A cache with one vector per node and step, such as the keys and values of a token.
-
-    A node takes at most `max_steps` steps. For steps after it has halted, the cache stores no
-    vectors, and `read` returns the last one.
-    """
+    """A cache with one vector per node and step; after a node's last step, `read` repeats it."""
 
     def __init__(self, max_steps: int) -> None:
         self._row_of = torch.zeros(0, max_steps, dtype=torch.int64)

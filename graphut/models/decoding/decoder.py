@@ -25,11 +25,7 @@ class EncodedSource:
     topology: Topology  # of cross-attention, from `graphut.topology.cross.cross_topology`
 
     def edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
-        """Return the edges from source tokens to one target token of each hypothesis.
-
-        `sentences`, `(B,)` on the CPU, has the index of the source of each hypothesis. `position`
-        is the index of the target token. Raise `ValueError` if a target token has no in-edge.
-        """
+        """Return the edges from the sources, `sentences`, to target token `position` of each."""
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
         layout = self.topology.layout_of_rows(
@@ -83,10 +79,7 @@ class TokenDecoder(ABC):
 
 
 class PrefixDecoder(TokenDecoder):
-    """A decoder without a cache, which runs the model on the whole prefix again for each token.
-
-    It works for all causal topologies, and tests compare `CachedDecoder` with it.
-    """
+    """A decoder for all causal topologies, which runs the whole prefix again for each token."""
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         self.extend(parents.cpu(), tokens.cpu())
