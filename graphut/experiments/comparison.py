@@ -110,9 +110,7 @@ def comparison_text(rows: Sequence[ComparisonRow]) -> str:
     cells = []
     for row in rows:
         columns = ([evaluation[metric] for evaluation in row.evaluations] for metric in metrics)
-        known = ([value for value in column if value is not None] for column in columns)
-        cells.append(
-            [row.topology, three_digits(row.edges), three_digits(row.ms)]
-            + [mean_and_deviation(*each) for each in zip(known, forms, strict=True)]
-        )
+        measured = ([value for value in column if value is not None] for column in columns)
+        figures = three_digits(row.edges), three_digits(row.ms)
+        cells.append([row.topology, *figures, *map(mean_and_deviation, measured, forms)])
     return plain_table(head, cells)

@@ -40,22 +40,17 @@ def bench_attention(
     the backend "native". The last row is a matrix product, to show the machine's speed.
     """
     several, first = len(workloads) > 1, workloads[0]
-    if backends is None:
-        backends = (
-            ["auto"] * (peers is None)
-            if several
-            else [name for name in BACKENDS if name != REFERENCE]
-        )
-    if peers is None:
-        peers = [] if several else [*PEERS]
+    every = [name for name in BACKENDS if name != REFERENCE], [*PEERS]
+    usual = (["auto"] * (peers is None), []) if several else every
+    backends = usual[0] if backends is None else backends
+    peers = usual[1] if peers is None else peers
     prepare: dict[str, Prepare] = {
         name: partial(AttentionWorkload.prepare, backend=name) for name in backends
     }
     prepare |= {name: PEERS[name] for name in peers}
     if first.dtype == torch.bfloat16:
-        prepare[IN_FLOAT32] = partial(
-            AttentionWorkload.prepare, backend="auto", dtype=torch.float32
-        )
+        in_float32 = partial(AttentionWorkload.prepare, backend="auto", dtype=torch.float32)
+        prepare[IN_FLOAT32] = in_float32
     text = (first.sizes if several else str(first)) + ", cold caches" * cold
     rows: dict[str, Row] = {}
     contenders: dict[str, Contender] = {}

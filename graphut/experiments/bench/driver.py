@@ -91,9 +91,10 @@ def measure_equal(
     The rows then have a note instead of times. `errors` are relative to a contender without error.
     The default of `limits` is 1e-5, for float32.
     """
-    wrong = [name for name in errors if errors[name] > limits.get(name, TOLERANCE[torch.float32])]
-    if wrong:
-        note = f"{wrong[0]} is wrong by {errors[wrong[0]]:.0e}"
+    usual = TOLERANCE[torch.float32]
+    inexact = [name for name in errors if errors[name] > limits.get(name, usual)]
+    if inexact:
+        note = f"{inexact[0]} is wrong by {errors[inexact[0]]:.0e}"
         rows = [{"workload": workload, "contender": name, "note": note} for name in contenders]
     else:
         rows = measure(workload, contenders, repeats=repeats, device=device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from time import perf_counter
 from typing import Any
 
@@ -43,7 +43,7 @@ def bench_waking(options: WakingOptions) -> list[Row]:
         _scale(model, baseline, _graph(family, size), f"{family}, {size:,} nodes")
         for family, size in product(_SCALED, options.scaling)
     ]
-    return [*rows, *(updates for updates, _ in scaled), *(rounds for _, rounds in scaled)]
+    return [*rows, *chain(*zip(*scaled, strict=True))]  # updates, then rounds
 
 
 def _compare(

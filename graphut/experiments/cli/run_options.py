@@ -95,8 +95,8 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
         )
     if command == "show" and is_graph:
         if not re.fullmatch("0*[1-9][0-9]*", options.text):
-            wanted = "name a graph by its number in the test set, from 1"
-            raise ValueError(f"{wanted}; got {options.text!r}")
+            advice = "name a graph by its number in the test set, from 1"
+            raise ValueError(f"{advice}; got {options.text!r}")
         if options.draw:
             raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
     if command == "eval" and options.data is not None:
