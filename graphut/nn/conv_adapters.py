@@ -16,7 +16,7 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.functorch import outside_autocast
 from graphut.attention.layout import check_index, check_range
-from graphut.nn.input_checks import check_tensor, first_weight
+from graphut.nn.input_checks import check_tensor, destination_rows, first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
@@ -253,7 +253,7 @@ class ConvAsAttention(nn.Module):
     def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
         """Return the convolution's output for `feat`, `(N_src, feats)`; options as in `attend`."""
         layout, frontier = as_layout(graph), options.get("frontier")
-        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
+        rows = destination_rows(layout, feat, frontier)
         return self.attend(layout, rows, feat, **options)[0]
 
     plain_forward = forward  # for `is_hooked`

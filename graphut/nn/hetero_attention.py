@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout, edge_attention, layout_from_edges
-from graphut.nn.input_checks import check_feat
+from graphut.nn.input_checks import check_feat, destination_rows
 from graphut.nn.module_checks import check_attention_options
 
 
@@ -113,7 +113,7 @@ class HeteroAttention(nn.Module):
         Arguments and results are as in `MultiHeadAttention.forward`, without `edge_feat`.
         """
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
-        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
+        rows = destination_rows(layout, feat, frontier)
         projected = self.project(feat, layout)
         out, weights = self.attend(layout, rows, projected, frontier=frontier, **options)
         return out if weights is None else (out, weights)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
+from graphut.attention.argument_checks import check_frontier
 from graphut.attention.functorch import is_tracing
 
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
@@ -42,6 +43,14 @@ def check_feat(
             f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
             "convert one of them with .to(dtype)"
         )
+
+
+def destination_rows(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None) -> Tensor:
+    """Return the features of all destinations, the first sources, or of those in `frontier`."""
+    if frontier is None:
+        return feat[: layout.num_dst]
+    check_frontier(layout, frontier)
+    return feat[frontier]
 
 
 def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph, dgl, is_installed
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.argument_checks import check_finite, check_frontier
+from graphut.attention.argument_checks import check_finite
 from graphut.attention.functorch import in_transform, is_intercepted, outside_autocast
 from graphut.attention.ragged import row_sums
 from graphut.attention.second_derivatives import with_first_derivatives
 from graphut.nn.attention import MultiHeadAttention, is_hooked
-from graphut.nn.input_checks import check_feat, check_same_nodes
+from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
 
 AGGREGATORS = ("max", "sum")
 BACKENDS = ("auto", "torch", "dgl")
@@ -147,8 +147,7 @@ class MessageAggregation(nn.Module):
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
-        if frontier is not None:
-            check_frontier(layout, frontier)
+        rows = destination_rows(layout, feat, frontier)
         if self.attention is not None:
             check_same_nodes(graph, "messages beside attention need a graph with one node type")
         if self.attention is not None and self.has_hooked_parts:
@@ -156,7 +155,6 @@ class MessageAggregation(nn.Module):
             out, weights = result if isinstance(result, tuple) else (result, None)
             out = out + self.aggregate(layout, self._messages(feat), frontier, _edge_feat(options))
         else:
-            rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
             out, weights = self.attend(
                 layout, rows, self.project(feat), frontier=frontier, **options
             )

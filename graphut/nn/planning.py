@@ -59,28 +59,22 @@ class Recurrence(Protocol):
     training: bool
 
     @property
-    def step(self) -> nn.Module:
-        """The step module, or a `ModuleList` of one for each repetition."""
+    def step(self) -> nn.Module: ...
 
     @property
-    def steps(self) -> list[UniversalTransformerStep]:
-        """The step modules: one, or one for each repetition."""
+    def steps(self) -> list[UniversalTransformerStep]: ...
 
     @property
-    def rule(self) -> HaltingRule:
-        """The halting rule in training."""
+    def rule(self) -> HaltingRule: ...
 
     @property
-    def evaluation_rule(self) -> HaltingRule:
-        """The halting rule in evaluation."""
+    def evaluation_rule(self) -> HaltingRule: ...
 
     @property
-    def active_rule(self) -> HaltingRule:
-        """The halting rule of the current mode."""
+    def active_rule(self) -> HaltingRule: ...
 
     @property
-    def max_steps(self) -> int:
-        """The largest number of steps."""
+    def max_steps(self) -> int: ...
 
 
 def plan_for(

@@ -10,9 +10,9 @@ from torch.nn.functional import gumbel_softmax, one_hot
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.argument_checks import check_finite, check_frontier
+from graphut.attention.argument_checks import check_finite
 from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
-from graphut.nn.input_checks import check_feat, check_tensor
+from graphut.nn.input_checks import check_feat, check_tensor, destination_rows
 
 _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1
 _MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best
@@ -141,9 +141,7 @@ class RegisterMessages(nn.Module):
         """
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, 3, self)
-        if frontier is not None:
-            check_frontier(layout, frontier)
-        rows = feat[: layout.num_dst] if frontier is None else feat[frontier]
+        rows = destination_rows(layout, feat, frontier)
         return self.attend(layout, rows, feat, frontier=frontier, edge_feat=edge_feat)[0]
 
     plain_forward = forward  # for `is_hooked`

@@ -12,10 +12,9 @@ from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.argument_checks import check_frontier
 from graphut.nn.attention import MultiHeadAttention, is_hooked
 from graphut.nn.call_state import EncoderOutput, GraphContext
-from graphut.nn.input_checks import check_feat, check_same_nodes, sources_of
+from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
 from graphut.nn.module_checks import check_widths
 from graphut.nn.transition import Transition
 
@@ -168,9 +167,7 @@ class UniversalTransformerStep(nn.Module):
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        rows, context = feat[: layout.num_dst], self.loop_context
-        if frontier is not None:
-            check_frontier(layout, frontier)
+        rows, context = destination_rows(layout, feat, frontier), self.loop_context
         if context is None:
             between, encoded = read_cross(self.cross_attention, cross)
             of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
@@ -178,12 +175,13 @@ class UniversalTransformerStep(nn.Module):
                 layout.to(feat.device), between, encoded, (), of_edges, get_attention
             )
             context.frontier = frontier
-            context.combined = None if frontier is None else torch.zeros_like(rows)
+            if frontier is not None:
+                context.combined = torch.zeros_like(feat[: layout.num_dst])
         if self.loop_context is not None or is_hooked(self.attention):
             context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
         else:
             context.project(self, None, feat)
-        out = self.update(rows if frontier is None else rows[frontier], context)
+        out = self.update(rows, context)
         return (out, context.weights[0]) if get_attention else out
 
     plain_forward = forward  # for `is_hooked`
