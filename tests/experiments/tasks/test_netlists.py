@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import sys
 from math import isqrt
+from operator import add, mul
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +23,14 @@ def verilog(folder: Path, body: str, ports: str = "input a, b; output y;") -> Ci
     return read_circuit(path)
 
 
-def random_rows(circuit: Circuit, count: int = 50) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 2, (count, len(circuit.inputs)), np.int8)
+def simulate(circuit: Circuit) -> np.ndarray:
+    """The values of all nodes, for 50 rows of random bits at the inputs."""
+    random = np.random.default_rng(0)
+    return circuit.simulate(random.integers(0, 2, (50, len(circuit.inputs)), np.int8))
 
 
 def word(circuit: Circuit, names: list[str]) -> list[int]:
     return [int(circuit.words[name][0]) for name in names]
-
-
-def vector(circuit: Circuit, name: str, bits: int) -> list[int]:
-    return word(circuit, [f"{name}[{place}]" for place in range(bits)])
 
 
 def test_read_circuit_of_verilog(tmp_path: Path) -> None:
@@ -54,9 +53,8 @@ def test_read_circuit_splits_gates_with_many_inputs(tmp_path: Path) -> None:
 
 def test_read_circuit_cuts_flip_flops(tmp_path: Path) -> None:
     """A counter modulo 2 is a loop through a flip-flop."""
-    circuit = verilog(
-        tmp_path, "not g1 (y, q); fflopd f1 (.CK(a), .D(y), .Q(q));", "input a; output y;"
-    )
+    body = "not g1 (y, q); fflopd f1 (.CK(a), .D(y), .Q(q));"
+    circuit = verilog(tmp_path, body, "input a; output y;")
     assert sorted(circuit.words) == ["a", "f1.CK", "f1.D", "f1.Q", "y"]
     values = circuit.simulate(every_input(2))
     state, wanted = (values[:, node] for node in word(circuit, ["f1.Q", "f1.D"]))
@@ -76,9 +74,8 @@ def test_read_circuit_names_what_it_cannot_read(tmp_path: Path) -> None:
         verilog(tmp_path, "wire w; and g1 (y, a, w); or g2 (w, b, y);")
     with pytest.raises(ValueError, match="its net tie_x has no value"):
         verilog(tmp_path, "assign y = 1'bx;")
-    with pytest.raises(
-        ValueError, match=r"mine\.v is not a circuit that can be read: .*magic.* line 3 and"
-    ):
+    message = r"mine\.v is not a circuit that can be read: .*magic.* line 3 and"
+    with pytest.raises(ValueError, match=message):
         verilog(tmp_path, "magic g1 (.i(a), .o(y));")
     with pytest.raises(ValueError, match=r"mine\.txt must be a circuit, .* \.v or \.bench"):
         read_circuit(tmp_path / "mine.txt")
@@ -114,33 +111,30 @@ def test_library_circuits_compute_what_they_are_named_after() -> None:
     ends = [name for name in nodes if int(name[1:]) >= 545]
     ends[-2:] = "N6288", "N6287"
     assert circuit.levels.max() == 122 and (circuit.sources[:, 0] >= 0).sum() == 2353
-    values = circuit.simulate(random_rows(circuit))
+    values = simulate(circuit)
     one, other = (number(values, word(circuit, nodes[at : at + 16])) for at in (0, 16))
-    product = number(values, word(circuit, ends))
-    assert product == [a * b for a, b in zip(one, other, strict=True)]
+    assert number(values, word(circuit, ends)) == [*map(mul, one, other)]
 
-    circuit = library_circuit("adder")
-    values = circuit.simulate(random_rows(circuit))
-    one, other = (number(values, vector(circuit, name, 128)) for name in "ab")
-    total = number(values, [*vector(circuit, "f", 128), *word(circuit, ["cOut"])])
-    assert total == [a + b for a, b in zip(one, other, strict=True)]
+
+def values_of(name: str, **sizes: int) -> list[list[int]]:
+    """The numbers at words of a circuit of the library, given their numbers of bits."""
+    circuit = library_circuit(name)
+    values = simulate(circuit)
+    names_of = {key: [f"{key}[{bit}]" for bit in range(size)] for key, size in sizes.items()}
+    names_of |= {key: [key] for key, size in sizes.items() if size == 1}
+    return [number(values, word(circuit, names)) for names in names_of.values()]
+
+
+def test_library_adder_adds() -> None:
+    one, other, total, carry = values_of("adder", a=128, b=128, f=128, cOut=1)
+    assert [t + (c << 128) for t, c in zip(total, carry, strict=True)] == [*map(add, one, other)]
 
 
 @pytest.mark.full
 def test_large_library_circuits_compute_what_they_are_named_after() -> None:
-    circuit = library_circuit("sqrt")
-    values = circuit.simulate(random_rows(circuit))
-    root = number(values, vector(circuit, "asqrt", 64))
-    assert root == [isqrt(a) for a in number(values, vector(circuit, "a", 128))]
-
-    circuit = library_circuit("div")
-    values = circuit.simulate(random_rows(circuit))
-    names = ("a", "b", "quotient", "remainder")
-    one, other, quotient, rest = (number(values, vector(circuit, name, 64)) for name in names)
-    assert list(zip(quotient, rest, strict=True)) == [*map(divmod, one, other)]
-
-    circuit = library_circuit("multiplier")
-    values = circuit.simulate(random_rows(circuit))
-    one, other = (number(values, vector(circuit, name, 64)) for name in "ab")
-    product = number(values, vector(circuit, "f", 128))
-    assert product == [a * b for a, b in zip(one, other, strict=True)]
+    square, root = values_of("sqrt", a=128, asqrt=64)
+    assert root == [*map(isqrt, square)]
+    one, other, *results = values_of("div", a=64, b=64, quotient=64, remainder=64)
+    assert [*zip(*results, strict=True)] == [*map(divmod, one, other)]
+    one, other, product = values_of("multiplier", a=64, b=64, f=128)
+    assert product == [*map(mul, one, other)]

@@ -28,22 +28,21 @@ def sees(one: int, other: int) -> bool:
 
 def is_solution(cells: list[int]) -> bool:
     pairs = permutations(range(81), 2)
-    return all(cells[i] != cells[j] for i, j in pairs if sees(i, j)) and set(cells) == set(
-        range(1, 10)
-    )
+    is_valid = all(cells[i] != cells[j] for i, j in pairs if sees(i, j))
+    return is_valid and set(cells) == set(range(1, 10))
 
 
 def plain_solutions(cells: list[int], limit: int) -> list[list[int]]:
     """Try one digit after another in the first empty cell."""
     if 0 not in cells:
         return [cells]
-    cell, found = cells.index(0), []
-    for digit in range(1, 10):
-        if len(found) < limit and all(
-            cells[other] != digit for other in range(81) if sees(cell, other)
-        ):
-            found += plain_solutions([*cells[:cell], digit, *cells[cell + 1 :]], limit - len(found))
-    return found
+    cell, solved = cells.index(0), []
+    seen = {cells[other] for other in range(81) if sees(cell, other)}
+    for digit in sorted({*range(1, 10)} - seen):
+        if len(solved) < limit:
+            filled = [*cells[:cell], digit, *cells[cell + 1 :]]
+            solved += plain_solutions(filled, limit - len(solved))
+    return solved
 
 
 def test_solutions_equal_a_plain_search() -> None:
@@ -55,8 +54,8 @@ def test_solutions_equal_a_plain_search() -> None:
         for cell in random.permutation(np.flatnonzero(shown))[:12]:
             missing[cell] = 0
         for cells in (shown, missing):
-            found = solutions(cells, 50)
-            assert sorted(found) == plain_solutions(cells, 51)[:50] or len(found) == 50
+            some = solutions(cells, 50)
+            assert sorted(some) == plain_solutions(cells, 51)[:50] or len(some) == 50
 
 
 def test_solutions_of_puzzles_without_one_and_with_many() -> None:
@@ -81,14 +80,12 @@ def test_draw_puzzle_has_one_solution_and_no_given_too_many() -> None:
 
 def plain_rounds(puzzle: list[int]) -> list[int]:
     """The rounds, cell by cell."""
-    cells, found, number = puzzle.copy(), [0 if given else -1 for given in puzzle], 0
+    cells, rounds_of, number = puzzle.copy(), [0 if digit else -1 for digit in puzzle], 0
     groups = [[cell for cell in range(81) if key(cell) == k] for key in _KEYS for k in range(9)]
     while True:
         number += 1
         left = {
-            cell: {
-                d for d in range(1, 10) if all(cells[o] != d for o in range(81) if sees(cell, o))
-            }
+            cell: {*range(1, 10)} - {cells[other] for other in range(81) if sees(cell, other)}
             for cell in range(81)
             if not cells[cell]
         }
@@ -98,9 +95,9 @@ def plain_rounds(puzzle: list[int]) -> list[int]:
             for cell in group:
                 new.update((cell, digit) for digit in left.get(cell, ()) if count[digit] == 1)
         if not new:
-            return found
+            return rounds_of
         for cell, digit in new.items():
-            cells[cell], found[cell] = digit, number
+            cells[cell], rounds_of[cell] = digit, number
 
 
 _KEYS = (lambda c: c // 9, lambda c: c % 9, lambda c: c // 27 * 3 + c % 9 // 3)
@@ -108,19 +105,19 @@ _KEYS = (lambda c: c // 9, lambda c: c % 9, lambda c: c // 27 * 3 + c % 9 // 3)
 
 @pytest.mark.parametrize("puzzle", [WIKIPEDIA, INKALA])
 def test_rounds_equal_a_plain_deduction(puzzle: str) -> None:
-    found = rounds(np.array(digits(puzzle))).tolist()
-    assert found == plain_rounds(digits(puzzle))
-    assert (-1 in found) == (puzzle == INKALA)
+    numbers = rounds(np.array(digits(puzzle))).tolist()
+    assert numbers == plain_rounds(digits(puzzle))
+    assert (-1 in numbers) == (puzzle == INKALA)
 
 
-def puzzle_of(graph: LabelledGraph) -> list[int]:
-    return graph.nodes.tolist()  # type: ignore[no-any-return]
+def puzzles(graphs: list[LabelledGraph]) -> list[list[int]]:
+    return [graph.nodes.tolist() for graph in graphs]
 
 
 def test_sudoku_puzzles_have_one_solution_which_is_the_label() -> None:
     task = Sudoku(**SMALL)
     for graph in [*task.train(0, 0), *task.train(0, 1), *task.test, *task.test_sets["minimal"]]:
-        assert solutions(puzzle_of(graph)) == [(graph.labels + 1).tolist()]
+        assert solutions(graph.nodes.tolist()) == [(graph.labels + 1).tolist()]
         givens = int((graph.nodes > 0).sum())
         assert graph.group == f"{givens} givens"
     assert all(20 <= (graph.nodes > 0).sum() <= 48 for graph in task.train(0, 0))
@@ -129,9 +126,8 @@ def test_sudoku_puzzles_have_one_solution_which_is_the_label() -> None:
 
 def test_sudoku_draws_each_epoch_anew_and_each_part_from_other_puzzles() -> None:
     one, other = Sudoku(**SMALL), Sudoku(**SMALL)
-    assert [*map(puzzle_of, one.train(3, 4))] == [*map(puzzle_of, other.train(3, 4))]
-    assert [*map(puzzle_of, one.train(3, 4))] != [*map(puzzle_of, one.train(3, 5))]
-    assert [*map(puzzle_of, one.test)] != [*map(puzzle_of, one.validation)]
+    assert puzzles(one.train(3, 4)) == puzzles(other.train(3, 4)) != puzzles(one.train(3, 5))
+    assert puzzles(one.test) != puzzles(one.validation)
 
 
 def test_sudoku_cells_see_twenty_others_and_know_their_place() -> None:
@@ -145,15 +141,14 @@ def test_sudoku_cells_see_twenty_others_and_know_their_place() -> None:
 
 @pytest.mark.parametrize("part", ["train", "test"])
 def test_candidates_meet_the_constraints_of_their_cell_row_column_and_box(part: str) -> None:
-    [plain] = examples(Sudoku(train_size=1, held_out=1), part)
-    [graph] = examples(Sudoku(train_size=1, held_out=1, graph="candidates"), part)
-    puzzle = puzzle_of(plain)
+    tasks = [Sudoku(train_size=1, held_out=1, graph=kind) for kind in ("cells", "candidates")]
+    [plain], [graph] = (task.train(0, 0) if part == "train" else task.test for task in tasks)
+    puzzle = plain.nodes.tolist()
     candidates = [
         (cell, digit)
         for cell in range(81)
         for digit in range(1, 10)
-        if not puzzle[cell]
-        and all(puzzle[other] != digit for other in range(81) if sees(cell, other))
+        if not puzzle[cell] and digit not in {puzzle[o] for o in range(81) if sees(cell, o)}
     ]
     first = len(graph.nodes) - len(candidates)
     right = set(map(tuple, graph.edges.T[graph.labels == 1].tolist()))
@@ -176,7 +171,3 @@ def test_candidates_meet_the_constraints_of_their_cell_row_column_and_box(part: 
     assert plain.depth is not None and graph.depth is not None
     assert graph.depth.tolist()[: len(empty)] == plain.depth[empty].tolist()
     assert set(graph.depth[len(empty) :]) == {-1}
-
-
-def examples(task: Sudoku, part: str) -> list[LabelledGraph]:
-    return task.train(0, 0) if part == "train" else task.load(part)
