@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from graphut._tokens import EOS
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.models.config import ModelConfig
 from graphut.models.decoding.cached import CachedDecoder
 from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenDecoder
 from graphut.models.decoding.search import beam_search, sample
@@ -28,10 +27,6 @@ class GenerativeModel(AdaptiveModel):
 
     decoder: AdaptiveRecurrence
     output: nn.Linear
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self._warned = False
 
     @torch.no_grad()
     def generate(
@@ -158,16 +153,14 @@ class GenerativeModel(AdaptiveModel):
         extended = self._is_extended
         if cacheable and not extended and (source is None or source.topology.stable):
             return CachedDecoder(*parts)
-        if not self._warned:
-            self._warned = True
-            which = f"the topology {str(topology)!r} is"
-            if source is not None:
-                which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
-            reason = f"{which} not known to be stable as a sentence grows"
-            if extended:
-                reason = "hooks or custom classes in the decoder act on whole sentences"
-            warnings.warn(
-                f"{reason}, so the whole prefix is run again for every token",
-                stacklevel=5,  # the caller of generate, which torch.no_grad wraps
-            )
+        which = f"the topology {str(topology)!r} is"
+        if source is not None:
+            which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
+        reason = f"{which} not known to be stable as a sentence grows"
+        if extended:
+            reason = "hooks or custom classes in the decoder act on whole sentences"
+        warnings.warn(
+            f"{reason}, so the whole prefix is run again for every token",
+            stacklevel=5,  # the caller of generate, which torch.no_grad wraps
+        )
         return PrefixDecoder(*parts)
