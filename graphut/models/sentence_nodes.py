@@ -150,7 +150,10 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     width = (sizes * growth).long().clamp_max(sizes + max_offset)
     start = (torch.rand(sizes.shape) * (sizes + max_offset - width + 1)).long()
     start = start * torch.randint(2, sizes.shape)
-    subset = _random_subsets(width, sizes)
+    number = torch.arange(int(width.max()))
+    key = torch.rand(len(width), len(number)).masked_fill(number >= width, 2.0)
+    chosen = key.argsort(1).argsort(1) < sizes  # sizes[i] random integers below width[i]
+    subset = torch.where(chosen, number, len(number)).sort(1).values[:, : len(position)]
     last = subset.gather(1, lengths[:, None])
     return start + torch.where(position < sizes, subset, last + position - lengths[:, None])
 
@@ -165,14 +168,3 @@ def restart_positions(token: Tensor, first: Tensor, separator: int) -> Tensor:
     after = torch.where(token == separator, index + 1, 0).roll(1)
     after[0] = 0
     return index + 1 - first.maximum(after).cummax(0).values
-
-
-def _random_subsets(width: Tensor, sizes: Tensor) -> Tensor:
-    """Return, in row `i`, `sizes[i]` sorted random integers below `width[i]`, then zeros."""
-    number = torch.arange(int(width.max()))
-    key = torch.rand(len(width), len(number)).masked_fill(number >= width, 2.0)
-    chosen = key.argsort(1).argsort(1) < sizes
-    row, value = chosen.nonzero(as_tuple=True)
-    subsets = torch.zeros(len(width), int(sizes.max()), dtype=torch.int64)
-    subsets[row, chosen.cumsum(1)[row, value] - 1] = value
-    return subsets

@@ -22,7 +22,6 @@ from graphut.nn.loop import run_loop
 from graphut.nn.planning import make_plan
 from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
-from graphut.topology import Topology
 
 
 @dataclass(eq=False)
@@ -59,7 +58,11 @@ class _NewestTokens(GraphContext):
         self.decoder = decoder
         self.paths = decoder.ids
         length = decoder.length
-        self._sources = self.paths[:, _in_neighbours(decoder.topology, length)]
+        tokens = torch.tensor([length])
+        _, sources = decoder.topology.sorted_in_edges(tokens - 1, tokens, tokens)
+        if not len(sources):
+            raise no_in_edge(decoder.topology, length - 1)
+        self._sources = self.paths[:, sources]
         if decoder.source is not None:
             layout = decoder.source.edges_to(decoder.sentences, length - 1)
             self._cross_layout = layout.to(decoder.source.feat.device)
@@ -99,15 +102,6 @@ class _NewestTokens(GraphContext):
 
     def _of_frontier(self, by_hypothesis: Tensor) -> Tensor:
         return by_hypothesis if self.frontier is None else by_hypothesis[self.frontier.cpu()]
-
-
-def _in_neighbours(topology: Topology, length: int) -> Tensor:
-    """Return the positions `(k,)` that the last token of a sentence of `length` attends to."""
-    tokens = torch.tensor([length])
-    _, source = topology.sorted_in_edges(tokens - 1, tokens, tokens)
-    if not len(source):
-        raise no_in_edge(topology, length - 1)
-    return source
 
 
 def _intervals_of(rows: int, size: int) -> IntervalLayout:
