@@ -55,11 +55,9 @@ class Part:
                 f"the graph has {parts} parts, but the number of processes is {processes}: use "
                 f"torchrun --nproc-per-node {parts}, or cut the graph again"
             )
-        number = int(self.cut[:15] or "0", 16)  # all are equal if the maxima of +-number sum to 0
-        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        largest = torch.tensor([number, -number], device=device)
-        dist.all_reduce(largest, dist.ReduceOp.MAX)
-        if bool(largest.sum()):
+        cuts: list[Any] = [None] * parts
+        dist.all_gather_object(cuts, self.cut)
+        if len(set(cuts)) > 1:
             raise ValueError(
                 "the parts of the processes are not of one graph, or not of one cut: give all of "
                 "them the same parts"

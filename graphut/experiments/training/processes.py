@@ -13,7 +13,6 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError  # Python 3.10 has two
 from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
-from itertools import chain, zip_longest
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -122,9 +121,10 @@ def all_gather(results: list[T]) -> list[T]:
         return results
     parts: list[Any] = [None] * num_processes()
     dist.all_gather_object(parts, results)
-    missing = object()  # some shards may be shorter by one item
-    rounds = chain.from_iterable(zip_longest(*parts, fillvalue=missing))
-    return [item for item in rounds if item is not missing]
+    merged: list[Any] = [None] * sum(map(len, parts))
+    for first, part in enumerate(parts):
+        merged[first :: len(parts)] = part
+    return merged
 
 
 @contextmanager

@@ -94,10 +94,9 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         examples: Sequence[Pair],
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Decode the sources, and compare the outputs with the targets.
+        """Return metrics of the decoded sources, and details by the lengths of source and target.
 
-        Return the evaluation, and a dictionary with metrics by the lengths of source and target; if
-        the vocabulary has brackets, also by nesting depth and by the first operator of the source.
+        If the vocabulary has brackets, also by nesting depth and the first operator of the source.
         """
         answered = decode(model, examples, **options)
         details = {
@@ -177,8 +176,7 @@ def decode(
 ) -> list[Answered]:
     """Decode the sources in batches of similar length; return `(pair, output)` in the given order.
 
-    `options` are keyword arguments of `model.generate`. The default `max_length` is the length of
-    the longest target.
+    `options` are those of `model.generate`. The default `max_length` is that of the longest target.
     """
     longest = max((len(target) for _, target in pairs), default=0) + 1  # 1 for <eos>
     options = {"max_length": longest, **options}

@@ -161,15 +161,10 @@ def score_texts(
         correct = output.logits.argmax(-1) == output.labels
         last = output.logits[output.lengths.cumsum(0) - 1][:, list(candidates)].float()
         columns = (x.cpu().split(output.lengths.tolist()) for x in (nats, correct, output.steps))
+        rows = zip(batch, *columns, last.cpu(), strict=True)
         return [  # copies, because each view would be sent with the whole batch
-            TextScore._make(
-                [
-                    text,
-                    *(column[text.context :].clone() for column in columns_of_text),
-                    logits.clone(),
-                ]
-            )
-            for text, *columns_of_text, logits in zip(batch, *columns, last.cpu(), strict=True)
+            TextScore._make([text, *(x[text.context :].clone() for x in tokens), logits.clone()])
+            for text, *tokens, logits in rows
         ]
 
     with torch.no_grad(), model.evaluating():

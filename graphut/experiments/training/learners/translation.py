@@ -74,8 +74,7 @@ def bleu(
     """Compute the BLEU of a corpus (Papineni et al. 2002), from 0 to 100, with sacreBLEU.
 
     Also return the signature of sacreBLEU (arXiv 1804.08771), and half the width of the 95%
-    confidence interval from 1000 bootstrap samples. Sentences that are already `tokenized` are not
-    tokenized again.
+    confidence interval. Sentences that are already `tokenized` are not tokenized again.
     """
     # `force` suppresses the warning about sentences that look tokenized.
     metric = sacrebleu_package().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
