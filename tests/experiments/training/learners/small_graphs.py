@@ -16,14 +16,10 @@ from graphut.models import UniversalGraphTransformer
 from tests.experiments.training.learners.small_models import small_model
 
 LEARNER = GraphLearner()
-
-
 TASKS: dict[str, Any] = {
     "node": GraphDistance(held_out=7, test_sizes="", sizes="3-9", families="near,path"),
     "edge": GraphBFS(held_out=7, test_sizes="", sizes="3-9"),
 }
-
-
 make_model = partial(small_model, LEARNER)
 
 
@@ -38,18 +34,15 @@ def alone(model: UniversalGraphTransformer, graph: LabelledGraph) -> tuple[list[
     with torch.no_grad():
         logits = model.eval()(batch.layout, batch.nodes).logits
     if model.config.answer_at != "edge":
-        likely = logits.log_softmax(-1)
-        asked = [
-            (row, label) for row, label in zip(likely, graph.labels, strict=True) if label >= 0
-        ]
-        return [float(row[y]) for row, y in asked], [int(row.argmax()) == y for row, y in asked]
-    found, right = [], []
+        rows = [(row, y) for row, y in zip(logits.log_softmax(-1), graph.labels, strict=True)]
+        rows = [(row, y) for row, y in rows if y >= 0]
+        return [float(row[y]) for row, y in rows], [int(row.argmax()) == y for row, y in rows]
+    likely, right = [], []
     for node in range(len(graph.nodes)):
-        edges = [e for e, target in enumerate(graph.edges[1]) if target == node]
-        shares = {e: float(logits[e].exp()) for e in edges}
-        found.append(np.log(sum(shares[e] for e in edges if graph.labels[e])))
+        shares = {e: float(logits[e].exp()) for e in np.flatnonzero(graph.edges[1] == node)}
+        likely.append(np.log(sum(share for e, share in shares.items() if graph.labels[e])))
         right.append(bool(graph.labels[max(shares, key=shares.__getitem__)]))
-    return found, right
+    return likely, right
 
 
 def waking_model(**options: Any) -> UniversalGraphTransformer:

@@ -37,11 +37,10 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     batch = GraphBatch.of(graphs, answer_at)
     output = batch.run(model, get_steps=True)
     assert output.steps is not None
-    now, weight, losses, halting = output.steps[0].states.clone(), 0.0, 0.0, 0.0
+    now, weight, losses, halting = output.steps[0].states, 0.0, 0.0, 0.0
     graph_of_node = torch.repeat_interleave(batch.layout.dst_lengths)
     for rows in output.steps:
-        now = now.clone()
-        now[rows.nodes] = rows.states
+        now = now.index_copy(0, rows.nodes, rows.states)
         loss, right = batch.judge(model, model.read_out(batch.layout, now))
         for node, share, p in zip(rows.nodes, rows.weights, rows.probability, strict=True):
             answer = graph_of_node[node] if answer_at == "graph" else node  # all are asked
@@ -121,14 +120,9 @@ def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
 @pytest.mark.parametrize("max_steps", [4, 5])
 def test_losses_of_late_rounds_auxiliary_target_and_change(max_steps: int) -> None:
     """All are means over nodes; the first two over steps 3 to the last, the third from 2 on."""
+    losses_of: Any = {"step_loss": "second_half", "change_penalty": 0.7, "change_scale": 0.2}
     model = make_model(
-        TASKS["edge"],
-        adaptive=False,
-        step_loss="second_half",
-        max_steps=max_steps,
-        depth_modulus=3,
-        change_penalty=0.7,
-        change_scale=0.2,
+        TASKS["edge"], adaptive=False, max_steps=max_steps, depth_modulus=3, **losses_of
     )
     first, *others = TASKS["edge"].test
     assert first.depth is not None

@@ -40,20 +40,11 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
         assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
         assert row["steps"] == pytest.approx(scores.steps[here].mean())
     assert sum(row["nodes"] for row in scores.by_depth()) == len(scores.depth)
-    groups = {row["group"]: row["nodes"] for row in scores.by_group()}
-    assert scores.by_group()[0]["accuracy"] == pytest.approx(
-        np.mean(
-            [
-                r
-                for r, g in zip(scores.correct, scores.graph, strict=True)
-                if scores.groups[g] == "near"
-            ]
-        )
-    )
-    assert groups == {
-        name: sum(len(graph.nodes) for graph in graphs if graph.group == name)
-        for name in ("near", "path")
-    }
+    for row, name in zip(scores.by_group(), ("near", "path"), strict=True):
+        here = np.array(scores.groups)[scores.graph] == name
+        assert (row["group"], row["nodes"]) == (name, here.sum())
+        assert row["nodes"] == sum(len(graph.nodes) for graph in graphs if graph.group == name)
+        assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
     correlation = scores.metrics()["rank_correlation"]
     assert correlation == pytest.approx(spearmanr(scores.depth, scores.steps)[0])
 
