@@ -12,7 +12,6 @@ from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
 from graphut.experiments.training.learners.translation import TranslationLearner
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from tests.experiments.training.evaluations import evaluation_of
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import Whereabouts
@@ -22,22 +21,13 @@ LEARNER = PairLearner()
 TASK = Sort(mean_length=4, held_out=120)  # more than a batch
 
 
-def make_model(*, adaptive: bool) -> UniversalTransformer:
-    torch.manual_seed(0)
-    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, "dropout": 0.5}
-    config = UniversalTransformerConfig(
-        **LEARNER.sizes(TASK), **sizes, adaptive=adaptive  # type: ignore[arg-type]
-    )  # fmt: skip
-    return UniversalTransformer(config).train()
-
-
 @pytest.mark.parametrize("adaptive", [True, False])
 @pytest.mark.parametrize(("batch_size", "size"), [(64, 100), (16, 64)])
 def test_count_flops_sums_the_ponders_of_all_batches(
     adaptive: bool, batch_size: int, size: int
 ) -> None:
-    model = make_model(adaptive=adaptive)
-    found = LEARNER.count_flops(model, TASK.test, batch_size)
+    model = small_model(LEARNER, TASK, adaptive=adaptive, dropout=0.5)
+    counts = LEARNER.count_flops(model, TASK.test, batch_size)
     assert model.training
 
     model.eval()
@@ -46,19 +36,17 @@ def test_count_flops_sums_the_ponders_of_all_batches(
     for batch in (TASK.test[:size], TASK.test[size:]):
         graph = model.sentence_graph(*zip(*batch, strict=True))
         output, target = model(graph), graph.nodes["target"].data["label"]
-        right, labels = (
-            right + int((output.logits.argmax(-1) == target).sum()),
-            labels + len(target),
-        )
+        right += int((output.logits.argmax(-1) == target).sum())
+        labels += len(target)
         for ponder in (output.encoder, output.decoder):
             done += int(ponder.flops)
             everything += int(ponder.all_flops)
-    assert found == {
+    assert counts == {
         "flops_per_example": done / len(TASK.test),
         "flops_share": done / everything,
         "fed_accuracy": right / labels,
     }
-    assert (found["flops_share"] < 1) == adaptive
+    assert (counts["flops_share"] < 1) == adaptive
 
 
 PAIRS: list[Pair] = [([2, 3, 4], [2, 3, 4]), ([9], [9, 9])]

@@ -73,19 +73,13 @@ def test_update_best_keeps_the_last_of_equally_good_models() -> None:
     kept, on_target = [], []
     for epoch, (sequences, tokens, steps) in enumerate(evaluations, 1):
         progress.epoch = epoch
-        kept.append(
-            progress.update_best(
-                evaluation_of(PairLearner, sequences, tokens, steps, steps),
-                TrainingConfig(target_accuracy=0.9),
-            )
-        )
+        evaluation = evaluation_of(PairLearner, sequences, tokens, steps, steps)
+        kept.append(progress.update_best(evaluation, TrainingConfig(target_accuracy=0.9)))
         on_target.append(progress.on_target)
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
-    assert (progress.best_epoch, progress.best) == (
-        3,
-        evaluation_of(PairLearner, 0.9, 0.9, 1.0, 1.0),
-    )
+    best = evaluation_of(PairLearner, 0.9, 0.9, 1.0, 1.0)
+    assert (progress.best_epoch, progress.best) == (3, best)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +146,7 @@ def test_progress_of_a_checkpoint_of_version_0_2() -> None:
         (Progress(), None),
         (Progress(epoch=4, best_epoch=2, best=evaluation_of(PairLearner, 0.89, 1, 1, 1)), None),
         (Progress(epoch=3, best_epoch=2, on_target=2), None),
-        (
-            Progress(epoch=3, on_target=3),
-            "3 epochs in a row reached the target accuracy of 90.00%",
-        ),
+        (Progress(epoch=3, on_target=3), "3 epochs in a row reached the target accuracy of 90.0"),
         (Progress(epoch=5, best_epoch=2, update=400), "no better model in 3 epochs"),
         (Progress(epoch=5, best_epoch=2, update=399), None),  # still in the warm-up
         (Progress(epoch=6, best_epoch=3, update=30), "no better model in 3 epochs"),  # half of all

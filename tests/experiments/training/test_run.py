@@ -12,18 +12,13 @@ from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.tasks import Copy, PairTask
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
+from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import RUN
-from graphut.models import UniversalTransformer, UniversalTransformerConfig
+from tests.experiments.training.learners.small_models import small_model
 
 
 def create(folder: Path, task: PairTask) -> Run:
-    sizes = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2}
-    config = UniversalTransformerConfig(
-        source_vocab=len(task.source_vocabulary),
-        target_vocab=len(task.target_vocabulary),
-        **sizes,  # type: ignore[arg-type]
-    )
-    return Run.create(folder, task, TrainingConfig(epochs=3), UniversalTransformer(config))
+    return Run.create(folder, task, TrainingConfig(epochs=3), small_model(PairLearner(), task))
 
 
 def write_pairs(path: Path, symbol: str) -> Pairs:

@@ -67,10 +67,7 @@ def test_read_machines_names_a_damaged_file(tmp_path: Path, text: str, fault: st
 def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
     path = tmp_path / METRICS
     assert read_metrics(path) == []
-    lines: list[dict[str, Any]] = [
-        {"update": 3, "loss": 0.1},
-        {"update": 6, "validation": {"x": 1}},
-    ]
+    lines: Any = [{"update": 3, "loss": 0.1}, {"update": 6, "validation": {"x": 1}}]
     for line in lines:
         append_metrics(path, line)
     with path.open("a") as file:
