@@ -62,9 +62,8 @@ def results(found: Any, inputs: list[Tensor], nodes: Tensor, size: int) -> tuple
     for name in ("states", "weights", "change"):
         for step, own in zip(rows, ids, strict=True):
             values = getattr(step, name).double()
-            loss = (
-                loss + (values * direction(values.new_empty(size, *values.shape[1:]), 6)[own]).sum()
-            )
+            upstream = direction(values.new_empty(size, *values.shape[1:]), 6)[own]
+            loss = loss + (values * upstream).sum()
     grads = torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
     kept = [*each, ponder.steps, ponder.cost * len(nodes) / size]
     if ponder.rounds is not None:
@@ -106,16 +105,13 @@ def together(case: Case, part: Part) -> tuple[Results, Results]:
 
 def compare(case: Case, expected: tuple[Results, Results], part_of: list[int]) -> None:
     """Compare this process with one that has the whole graph."""
-    names = [
-        k for k in ("edge_bias", "edge_feat", "edge_weight") if case.arguments.get(k) is not None
-    ]
+    of_edges = ("edge_bias", "edge_feat", "edge_weight")
+    names = [name for name in of_edges if case.arguments.get(name) is not None]
     part = own_part(case.graph, part_of, **{name: case.arguments[name] for name in names})
     found, grads = together(case, part)
     wanted = [x[part.nodes] if x.shape[:1] == (case.graph.num_dst,) else x for x in expected[0]]
     assert_same(found, wanted)
-    mine = (
-        torch.from_numpy(np.array(part_of))[[t for _, t in pairs_of(case.graph)]] == dist.get_rank()
-    )
+    mine = torch.tensor([part_of[t] == dist.get_rank() for _, t in pairs_of(case.graph)])
     rows = [part.nodes, *[mine] * len(names)]
     wanted = [x[own] for x, own in zip(expected[1], rows, strict=False)] + expected[1][len(rows) :]
     assert_same(grads, wanted)
@@ -124,11 +120,9 @@ def compare(case: Case, expected: tuple[Results, Results], part_of: list[int]) -
 def case_of(rule: Any, **options: Any) -> Case:
     """Return a recurrence on the graph, in which node 11 has no in-edges."""
     case = build_case(graph=GRAPH, rule=rule, **options)
-    for step in (
-        case.layer.step if isinstance(case.layer.step, torch.nn.ModuleList) else [case.layer.step]
-    ):
-        if isinstance(step.attention, MultiHeadAttention):
-            step.attention.allow_zero_in_degree = True
+    for module in case.layer.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.allow_zero_in_degree = True
     return case
 
 

@@ -28,13 +28,8 @@ OF_GRAPHS = {"num_kinds": 2, "classes": 2, "step_loss": "mean", "halting_loss": 
 CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
     "pairs": (
         PairLearner(),
-        {
-            "source_vocab": 9,
-            "target_vocab": 9,
-            "encoder_topology": EXTRA,
-            "decoder_topology": "binary_partition:1&causal",
-            "add_bos_eos": True,
-        },
+        {"source_vocab": 9, "target_vocab": 9, "add_bos_eos": True}
+        | {"encoder_topology": EXTRA, "decoder_topology": "binary_partition:1&causal"},
         [([5, 3, 2, 4, 5, 6, 7, 8], [3]), ([2], [2, 3, 4, 5, 6]), ([4], []), ([3, 2], [2, 3])],
     ),
     "texts": (
@@ -57,16 +52,14 @@ CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
         [Passage([2, 3, 2, 4], 2), Passage([5], 6), Passage([6, 7], 7)],
     ),
     "answers of nodes": (GraphLearner(), OF_GRAPHS, GRAPHS),
-    "answers of graphs": (
-        GraphLearner(),
-        {**OF_GRAPHS, "answer_at": "graph"},
-        [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
-    ),
-    "answers of graphs at the end": (
-        GraphLearner(),
-        {**OF_GRAPHS, "answer_at": "graph", "step_loss": "none"},
-        [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
-    ),
+    **{
+        f"answers of graphs, {loss}": (
+            GraphLearner(),
+            {**OF_GRAPHS, "answer_at": "graph", "step_loss": loss},
+            [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
+        )
+        for loss in ("mean", "none")
+    },
 }
 
 
@@ -145,9 +138,8 @@ def test_counts_equal_the_counts_of_the_outcome(name: str) -> None:
     learner, _, batch = CASES[name]
     model = make_model(name)
     for size in range(1, len(batch) + 1):
-        assert (
-            learner.counts(model, batch[:size]) == learner.outcome(model, batch[:size], 0.0).counts
-        )
+        outcome = learner.outcome(model, batch[:size], 0.0)
+        assert learner.counts(model, batch[:size]) == outcome.counts
 
 
 def test_batch_gradient_refuses_no_parts() -> None:

@@ -22,15 +22,10 @@ VOCABULARIES = {"text": VERBS}
 
 def scores_of(rows: list[tuple[int, float, float]]) -> list[TextScore]:
     """Return scores of texts of two tokens, from verbs and the logits of the two forms."""
+    nats, correct = torch.ones(2).double(), torch.zeros(2, dtype=torch.bool)
     return [
-        TextScore(
-            text=Text([3, verb]),
-            nats=torch.ones(2).double(),
-            correct=torch.zeros(2, dtype=torch.bool),
-            steps=torch.tensor([2 * number, 2 * number + 1]),
-            candidates=torch.tensor(logits),
-        )
-        for number, (verb, *logits) in enumerate(rows)
+        TextScore(Text([3, verb]), nats, correct, torch.tensor([2 * n, 2 * n + 1]), torch.tensor(x))
+        for n, (verb, *x) in enumerate(rows)
     ]
 
 
@@ -69,22 +64,22 @@ def test_agreement_answers_are_the_likelier_forms() -> None:
 
 
 def test_lambada_metrics_of_last_words_and_of_all_words() -> None:
-    texts = [Text([3, 4]), Text([3, 3, 5]), Text([4, 4, WORDS.unknown])]
-    columns = (
-        ([9.0, 1.0], [False, True], [5, 1]),
-        ([9.0, 9.0, 3.0], [False] * 3, [5, 5, 2]),
-        ([9.0, 9.0, 0.5], [False, False, True], [5, 5, 6]),
+    rows = (
+        ([3, 4], [9.0, 1.0], [False, True], [5, 1]),
+        ([3, 3, 5], [9.0, 9.0, 3.0], [False] * 3, [5, 5, 2]),
+        ([4, 4, WORDS.unknown], [9.0, 9.0, 0.5], [False, False, True], [5, 5, 6]),
     )
-    scores = [
-        TextScore(text, *map(torch.tensor, own), torch.zeros(0))
-        for text, own in zip(texts, columns, strict=True)
-    ]
-    found = LAMBADA.metrics(scores, WORDS)
-    assert found["word_accuracy"] == pytest.approx(1 / 3)  # an unknown word is not guessed
-    assert found["word_nats"] == 2.0 and found["known"] == pytest.approx(2 / 3)
-    assert (found["steps"], found["word_steps"]) == (pytest.approx(34 / 8), 3.0)
-    assert found["nats"] == pytest.approx(49.5 / 8)
-    assert LAMBADA.derived(found)["word_perplexity"] == pytest.approx(exp(2.0))
+    scores = [TextScore(Text(x), *map(torch.tensor, own), torch.zeros(0)) for x, *own in rows]
+    metrics = LAMBADA.metrics(scores, WORDS)
+    assert metrics == {
+        "word_accuracy": pytest.approx(1 / 3),  # an unknown word is not guessed
+        "word_nats": 2.0,
+        "known": pytest.approx(2 / 3),
+        "nats": pytest.approx(49.5 / 8),
+        "steps": pytest.approx(34 / 8),
+        "word_steps": 3.0,
+    }
+    assert LAMBADA.derived(metrics)["word_perplexity"] == pytest.approx(exp(2.0))
     diverged = LAMBADA.derived({"nats": 800.0, "word_nats": 1e4})
     assert diverged["word_perplexity"] == diverged["perplexity"] < inf
 

@@ -16,20 +16,15 @@ from tests.experiments.training.learners.small_tasks import Repeated
 
 LEARNER, TASK = PassageLearner(), Repeated()
 BATCH = [Passage([2, 3, 2, 4], 2), Passage([5], 5), Passage([6, 7], 7)]
-
-
 make_model = partial(small_model, LEARNER, TASK)
 
 
 def summary(*answers: tuple[Passage, float, int, list[int]]) -> Evaluation:
     """Return the metrics of the probability of the first word, the answer and the steps."""
-    answered = [
-        (
-            passage,
-            PointerPrediction(word, 0.0, [likely, *[0.0] * (len(passage.context) - 1)], steps),
-        )
-        for passage, likely, word, steps in answers
-    ]
+    answered = []
+    for passage, likely, word, steps in answers:
+        shares = [likely, *[0.0] * (len(passage.context) - 1)]
+        answered.append((passage, PointerPrediction(word, 0.0, shares, steps)))
     return LEARNER.evaluation(**LEARNER.metrics(answered))
 
 
@@ -44,12 +39,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
     losses, right = [], 0
     for context, answer in BATCH:
         output = model([context])
-        share = sum(
-            score.exp()
-            for score, word in zip(output.scores, context, strict=True)
-            if word == answer
-        )
-        assert isinstance(share, torch.Tensor)
+        share = output.scores[torch.tensor(context) == answer].exp().sum()
         losses.append(-(1 - smoothing) * share.log() - smoothing * output.scores.mean())
         right += int(likeliest(output)[0]) == answer
     found = LEARNER.outcome(model, BATCH, smoothing)

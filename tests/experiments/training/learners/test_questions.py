@@ -86,8 +86,9 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
         for n, group in ((4, "a"), (1, "a"), (2, "b"), (7, "b"), (0, "b"), (2, "a"))
     ]
     alone = [model.predict([LEARNER.inputs(question)])[0] for question in questions]
+    pairs = [*zip(questions, alone, strict=True)]
     found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
-    expected = LEARNER.metrics([*zip(questions, alone, strict=True)])
+    expected = LEARNER.metrics(pairs)
     assert found.metrics == pytest.approx(expected, abs=1e-5)
     assert [row["group"] for row in more["by_group"]] == ["a", "b"]
     rows = more["by_supporting"]
@@ -95,14 +96,10 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
         (0, 1), (1, 1), (2, 2), (4, 1), (7, 1),
     ]  # fmt: skip
     for row in rows:
-        own = [
-            (q, p)
-            for q, p in zip(questions, alone, strict=True)
-            if len(q.facts) == row["supporting"]
-        ]
-        assert row["error"] == mean(p.label != q.answer for q, p in own)
-        assert row["steps"] == mean(n for _, p in own for n in p.steps)
-        assert row["question_steps"] == mean(p.steps[-1] for _, p in own)
+        group = [(q, p) for q, p in pairs if len(q.facts) == row["supporting"]]
+        assert row["error"] == mean(p.label != q.answer for q, p in group)
+        assert row["steps"] == mean(n for _, p in group for n in p.steps)
+        assert row["question_steps"] == mean(p.steps[-1] for _, p in group)
 
 
 def test_answers_are_the_predictions() -> None:

@@ -109,13 +109,10 @@ TEXTS = [
 def naive(model: UniversalTransformerLM, text: Text) -> list[tuple[float, bool, int]]:
     """Return surprisal, correctness and steps of each token, from a separate run for each."""
     rows = []
-    with torch.no_grad():
-        for place in range(text.context, len(text.tokens)):
-            output = model([text.tokens[: place + 1]], ends=False)
-            share = output.logits[-1].softmax(0)
-            token = text.tokens[place]
-            likeliest = int(share.argmax()) == token
-            rows.append((-log(float(share[token])), likeliest, int(output.steps[-1])))
+    for place in range(text.context, len(text.tokens)):
+        output, token = model([text.tokens[: place + 1]], ends=False), text.tokens[place]
+        share = output.logits[-1].detach().softmax(0)
+        rows.append((-log(share[token]), int(share.argmax()) == token, int(output.steps[-1])))
     return rows
 
 
@@ -128,10 +125,9 @@ def test_score_texts_equals_separate_runs(most: int, monkeypatch: pytest.MonkeyP
     model.eval()
     assert [score.text for score in scores] == sorted(TEXTS, key=lambda text: len(text.tokens))
     for score in scores:
-        expected = naive(model, score.text)
-        assert score.nats.tolist() == pytest.approx([row[0] for row in expected], abs=1e-5)
-        assert score.correct.tolist() == [row[1] for row in expected]
-        assert score.steps.tolist() == [row[2] for row in expected]
+        nats, correct, steps = zip(*naive(model, score.text), strict=True)
+        assert score.nats.tolist() == pytest.approx(nats, abs=1e-5)
+        assert (score.correct.tolist(), score.steps.tolist()) == ([*correct], [*steps])
         logits = model([score.text.tokens], ends=False).logits[-1, [4, 7]]
         assert score.candidates.tolist() == pytest.approx(logits.tolist(), abs=1e-5)
     for name, count in (("steps", 2), ("correct", 2)):

@@ -77,12 +77,7 @@ def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
     assert str(found) == (f"BLEU {found['bleu']:.2f}, steps 1.00/2.00")
     assert more["bleu_signature"].startswith("nrefs:1|bs:1000|")
     assert 0 < more["bleu_interval"] < 100
-    rows = more["by_source_length"]
-    assert sum(row["examples"] for row in rows) == 3
-    assert {row["from"] for row in rows} | {row["to"] for row in rows} >= {
-        min(len(source) for source, _ in pairs),
-        max(len(source) for source, _ in pairs),
-    }
+    assert sum(row["examples"] for row in more["by_source_length"]) == 3
 
 
 def test_evaluate_in_detail_passes_options_to_the_model(
