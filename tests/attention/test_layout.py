@@ -83,14 +83,10 @@ def test_edge_layout_to_copies_to_a_device_once(step: int) -> None:
     assert layout.edge_ids is not None
     assert layout.to("cpu") is layout
     moved = layout.to("meta")
-    assert type(moved) is type(layout)
-    assert moved is not layout
-    assert moved.device == torch.device("meta")
-    assert moved.edge_ids is not None
-    assert moved.edge_ids.device == moved.device
+    assert type(moved) is type(layout) and moved is not layout and moved.edge_ids is not None
+    assert moved.edge_ids.device == moved.device == torch.device("meta")
     assert moved.dst_lengths.device == torch.device("cpu")
-    assert layout.to(torch.device("meta")) is moved
-    assert moved.to("cpu") is layout
+    assert layout.to(torch.device("meta")) is moved and moved.to("cpu") is layout
     assert upload([torch.ones(1), layout, moved], "meta")[1:] == [moved, moved]
 
 
