@@ -22,7 +22,7 @@ from graphut.experiments.cli.options import (
     word_parser,
 )
 from graphut.experiments.messages import meaning_of
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, preset_of
+from graphut.experiments.tasks import TASK_PRESETS, TASKS, Vocabulary, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
@@ -123,7 +123,12 @@ def _check_new(task: str, options: Mapping[str, Any]) -> None:
     built = build(kind, options)
     built.check_choice(build(TrainingConfig, options).choose_by)
     built.check_files()
-    build(kind.config_kind, options, **{name: _MANY for name in _SIZES if name in kind.from_data})
+    sizes: dict[str, Any] = {name: _MANY for name in _SIZES if name in kind.from_data}
+    if isinstance(answer_at := getattr(kind, "answer_at", None), str):  # declared, not read
+        sizes["answer_at"] = answer_at
+    if isinstance(kinds := getattr(kind, "node_kinds", None), Vocabulary):
+        sizes |= {"num_kinds": len(kinds.symbols), "num_feats": 0}
+    build(kind.config_kind, options, **sizes)
 
 
 def _resumable_run(folder: str, task: str, options: Mapping[str, Any]) -> Run:

@@ -26,20 +26,15 @@ def test_bench_model_compares_results(spec: str) -> None:
         assert adaptive["error"] < 1e-5 and 0 < adaptive["relative_flops"] < 1
 
 
-def test_bench_model_compares_a_compiled_model() -> None:
-    rows = bench_model("causal", **TINY, compiler="eager")
-    assert [row["contender"] for row in rows] == ["dense", COMPILED, "adaptive"] * 2
-    for dense, compiled, adaptive in (rows[:3], rows[3:]):
+def test_bench_model_compares_a_compiled_model_and_autocast() -> None:
+    rows = bench_model("causal", **TINY, compiler="eager", bfloat16=True)
+    names = ["dense", COMPILED, "adaptive", f"{COMPILED}, bfloat16", "adaptive, bfloat16"]
+    assert [row["contender"] for row in rows] == names * 2
+    for dense, compiled, adaptive, *narrow in (rows[:5], rows[5:]):
         assert max(compiled["error"], adaptive["error"]) < 1e-5
+        assert all(1e-4 < row["error"] < 2e-2 and row["ms"] > 0 for row in narrow)
         assert compiled["relative_flops"] == dense["relative_flops"] == 1
-
-
-def test_bench_model_compares_autocast() -> None:
-    rows = bench_model("causal", **TINY, bfloat16=True)
-    assert [row["contender"] for row in rows] == ["dense", "adaptive", "adaptive, bfloat16"] * 2
-    for _, adaptive, narrow in (rows[:3], rows[3:]):
-        assert 1e-4 < narrow["error"] < 2e-2 and narrow["ms"] > 0
-        assert narrow["relative_flops"] == adaptive["relative_flops"] < 1
+        assert narrow[1]["relative_flops"] == adaptive["relative_flops"] < 1
 
 
 def test_bench_model_counts_the_operations() -> None:

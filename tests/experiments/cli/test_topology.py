@@ -19,7 +19,11 @@ from graphut.topology import Topology, parse
 from graphut.topology.registry import registry
 
 
-def test_topology_show_prints_the_numbers(output: Callable[..., str]) -> None:
+def test_topology_show_prints_the_numbers_and_draws(
+    output: Callable[..., str], tmp_path: Path
+) -> None:
+    output("topology", "show", "bigbird:1,1,2@7", "--nodes", "9", "--out", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     assert output("topology", "show", "window:3|global:0").splitlines() == [
         "window:3|global:0 over 24 tokens",
         "edges       196, 34.0% of all pairs",
@@ -53,12 +57,6 @@ def test_topology_show_lists_specs(capsys: pytest.CaptureFixture[str]) -> None:
     for name in registry:
         assert re.search(rf" {name}[:@; ]", text), name
     assert "window:radius" in text
-
-
-def test_topology_show_draws_a_picture(tmp_path: Path) -> None:
-    out = tmp_path / "topology.png"
-    assert main(["topology", "show", "bigbird:1,1,2@7", "--nodes", "9", "--out", str(out)]) == 0
-    assert out.read_bytes().startswith(b"\x89PNG")
 
 
 def num_edges(example: Any, topology: Topology) -> int:

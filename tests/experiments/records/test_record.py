@@ -43,18 +43,14 @@ def test_run_record_of_a_folder(runs: dict[str, Path]) -> None:
     assert found["flops_share"] == 1
 
 
-def test_run_record_of_a_stopped_run(copied: Path) -> None:
-    [first, _] = read_metrics(copied / METRICS)
+def test_run_record_of_a_stopped_run_and_of_one_that_lost_its_first_lines(copied: Path) -> None:
+    [first, last] = read_metrics(copied / METRICS)
     (copied / METRICS).write_text(json.dumps({**first, "seconds": 61.0}) + "\n")
     record = record_of(copied)
     assert (record.end, record.epochs) == (None, 1)
     train, evaluate = record.commands
     assert train.endswith("--out RUN --minutes 2")
     assert evaluate == "graphut eval RUN"
-
-
-def test_run_record_of_a_run_that_lost_its_first_lines(copied: Path) -> None:
-    [_, last] = read_metrics(copied / METRICS)
     (copied / METRICS).write_text(json.dumps(last) + "\n")
     record = record_of(copied)
     assert (record.epochs, record.best_epoch) == (2, 2)
