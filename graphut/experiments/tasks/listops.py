@@ -231,30 +231,26 @@ class ListOpsTree(ListExpressions, GraphTask):
 
 def tree_of(source: list[int], *, label_all: bool = False) -> LabelledGraph:
     """Return the tree of an expression; unless `label_all`, label only the outermost list."""
-    kinds: list[int] = []
+    kinds: list[int] = []  # of a digit, the digit
     parents: list[int] = []
-    depth: list[int] = []
-    values: list[list[int]] = []  # of the elements of each list; for a digit, its own value
     open_lists = [0]  # the outermost list is its own parent
     for symbol in _SYMBOLS.decode(source):
         if symbol == "]":
-            done = open_lists.pop()
-            values[done] = [_OPERATORS[_KINDS.symbols[kinds[done]]](values[done])]
-        else:
-            done = len(kinds)
-            kinds.append(_KINDS.symbols.index(symbol))
-            parents.append(open_lists[-1])
-            depth.append(0)
-            values.append([int(symbol)] if symbol in digits else [])
-            if symbol not in digits:
-                open_lists.append(done)
-                continue
-        if done:
-            values[parents[done]].extend(values[done])
-            depth[parents[done]] = max(depth[parents[done]], depth[done] + 1)
+            open_lists.pop()
+            continue
+        kinds.append(_KINDS.symbols.index(symbol))
+        parents.append(open_lists[-1])
+        if symbol not in digits:
+            open_lists.append(len(kinds) - 1)
+    values, depth = [*kinds], [0] * len(kinds)
+    elements: list[list[int]] = [[] for _ in kinds]
+    for node in reversed(range(len(kinds))):  # the elements of a list before the list
+        if operator := _OPERATORS.get(_KINDS.symbols[kinds[node]]):
+            values[node] = operator(elements[node])
+        if node:
+            elements[parents[node]].append(values[node])
+            depth[parents[node]] = max(depth[parents[node]], depth[node] + 1)
     nodes = np.arange(len(kinds))
-    labels = np.array(values)[:, 0]
-    loops = np.stack([nodes, nodes])
-    edges = np.concatenate([np.stack([nodes, parents])[:, 1:], loops], 1)
-    labels = labels if label_all else np.where(nodes == 0, labels, -1)
+    edges = np.concatenate([np.stack([nodes, parents])[:, 1:], np.stack([nodes, nodes])], 1)
+    labels = np.array(values) if label_all else np.where(nodes == 0, values, -1)
     return LabelledGraph(edges, np.array(kinds), labels, np.array(depth))

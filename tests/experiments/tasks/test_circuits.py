@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphut.experiments.tasks.circuits import (
-    GENERATORS,
-    KINDS,
-    Bits,
-    Builder,
-    Circuit,
-    random_circuit,
-)
+from graphut.experiments.tasks import circuits
+from graphut.experiments.tasks.circuits import GENERATORS, KINDS, Bits, Builder, Circuit
 
 RULES: dict[str, Callable[[list[int]], int]] = {
     "and": lambda bits: int(all(bits)),
@@ -42,9 +36,8 @@ def plain(circuit: Circuit, row: list[int]) -> list[int]:
     """The values of all nodes, gate by gate."""
     values: list[int] = []
     inputs = iter(row)
-    for node, (kind, sources) in enumerate(
-        zip(circuit.kinds.tolist(), circuit.sources.tolist(), strict=True)
-    ):
+    pairs = zip(circuit.kinds.tolist(), circuit.sources.tolist(), strict=True)
+    for node, (kind, sources) in enumerate(pairs):
         if node in circuit.inputs:
             values.append(next(inputs))
         elif KINDS[kind] in "01":
@@ -64,26 +57,24 @@ def test_generators_compute_what_they_are_named_after(name: str, bits: int) -> N
     else:
         rows = every_input(len(circuit.inputs))
     values = circuit.simulate(rows)
-    found = {word: number(values, nodes) for word, nodes in circuit.words.items()}
-    for row, one in enumerate(found["a"]):
-        other = found["b"][row] if "b" in found else 0
-        wanted = {
+    words = {word: number(values, nodes) for word, nodes in circuit.words.items()}
+    for row, one in enumerate(words["a"]):
+        other = words["b"][row] if "b" in words else 0
+        quotient, remainder = divmod(one, other) if other else (2**bits - 1, one)
+        results = {
             "adder": {"sum": one + other},
             "multiplier": {"product": one * other},
-            "divider": {
-                "quotient": one // other if other else 2**bits - 1,
-                "remainder": one % other if other else one,
-            },
+            "divider": {"quotient": quotient, "remainder": remainder},
             "sqrt": {"root": isqrt(one)},
         }[name]
-        assert {word: found[word][row] for word in wanted} == wanted
+        assert {word: words[word][row] for word in results} == results
 
 
-@pytest.mark.parametrize("kind", RULES)
-@pytest.mark.parametrize("fan_in", [1, 2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize(
+    ("kind", "fan_in"),
+    [(k, n) for k in RULES for n in (1, 2, 3, 4, 5, 8, 9) if n == 1 or k not in ("not", "buf")],
+)
 def test_gate_takes_any_number_of_inputs(kind: str, fan_in: int) -> None:
-    if kind in ("not", "buf") and fan_in > 1:
-        return
     build = Builder()
     end = build.gate(kind, *build.word("in", fan_in))
     circuit = build.build()
@@ -97,7 +88,7 @@ def test_random_circuits_equal_a_simulation_gate_by_gate() -> None:
     random = np.random.default_rng(0)
     kinds = set()
     for size in [3, 8, *range(10, 70, 3)]:
-        circuit = random_circuit(size, random)
+        circuit = circuits.random_circuit(size, random)
         rows = random.integers(0, 2, (5, len(circuit.inputs)), np.int8)
         assert len(circuit.kinds) == max(size, len(circuit.inputs))
         assert circuit.simulate(rows).tolist() == [plain(circuit, row) for row in rows.tolist()]

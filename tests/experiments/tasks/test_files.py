@@ -13,16 +13,13 @@ DATA = DataSet(
 )
 
 
-def test_data_set_read_returns_a_file_or_names_the_missing_one(tmp_path: Path) -> None:
+def test_data_set_read_names_a_missing_and_a_damaged_file(tmp_path: Path) -> None:
     message = rf"there is no {tmp_path}/test\.txt; get the data from https://example.org"
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "train.txt").write_bytes(b"one\n")
     assert DATA.read(tmp_path, "a/train.txt") == "one\n"
     with pytest.raises(FileNotFoundError, match=message):
         DATA.read(tmp_path, "test.txt")
-
-
-def test_data_set_read_refuses_a_damaged_file(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_bytes(b"tvo\n")
     with pytest.raises(ValueError, match=rf"{tmp_path}/test\.txt is damaged: .* from https://"):
         DATA.read(tmp_path, "test.txt")

@@ -9,7 +9,7 @@ from graphut.experiments.tasks.graph_targets import class_weights, read_labels
 
 
 @pytest.mark.parametrize(
-    ("values", "target", "wanted"),
+    ("values", "target", "expected"),
     [
         (["a b", "", 3.0, -1, "NaN"], "class", ["a_b", None, "3", None, None]),
         ([[1, 0], None, "0,1"], "labels", [[1, 0], [np.nan] * 2, [0, 1]]),
@@ -18,12 +18,12 @@ from graphut.experiments.tasks.graph_targets import class_weights, read_labels
         (["", None], "class", [None, None]),
     ],
 )
-def test_read_labels(values: list[Any], target: str, wanted: Any) -> None:
-    found = read_labels(values, target)
+def test_read_labels(values: list[Any], target: str, expected: Any) -> None:
+    labels: Any = read_labels(values, target)
     if target == "class":
-        assert found == wanted
+        assert labels == expected
     else:
-        np.testing.assert_array_equal(found, np.array(wanted, np.float32))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(labels, np.array(expected, np.float32))
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_class_weights_balance_classes_and_labels() -> None:
     weights = class_weights(labels, "balanced", "abc")
     assert weights[labels == 0].sum() == pytest.approx(weights[labels == 2].sum())
     assert weights.mean() == pytest.approx(1)
-    given = class_weights(labels, "1, 5, 2", "abc")
-    assert (given / given[0]).tolist() == [1, 2, 2, 2, 1, 2]
+    listed = class_weights(labels, "1, 5, 2", "abc")
+    assert (listed / listed[0]).tolist() == [1, 2, 2, 2, 1, 2]
     several = np.array([[1, 0], [0, 0], [0, 0], [1, 0]], np.float32)
     rows = class_weights(several, "balanced", "ab")
     assert rows[:, 0].tolist() == [1, 1, 1, 1] and rows.mean(0).tolist() == [1, 1]

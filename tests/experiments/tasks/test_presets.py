@@ -60,7 +60,7 @@ def test_with_baselines_are_as_large(name: str) -> None:
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
 
 
-def test_with_baselines_of_babi_are_as_large_jointly_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_baselines_of_all_tasks_of_babi_are_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SIZES, "babi", {"vocab_size": 148, "classes": 58, "longest_sentence": 11})
     small, transformer = (model_of("babi", preset) for preset in ("small", "transformer"))
     assert weights(transformer) == pytest.approx(weights(small), rel=0.05)
