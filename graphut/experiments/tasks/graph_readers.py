@@ -25,8 +25,7 @@ from graphut._files import read_file, reraise_for_file
 from graphut.distributed.parts import is_divided
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.tasks.graph_arrays import read_arrays, read_part
-from graphut.experiments.tasks.graph_targets import known_labels
-from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
+from graphut.experiments.tasks.raw_graph import RawGraph, graph_files, known_labels
 from graphut.models.graph_columns import EDGE_NAMES, MASKS, NODE_NAMES, is_empty, read_mask
 
 Attributes = Mapping[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from itertools import chain
@@ -14,12 +15,12 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
-from graphut.experiments.tasks.graph_targets import class_weights
 from graphut.experiments.tasks.presets import OWN_GRAPHS
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, graph_files, keep_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
+from graphut.models.graph_columns import row_of_numbers
 
 _FEWEST = 10  # with fewer graphs, nodes are split instead
 
@@ -264,3 +265,33 @@ def _tenths(items: NDArray[np.int64], data: str | Path) -> dict[str, NDArray[np.
     order, tenth = np.random.default_rng(0).permutation(items), max(1, len(items) // 10)
     parts = np.split(order, [len(items) - 2 * tenth, len(items) - tenth])
     return {part: np.sort(chosen) for part, chosen in zip(PARTS, parts, strict=True)}
+
+
+def class_weights(labels: NDArray[Any], text: str, names: Sequence[str]) -> NDArray[np.float32]:
+    """Return the weight of each training label in the loss, with a mean of 1 over the labels.
+
+    `labels` are `(N,)` classes, or `(N, K)` zeros and ones. The `text` is "balanced", which gives
+    all classes the same total weight, or has a weight for each of the `names`, such as "1,5".
+    """
+    if text != "balanced":
+        factors = row_of_numbers(text)
+        if labels.ndim > 1:
+            raise ValueError(f"class_weights must be 'balanced' for several labels; got {text!r}")
+        if (
+            factors is None
+            or len(factors) != len(names)
+            or not all(0 < x < np.inf for x in factors)
+        ):
+            raise ValueError(
+                f"class_weights must be 'balanced', or a positive number for each of "
+                f"{', '.join(names)}; got {text!r}"
+            )
+        weights = np.array(factors)[labels]
+    elif labels.ndim == 1:
+        weights = 1 / np.bincount(labels, minlength=len(names))[labels]
+    else:
+        ones = labels.sum(0)
+        weights = np.where(
+            labels == 1, 1 / np.maximum(ones, 1), 1 / np.maximum(len(labels) - ones, 1)
+        )
+    return (weights / weights.mean(0)).astype(np.float32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
-from graphut.experiments.tasks.graph_targets import Labels, known_labels, read_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.graph_columns import (
     MASKS,
@@ -24,12 +24,18 @@ from graphut.models.graph_columns import (
     as_list,
     is_broken_row,
     is_empty,
+    is_missing,
+    name_of,
     number_rows,
     read_mask,
     row_of_numbers,
     with_loops,
 )
 
+Labels = list[str | None] | NDArray[np.float32]
+"""Names of classes, or `(N, K)` numbers; None or NaN where a label is missing; K = 0 if all are."""
+
+_LARGEST = 1e30  # of a label, finite in float32
 KIND = "node"
 """The kind of all nodes of a graph without features."""
 MASK_OF = dict(zip(PARTS, MASKS, strict=True))
@@ -226,3 +232,61 @@ def _indices(names: Sequence[str | None], known: Vocabulary, what: str) -> NDArr
                 f"the {what} {name!r} is unknown; known are {', '.join(known.symbols)}"
             )
     return np.array([index_of[name] for name in names], np.int64)
+
+
+def read_labels(column: Column, target: str | None) -> Labels | None:
+    """Return the labels of nodes or graphs; None if `target` is None.
+
+    With the target "class" the labels are names; with "labels" (zeros and ones) or "values" they
+    are rows of numbers. Raise `ValueError` if a label has another form.
+    """
+    if target is None:
+        return None
+    if isinstance(column, np.ndarray) and column.shape[1:] == (1,):
+        column = column[:, 0]
+    values = as_list(column)
+    if target == "class":
+        return [_class(value) for value in values]
+    row_of = {
+        index: _numbers(value, target)
+        for index, value in enumerate(values)
+        if not is_missing(value)
+    }
+    widths = {len(row): index for index, row in row_of.items()}
+    if len(widths) > 1:
+        raise ValueError(
+            f"labels have {' and '.join(map(str, sorted(widths)))} numbers (label number "
+            f"{max(widths.values())} has {len(row_of[max(widths.values())])}): give all the same"
+        )
+    rows = np.full((len(values), max(widths, default=0)), np.nan, np.float32)
+    if row_of:
+        rows[[*row_of]] = [*row_of.values()]
+    return rows
+
+
+def known_labels(labels: Labels | None) -> NDArray[np.bool_]:
+    """Return a mask of labels: False for None and for rows of NaN."""
+    if isinstance(labels, np.ndarray):
+        return np.asarray(np.isfinite(labels).any(1))
+    return np.array([label is not None for label in labels or ()], bool)
+
+
+def _numbers(value: Any, target: str) -> list[float]:
+    row = row_of_numbers(value)
+    known = (0.0, 1.0) if target == "labels" else row or ()
+    if row is None or not all(abs(x) < _LARGEST and x in known for x in row):
+        form = "0 or 1 for each label" if target == "labels" else "finite numbers"
+        raise ValueError(f"a label is {value!r}; with target {target!r} it is {form}")
+    return row
+
+
+def _class(value: Any) -> str | None:
+    """Return the name of a class, or None if missing; raise `ValueError` for a real number."""
+    remedy = ", or pass --target labels or values"
+    name, numbers = name_of(value, "a label", remedy), row_of_numbers(value)
+    if name and any(isfinite(x) and not x.is_integer() for x in numbers or ()):
+        raise ValueError(
+            f"a label is {value}, a real number, but the target is a class: pass --target values "
+            "to predict numbers, or give each node or graph the name or number of a class"
+        )
+    return name

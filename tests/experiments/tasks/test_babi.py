@@ -122,8 +122,8 @@ def test_babi_of_a_small_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert task.vocabularies.keys() == {"text", "answer"}
     first, second = task.train(0, 0)
     assert (first.group, second.group) == ("qa1", "qa4")
-    asked = (["mary is in the garden"], "where is mary ?", "garden")
-    assert text_of(task, first) == text_of(task, second) == asked
+    expected = (["mary is in the garden"], "where is mary ?", "garden")
+    assert text_of(task, first) == text_of(task, second) == expected
     assert [q.answer for q in task.validation] == [1, 1]
 
 

@@ -234,10 +234,10 @@ def test_read_part_returns_the_nodes_of_a_process(target: Any, tmp_path: Path) -
                 np.testing.assert_array_equal(graph.labels, expected.labels[nodes])
                 ids = np.concatenate([nodes, graph.part.halo_nodes.numpy()])
                 edges = {tuple(edge) for edge in ids[graph.edges].T.tolist()}
-                mine = np.isin(expected.edges[1], nodes)
-                assert edges == {tuple(edge) for edge in expected.edges[:, mine].T.tolist()}
+                is_local = np.isin(expected.edges[1], nodes)
+                assert edges == {tuple(edge) for edge in expected.edges[:, is_local].T.tolist()}
                 assert graph.edge_feats is not None and expected.edge_feats is not None
-                np.testing.assert_array_equal(graph.edge_feats, expected.edge_feats[mine])
+                np.testing.assert_array_equal(graph.edge_feats, expected.edge_feats[is_local])
         assert not (dist.get_rank() and graph.has_label.any())
 
     run_together(check, tmp_path)

@@ -19,10 +19,29 @@ from graphut.experiments.tasks.graph_problems import (
     GraphReach,
     PrefixParity,
 )
-from tests.experiments.tasks.brute_graphs import distances, marked, neighbours_of
 
 PROBLEMS: list[Any] = [kind for kind in TASKS.values() if issubclass(kind, GraphProblem)]
 SIZES = {"epoch_size": 40, "held_out": 20, "test_sizes": "30", "test_nodes": 60}
+
+
+def marked(graph: LabelledGraph) -> list[int]:
+    return np.flatnonzero(graph.nodes == 1).tolist()
+
+
+def neighbours_of(graph: LabelledGraph) -> dict[int, list[int]]:
+    """The other nodes that read each node."""
+    neighbours: dict[int, list[int]] = {node: [] for node in range(len(graph.nodes))}
+    for source, target in graph.edges.T.tolist():
+        if source != target:
+            neighbours[source].append(target)
+    return neighbours
+
+
+def distances(graph: LabelledGraph, start: int) -> list[int]:
+    """The edges on a shortest path from a node to each node; -1 where there is none."""
+    plain = networkx.DiGraph(graph.edges.T.tolist())
+    lengths = networkx.single_source_shortest_path_length(plain, start)
+    return [lengths.get(node, -1) for node in range(len(graph.nodes))]
 
 
 def graphs_of(kind: Any, families: dict[str, Any]) -> list[LabelledGraph]:
@@ -76,22 +95,22 @@ def test_problems_shuffle_nodes() -> None:
 def test_graph_distance_equals_a_search() -> None:
     for graph in graphs_of(GraphDistance, FAMILIES):
         [start] = marked(graph)
-        wanted = distances(graph, start)
-        assert graph.depth is not None and graph.depth.tolist() == wanted
-        assert graph.labels.tolist() == [distance % 2 for distance in wanted]
+        expected = distances(graph, start)
+        assert graph.depth is not None and graph.depth.tolist() == expected
+        assert graph.labels.tolist() == [distance % 2 for distance in expected]
 
 
 def test_graph_reach_equals_a_search() -> None:
     answers = set()
     for graph in graphs_of(GraphReach, FAMILIES):
         [start] = marked(graph)
-        wanted = distances(graph, start)
-        assert graph.labels.tolist() == [int(distance >= 0) for distance in wanted]
+        expected = distances(graph, start)
+        assert graph.labels.tolist() == [int(distance >= 0) for distance in expected]
         answers |= set(graph.labels.tolist())
         plain = networkx.Graph([(a, b) for a, b in graph.edges.T.tolist() if a != b])
         plain.add_nodes_from(range(len(graph.nodes)))
         depth = []
-        for node, distance in enumerate(wanted):
+        for node, distance in enumerate(expected):
             part = plain.subgraph(networkx.node_connected_component(plain, node))
             unknown = distance < 0 and not networkx.is_tree(part)
             longest = -1 if unknown else max(distances(graph, node))
@@ -170,9 +189,9 @@ def test_parents_in_trees_of_shortest_paths_equal_networkx() -> None:
                 assert plain.get_edge_data(source, target, {"weight": weight})["weight"] == weight
                 plain.add_edge(source, target, weight=weight)
         paths = networkx.single_source_dijkstra_path(plain, start)
-        wanted = {(path[-2], node) for node, path in paths.items() if len(path) > 1}
-        wanted.add((start, start))
-        assert {*map(tuple, graph.edges[:, graph.labels == 1].T.tolist())} == wanted
+        expected = {(path[-2], node) for node, path in paths.items() if len(path) > 1}
+        expected.add((start, start))
+        assert {*map(tuple, graph.edges[:, graph.labels == 1].T.tolist())} == expected
         assert graph.depth.tolist() == [len(paths[node]) - 1 for node in range(len(graph.nodes))]
 
 

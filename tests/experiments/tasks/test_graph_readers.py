@@ -13,7 +13,7 @@ import pytest
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_readers import read_graphs
-from graphut.experiments.tasks.raw_graph import RawGraph, graph_files
+from graphut.experiments.tasks.raw_graph import RawGraph, graph_files, read_labels
 
 NO_KINDS, CLASSES = Vocabulary([]), Vocabulary(["0", "1", "yes"])
 
@@ -282,8 +282,8 @@ def test_read_graphs_reads_all_that_was_written(suffix: str, tmp_path: Path) -> 
         assert graph.labels == [row["label"].replace(" ", "_") or None for _, row in nodes]
         for part in ("train", "test"):
             assert graph.masks[part].tolist() == [row[f"{part}_mask"] for _, row in nodes]
-        wanted = np.array([row["feat"].split(", ") for _, row in nodes], np.float32)
-        np.testing.assert_array_equal(graph.features, wanted)
+        expected = np.array([row["feat"].split(", ") for _, row in nodes], np.float32)
+        np.testing.assert_array_equal(graph.features, expected)
         loops = [[node, node] for node in drawn if not drawn.has_edge(node, node)]
         assert graph.edges[:, len(edges) :].T.tolist() == loops
         if edges:
@@ -353,3 +353,39 @@ def test_read_graphs_merges_nothing(
     assert graph.ids == nodes and graph.labels == [*map(str, range(len(nodes)))]
     loops = [(node, node) for node in range(len(nodes)) if (node, node) not in edges]
     assert ends(graph) == sorted(edges + loops)
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "expected"),
+    [
+        (["a b", "", 3.0, -1, "NaN"], "class", ["a_b", None, "3", None, None]),
+        ([[1, 0], None, "0,1"], "labels", [[1, 0], [np.nan] * 2, [0, 1]]),
+        ([-1, "", float("nan"), "2.5"], "values", [[-1], [np.nan], [np.nan], [2.5]]),
+        ([None, "", []], "values", np.zeros((3, 0))),
+        (["", None], "class", [None, None]),
+    ],
+)
+def test_read_labels(values: list[Any], target: str, expected: Any) -> None:
+    labels: Any = read_labels(values, target)
+    if target == "class":
+        assert labels == expected
+    else:
+        np.testing.assert_array_equal(labels, np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("values", "target", "message"),
+    [
+        (["1,,0"], "labels", "a label is '1,,0'; with target 'labels' it is 0 or 1 for each"),
+        ([1e39], "values", r"a label is 1e\+39; with target 'values' it is finite numbers"),
+        ([1, 2], "labels", "a label is 2; with target 'labels' it is 0 or 1 for each label"),
+        (["x"], "values", "a label is 'x'; with target 'values' it is finite numbers"),
+        ([float("inf")], "values", "a label is inf"),
+        ([[1, 2], [1]], "values", r"labels have 1 and 2 numbers \(label number 1 has 1\)"),
+        ([0.5], "class", "0.5, a real number, .*: pass --target values"),
+        ([[0, 1]], "class", r"a label must be .* --target labels or values; got \[0, 1\]"),
+    ],
+)
+def test_read_labels_refuses(values: list[Any], target: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_labels(values, target)

@@ -60,10 +60,10 @@ def test_list_ops_every_official_expression_comes_to_its_target(
 
 def test_list_ops_no_official_expression_is_trained_on(listops_folder: Path) -> None:
     task = ListOps(listops_folder, train_size=3000)
-    mine = {tuple(source) for source, _ in all_of(task)}
+    drawn = {tuple(source) for source, _ in all_of(task)}
     sets = task.test_sets
     for name in ("official-d20s", "official-d20a"):
-        assert mine.isdisjoint(tuple(source) for source, _ in sets[name])
+        assert drawn.isdisjoint(tuple(source) for source, _ in sets[name])
     free = {tuple(source) for source, _ in ListOps(train_size=3000).train(0, 0)}
     assert not free.isdisjoint(tuple(source) for source, _ in sets["official-d20s"])
 

@@ -57,8 +57,8 @@ def test_read_circuit_cuts_flip_flops(tmp_path: Path) -> None:
     circuit = verilog(tmp_path, body, "input a; output y;")
     assert sorted(circuit.words) == ["a", "f1.CK", "f1.D", "f1.Q", "y"]
     values = circuit.simulate(every_input(2))
-    state, wanted = (values[:, node] for node in word(circuit, ["f1.Q", "f1.D"]))
-    assert wanted.tolist() == (1 - state).tolist()
+    state, following = (values[:, node] for node in word(circuit, ["f1.Q", "f1.D"]))
+    assert following.tolist() == (1 - state).tolist()
 
 
 def test_read_circuit_of_a_bench_file(tmp_path: Path) -> None:

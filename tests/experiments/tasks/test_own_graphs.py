@@ -9,7 +9,7 @@ import pytest
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks.base import PARTS
-from graphut.experiments.tasks.own_graphs import Graphs
+from graphut.experiments.tasks.own_graphs import Graphs, class_weights
 
 TINY = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 3 --epochs 2 --batch-size 4 --device cpu"
 
@@ -158,3 +158,18 @@ def test_graphs_are_trained_and_evaluated(
     changed.write_text(changed.read_text() + "\n")
     assert main(["eval", run]) == 2
     assert f"{changed} has changed since the run" in capsys.readouterr().err
+
+
+def test_class_weights_balance_classes_and_labels() -> None:
+    labels = np.array([0, 2, 2, 2, 0, 2])
+    weights = class_weights(labels, "balanced", "abc")
+    assert weights[labels == 0].sum() == pytest.approx(weights[labels == 2].sum())
+    assert weights.mean() == pytest.approx(1)
+    listed = class_weights(labels, "1, 5, 2", "abc")
+    assert (listed / listed[0]).tolist() == [1, 2, 2, 2, 1, 2]
+    several = np.array([[1, 0], [0, 0], [0, 0], [1, 0]], np.float32)
+    rows = class_weights(several, "balanced", "ab")
+    assert rows[:, 0].tolist() == [1, 1, 1, 1] and rows.mean(0).tolist() == [1, 1]
+    for text, kind in (("1,2", labels), ("1,0,1", labels), ("x", labels), ("1,1", several)):
+        with pytest.raises(ValueError, match=f"class_weights must be 'balanced'.*; got '{text}'"):
+            class_weights(kind, text, "abc")
