@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
@@ -41,6 +42,12 @@ def assert_same(
         assert (a.shape, a.dtype) == (b.shape, b.dtype), f"tensor {index}"
         error = relative_error(a, b)
         assert error <= tolerance, f"tensor {index} is off by {error:.1e}"
+
+
+def refuses(words: str, call: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """Assert that a call raises an error with a message that matches `words`."""
+    with pytest.raises((TypeError, ValueError, RuntimeError), match=words):
+        call(*args, **options)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, IntervalLayout, as_layout
 from graphut.topology import Causal, Complete
-from tests.helpers import pairs_of
+from tests.helpers import pairs_of, refuses
 
 WRITES, READS = ("user", "writes", "text"), ("user", "reads", "text")
 
@@ -76,8 +76,7 @@ def test_as_layout_tells_edge_types_apart() -> None:
     assert (writes.num_src, writes.num_dst) == (3, 2)
     assert pairs_of(as_layout(graph, READS)) == [(2, 0)]
     assert as_layout(graph, WRITES) is writes
-    with pytest.raises(ValueError, match=r"\('reads', 'writes'\); .*as_layout\(graph, 'reads'\)"):
-        as_layout(graph)
+    refuses(r"\('reads', 'writes'\); .*as_layout\(graph, 'reads'\)", as_layout, graph)
 
 
 def test_as_layout_of_a_block_has_two_sides() -> None:
@@ -98,15 +97,11 @@ def test_as_layout_of_a_block_has_two_sides() -> None:
 def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:
     graph = dgl.heterograph({WRITES: (torch.tensor([0, 2]), torch.tensor([1, 0]))})
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 2])})
-    with pytest.raises(
-        ValueError, match=r"2 'text' nodes, but its batch_num_nodes\('text'\) add up to 3"
-    ):
-        as_layout(graph)
+    refuses(r"2 'text' nodes, but its batch_num_nodes\('text'\) add up to 3", as_layout, graph)
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 1])})
     assert lengths(as_layout(graph)) == ([1, 2], [1, 1])
 
 
 @pytest.mark.parametrize("graph", [None, torch.eye(2), "causal", Causal()])
 def test_as_layout_refuses_other_things_by_name(graph: Any) -> None:
-    with pytest.raises(TypeError, match=f"a DGLGraph or an EdgeLayout, got {type(graph).__name__}"):
-        as_layout(graph)
+    refuses(f"a DGLGraph or an EdgeLayout, got {type(graph).__name__}", as_layout, graph)

@@ -34,7 +34,7 @@ from graphut.attention.native import ops
 from graphut.attention.registry import candidates
 from graphut.topology import Causal, Complete
 from tests.attention.naive import inputs
-from tests.helpers import assert_same, normal
+from tests.helpers import assert_same, normal, refuses
 
 BUILDS = {"AVX512": ["avx512", "avx2", "base"], "AVX2": ["avx2", "base"], "DEFAULT": ["base"]}
 
@@ -145,8 +145,7 @@ def test_is_built_warns_once_and_auto_takes_another_backend(
     with pytest.warns(RuntimeWarning, match=r"C\+\+ compiler"):
         assert candidates(call) == ["torch", "dgl"]
     assert candidates(call) == ["torch", "dgl"]  # said once
-    with pytest.raises(RuntimeError, match="compiler"):
-        edge_attention(layout, query, key, value, backend="native")
+    refuses("compiler", edge_attention, layout, query, key, value, backend="native")
 
 
 @pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import dgl
 from graphut.nn import AdaptiveConv, EventDriven, FixedDepth, from_edge_index
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, gradients, normal, refuses
 
 EDGES = torch.tensor([[0, 1, 2, 3, 3, 0, 4], [1, 2, 0, 1, 3, 2, 2]])
 X, EDGE_ATTR = normal(6, 5), normal(7, 3, seed=1)
@@ -90,10 +90,8 @@ def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     waking.reset_parameters()
     assert not torch.equal(first, waking.source_map.weight)
     rule: Any = "act"
-    with pytest.raises(TypeError, match="a rule is a HaltingRule such as ACT"):
-        build(5, 8, rule=rule)
-    with pytest.raises(ValueError, match="heads"):
-        AdaptiveConv(5, 7, heads=2)
+    refuses("a rule is a HaltingRule such as ACT", build, 5, 8, rule=rule)
+    refuses("heads", AdaptiveConv, 5, 7, heads=2)
 
 
 @pytest.mark.parametrize(
@@ -112,8 +110,7 @@ def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     ],
 )
 def test_adaptive_conv_refuses_what_does_not_fit(arguments: Any, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        build(5, 8, edge_dim=3)(*arguments)
+    refuses(message, build(5, 8, edge_dim=3), *arguments)
 
 
 def test_adaptive_conv_copies_pickles_and_loads() -> None:

@@ -25,7 +25,7 @@ from graphut.nn import (
     dense_recurrence,
 )
 from graphut.topology import Causal, Complete
-from tests.helpers import assert_same, covering, gradients, name_of, normal
+from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
 from tests.nn.cases import (
     FEATS,
     HEADS,
@@ -171,8 +171,7 @@ OTHER = "step 3 has other settings than the first"
     ],
 )
 def test_loop_refuses_steps_that_do_not_go_together(steps: Any, options: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        AdaptiveRecurrence(steps, **options)
+    refuses(words, AdaptiveRecurrence, steps, **options)
 
 
 # Halting rules, and the rows of each step.
@@ -275,5 +274,4 @@ def test_loop_halting_modules_that_return_no_probabilities(
             return returned(super().forward(*arguments))
 
     case = build_case(halted=halted, halting=Wrong(FEATS).double())
-    with pytest.raises(ValueError, match=words):
-        case.layer(case.graph, case.feat)
+    refuses(words, case.layer, case.graph, case.feat)

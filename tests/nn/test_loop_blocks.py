@@ -8,7 +8,7 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.nn import AdaptiveRecurrence
-from tests.helpers import assert_same, covering, gradients, name_of, normal
+from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
 from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, rows_graph
 
 STEPS = 4
@@ -121,7 +121,5 @@ def test_blocks_that_do_not_fit() -> None:
         recurrence()([last, first], normal(last.num_src_nodes(), FEATS))
     with pytest.raises(ValueError, match="edge_bias has 1 entries for 2 blocks"):
         recurrence()([first, last], feat, edge_bias=[torch.zeros(first.num_edges())])
-    with pytest.raises(ValueError, match="a convolution needs sentences"):
-        recurrence(transition="sepconv")([first, last], feat)
-    with pytest.raises(ValueError, match="not a list of blocks"):
-        recurrence(form="decoder")([first, last], feat)
+    refuses("a convolution needs sentences", recurrence(transition="sepconv"), [first, last], feat)
+    refuses("not a list of blocks", recurrence(form="decoder"), [first, last], feat)

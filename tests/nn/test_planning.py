@@ -28,7 +28,7 @@ from graphut.nn.plain_step import PlainStep
 from graphut.nn.plan import Options
 from graphut.nn.planning import plan_for
 from graphut.topology import Complete
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, gradients, normal, refuses
 
 PACKAGE = str(Path(graphut.__file__).parent)
 PRODUCTS = {"linear", "addmm", "mm", "matmul"}
@@ -177,8 +177,7 @@ def test_plan_is_kept_and_a_hook_that_is_removed_ends_it() -> None:
     with torch.no_grad():
         assert plan() is not first
     feat = feat.double()
-    with pytest.raises(TypeError, match=r"torch.float64, but the layer is torch.float32"):
-        plan()
+    refuses(r"torch.float64, but the layer is torch.float32", plan)
     assert plan_for(layer.double(), layout, None, feat, Options()).signals.dtype == feat.dtype
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from graphut.nn import Quantized
+from tests.helpers import refuses
 
 
 @pytest.mark.parametrize("levels", [1, 2, 5])
@@ -22,5 +23,4 @@ def test_quantized_refuses_wrong_values() -> None:
         with pytest.raises(ValueError, match=f"a whole number, at least 1; got {levels}"):
             Quantized(levels)  # type: ignore[arg-type]
     for noise in (-1.0, float("nan")):
-        with pytest.raises(ValueError, match=f"noise must be 0 or more and finite, got {noise}"):
-            Quantized(noise=noise)
+        refuses(f"noise must be 0 or more and finite, got {noise}", Quantized, noise=noise)

@@ -35,6 +35,7 @@ from tests.helpers import (
     multigraphs,
     name_of,
     normal,
+    refuses,
     relative_error,
 )
 from tests.nn.cases import (
@@ -267,8 +268,7 @@ def broken(value: float) -> Tensor:
 )
 def test_recurrence_refuses_arguments_that_do_not_fit(call: dict[str, Any], words: str) -> None:
     CASE.layer(CASE.graph, CASE.feat)
-    with pytest.raises((TypeError, ValueError), match=re.escape(words)):
-        CASE.layer(**{"graph": CASE.graph, "feat": CASE.feat, **call})
+    refuses(re.escape(words), CASE.layer, **{"graph": CASE.graph, "feat": CASE.feat, **call})
 
 
 @pytest.mark.parametrize("halted", HALTED)
@@ -368,8 +368,7 @@ STEP = build_step()
 )
 def test_recurrence_refuses_settings_that_do_not_fit(make: Any, words: str) -> None:
     step, unit, options = make
-    with pytest.raises((TypeError, ValueError), match=words):
-        AdaptiveRecurrence(step, unit, **options)
+    refuses(words, AdaptiveRecurrence, step, unit, **options)
 
 
 def test_recurrence_a_refused_setting_changes_nothing() -> None:
@@ -399,12 +398,10 @@ def test_recurrence_refuses_batch_statistics_of_active_nodes(tracks: bool) -> No
     transition = PositionwiseTransition(FEATS, 12, activation=norm)
     step = UniversalTransformerStep(MultiHeadAttention(FEATS, HEADS), transition)
     words = "ACT.* BatchNorm1d, whose statistics depend on which nodes are active: use LayerNorm"
-    with pytest.raises(ValueError, match=words):
-        AdaptiveRecurrence(step, unit)
+    refuses(words, AdaptiveRecurrence, step, unit)
     in_steps = {"rule": FixedDepth(), "evaluation_rule": ACT()}
     if not tracks:
-        with pytest.raises(ValueError, match=words):
-            AdaptiveRecurrence(step, unit, **in_steps)
+        refuses(words, AdaptiveRecurrence, step, unit, **in_steps)
     layers = [AdaptiveRecurrence(step, unit, halted="running")]
     layers += [AdaptiveRecurrence(step, unit, **in_steps).eval()] if tracks else []
     graph, feat = Complete().graph([4, 2]), torch.randn(6, FEATS)

@@ -20,7 +20,7 @@ from graphut.nn import (
     RegisterMessages,
     UniversalTransformerStep,
 )
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, gradients, normal, refuses
 
 KEYS: dict[str, Callable[[Any, Any], Any]] = {
     "weight": lambda r, w: w,
@@ -214,18 +214,14 @@ def test_registers_have_errors_that_say_what_to_do() -> None:
     messages = RegisterMessages()
     loose = layout_from_edges(torch.tensor([0, 1]), torch.tensor([1, 1]), num_src=2, num_dst=2)
     states = messages.first_states(torch.tensor([True, False]))
-    with pytest.raises(ValueError, match="need a self-loop at each node: add it"):
-        messages(loose, states)
+    refuses("need a self-loop at each node: add it", messages, loose, states)
     layout, weight = random_graph(0)
     states = messages.first_states(torch.arange(9) == 0)
     with pytest.raises(ValueError, match=r"edge_feat must have shape \(\d+, 1\) .*got \(3, 1\)"):
         messages(layout, states, edge_feat=weight[:3])
-    with pytest.raises(ValueError, match=r"edge_feat\[\d+\] is inf"):
-        messages(layout, states, edge_feat=weight * torch.inf)
-    with pytest.raises(TypeError, match=r"float32, but the layer is torch\.float64"):
-        messages(layout, states.float())
-    with pytest.raises(ValueError, match=r"must be one of .*'sum'.*got 'mean'"):
-        messages.set_operation("mean", smallest=True)
+    refuses(r"edge_feat\[\d+\] is inf", messages, layout, states, edge_feat=weight * torch.inf)
+    refuses(r"float32, but the layer is torch\.float64", messages, layout, states.float())
+    refuses(r"must be one of .*'sum'.*got 'mean'", messages.set_operation, "mean", smallest=True)
     with pytest.raises(TypeError, match=r"bool tensor \(N,\), True at each start; got torch.int64"):
         messages.first_states(torch.tensor([0, 2]))
     with pytest.raises(ValueError, match=r"norm=None, residual=False in its step; got norm='post'"):

@@ -13,7 +13,7 @@ from graphut.nn import (
     coordinate_signal,
 )
 from graphut.nn.signals import _sinusoid, encode, step_signals
-from tests.helpers import assert_same, normal, relative_error
+from tests.helpers import assert_same, normal, refuses, relative_error
 from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step
 
 
@@ -151,8 +151,7 @@ def test_coordinate_signal_accepts_numbers_and_tensors_of_any_shape() -> None:
     assert coordinate_signal(torch.tensor([]), 6).shape == (0, 6)
     between = coordinate_signal(torch.tensor([2.5]), 6, torch.float64).numpy()
     np.testing.assert_allclose(between, by_numpy([2.5], 6))
-    with pytest.raises(ValueError, match="dim must be at least 1, got 0"):
-        coordinate_signal(1, 0)
+    refuses("dim must be at least 1, got 0", coordinate_signal, 1, 0)
 
 
 def test_coordinate_signal_off_the_cpu_reads_no_value() -> None:

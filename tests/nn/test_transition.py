@@ -17,7 +17,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.topology import Causal, Complete, Star, Virtual
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, gradients, normal, refuses
 from tests.nn.cases import randomised
 
 LENGTHS = [4, 1, 2]
@@ -107,5 +107,4 @@ def test_separable_conv_refuses_nodes_that_are_not_tokens(
 ) -> None:
     step = UniversalTransformerStep(MultiHeadAttention(6, 2), SeparableConvTransition(6, 9))
     layer = AdaptiveRecurrence(step.double(), max_steps=2)
-    with pytest.raises(ValueError, match="nodes that are not tokens: use PositionwiseTransition"):
-        layer(graph(), normal(7, 6))
+    refuses("nodes that are not tokens: use PositionwiseTransition", layer, graph(), normal(7, 6))

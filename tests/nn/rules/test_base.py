@@ -26,7 +26,7 @@ from graphut.nn import (
 )
 from graphut.nn.rules.base import BatchIndex, RuleState, StepRows, batch_index
 from graphut.topology import Complete
-from tests.helpers import gradients, normal
+from tests.helpers import gradients, normal, refuses
 from tests.nn.cases import FEATS, build_case, build_step
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
@@ -87,16 +87,14 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
     ],
 )
 def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        parse_rule(text)
+    refuses(words, parse_rule, text)
 
 
 @pytest.mark.parametrize(
     "rule", [Convergence(readout=torch.relu), Global(Convergence(readout=len))]
 )
 def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
-    with pytest.raises(ValueError, match="cannot be written as text"):
-        rule.spec()
+    refuses("cannot be written as text", rule.spec)
 
 
 @pytest.mark.parametrize(
@@ -108,8 +106,7 @@ def test_spec_refuses_what_is_no_text(rule: HaltingRule) -> None:
     ],
 )
 def test_batch_index_refuses_wrong_ids(ids: Tensor, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        batch_index(Complete().layout([3])).renamed(ids)
+    refuses(words, batch_index(Complete().layout([3])).renamed, ids)
     with pytest.raises(TypeError, match="graph_ids must be a tensor, got list"):
         batch_index(Complete().layout([3])).renamed(ids.tolist())
 
@@ -126,8 +123,7 @@ def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
     state, rows = RuleState(Column(), torch.zeros(2, 4)), torch.zeros(2, 4)
     with pytest.raises(ValueError, match=r"Column.decide must .* \(2,\) bools, .*; got \(2, 1\)"):
         state.update(StepRows(rows, rows, torch.zeros(2), 1, False))
-    with pytest.raises(ValueError, match=r"Column.*cannot be written as text"):
-        Column().spec()
+    refuses(r"Column.*cannot be written as text", Column().spec)
 
 
 @pytest.mark.parametrize("weighting", ["sum", "ema", "last"])

@@ -5,7 +5,7 @@ import torch
 
 from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet, Quantile, Sampled
 from graphut.topology import Complete
-from tests.helpers import assert_same, normal
+from tests.helpers import assert_same, normal, refuses
 from tests.nn.cases import FEATS, build_case, engine
 from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 
@@ -56,7 +56,6 @@ def test_global_weights_and_reads_as_the_other_rule() -> None:
     rule = Global(ACT(weighting="ema", halt_from="output"))
     assert (rule.weighting, rule.halt_from, rule.uses_probability) == ("ema", "output", True)
     assert not Global(Convergence()).uses_probability
-    with pytest.raises(ValueError, match="cannot contain another Global"):
-        Global(rule)
+    refuses("cannot contain another Global", Global, rule)
     assert Global(PonderNet()).for_evaluation() == Global(Quantile())
     assert rule.for_evaluation() == rule and hash(rule) == hash(Global(rule.rule))
