@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, check_different, option
 from graphut.models.config import UniversalGraphTransformerConfig
@@ -149,6 +149,12 @@ class GpuOptions(CheckedConfig):
 
     minutes: float = option(8.0, "start no section after this many minutes")
     tiny: bool = option(False, "use small sizes without a GPU, to test the program")
+
+
+BENCHMARKS: dict[str, type[Any]] = {
+    "attention": AttentionOptions, "layers": LayerOptions, "model": ModelOptions,
+    "train": TrainOptions, "waking": WakingOptions, "gpu": GpuOptions,
+}  # fmt: skip
 
 
 def parse_shape(shape: str) -> tuple[int, int, int]:

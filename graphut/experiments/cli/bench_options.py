@@ -5,29 +5,13 @@ from __future__ import annotations
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
 
-from graphut.experiments.bench.options import (
-    AttentionOptions,
-    GpuOptions,
-    LayerOptions,
-    ModelOptions,
-    TrainOptions,
-    WakingOptions,
-)
+from graphut.experiments.bench.options import BENCHMARKS
 from graphut.experiments.cli.device import torch_is_for_cpus
 from graphut.experiments.cli.options import Parser, add_options, build, word_parser
 from graphut.experiments.messages import meaning_of
 
 NO_GPU = "there is no CUDA device: --tiny tests the program without one"
-BENCHMARKS: dict[str, type[Any]] = {
-    "attention": AttentionOptions,
-    "layers": LayerOptions,
-    "model": ModelOptions,
-    "train": TrainOptions,
-    "waking": WakingOptions,
-    "gpu": GpuOptions,
-}
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
