@@ -19,29 +19,14 @@ from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training import processes, run_files
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import late_share, make_optimizer, make_schedule
-from graphut.experiments.training.processes import (
-    all_reduce_sum,
-    barrier,
-    is_first,
-    num_processes,
-    rank,
-)
 from graphut.experiments.training.progress import Progress, Totals
-from graphut.experiments.training.run_files import (
-    CHECKPOINT,
-    METRICS,
-    FolderLock,
-    append_metrics,
-    drop_metrics_after,
-    remember_machine,
-    remove_temporary_files,
-)
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import FixedDepth, MultiHeadAttention
 
@@ -101,7 +86,7 @@ class Trainer:
         config: TrainingConfig,
         folder: str | Path,
         report: Callable[[str], None] = print,
-        lock: FolderLock | None = None,
+        lock: run_files.FolderLock | None = None,
         accumulate: int = 1,
         on_epoch: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
@@ -109,7 +94,7 @@ class Trainer:
         self.task = task
         self.config = config
         self.folder = Path(folder)
-        self.report = report if is_first() else lambda line: None
+        self.report = report if processes.is_first() else lambda line: None
         self.on_epoch = on_epoch
         self.learner = learner_of(task)
         if not isinstance(model, self.learner.model_kind):
@@ -121,7 +106,7 @@ class Trainer:
         self.learner.prepare(model, task)
         self.progress = Progress()
         self.saved_update = 0  # number of updates in the last checkpoint
-        self._lock = lock or FolderLock(folder)
+        self._lock = lock or run_files.FolderLock(folder)
         self._owns_folder = False
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
         self.optimizer = make_optimizer(model.parameters(), config)
@@ -150,14 +135,14 @@ class Trainer:
             If the gradient is not finite or a weight has diverged.
         """
         with self._lock:
-            if is_first():
-                if not self._owns_folder and (self.folder / CHECKPOINT).exists():
+            if processes.is_first():
+                if not self._owns_folder and (self.folder / run_files.CHECKPOINT).exists():
                     raise FileExistsError(
                         f"there is a run in {self.folder}: resume() it, or use another folder"
                     )
                 self._owns_folder = True
-                remove_temporary_files(self.folder)
-                remember_machine(self.folder, self.model.device)
+                run_files.remove_temporary_files(self.folder)
+                run_files.remember_machine(self.folder, self.model.device)
             finished, metrics = True, dict[str, Any]()
             while True:
                 end = self.progress.end(self.config)
@@ -173,7 +158,7 @@ class Trainer:
                 except ValueError as error:
                     self._check_weights(str(error))  # it may follow from diverged weights
                     raise
-            barrier()  # until the last file is written
+            processes.barrier()  # until the last file is written
         if end is None:
             return False
         best, epochs = self.progress.best_epoch, self.progress.epoch
@@ -189,16 +174,16 @@ class Trainer:
         """
         if not self.folder.is_dir():  # the lock would create the folder
             raise FileNotFoundError(f"there is no folder {self.folder}: name the folder of a run")
-        path = self.folder / CHECKPOINT
+        path = self.folder / run_files.CHECKPOINT
         with self._lock:  # another process may be writing these files
             state = load_checkpoint(path, self._state)
             with reraise_for_file(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
                 [group], [rate] = self.optimizer.param_groups, self.scheduler.lr_lambdas
                 group["lr"] = self.config.learning_rate * rate(self.scheduler.last_epoch)
-            lines = self.progress.epoch
-            if is_first():
-                lines = drop_metrics_after(self.folder / METRICS, self.progress.update, lines)
+            lines, metrics = self.progress.epoch, self.folder / run_files.METRICS
+            if processes.is_first():
+                lines = run_files.drop_metrics_after(metrics, self.progress.update, lines)
         self._owns_folder = True
         self.saved_update = self.progress.update
         epochs, batch = pluralize(self.progress.epoch, "epoch"), self.progress.batch
@@ -209,16 +194,16 @@ class Trainer:
             f"{datetime.fromtimestamp(path.stat().st_mtime):%Y-%m-%d %H:%M:%S}; {lost} lost"
         )
         if lines != self.progress.epoch:
-            self.report(f"{METRICS} has only {lines} of {epochs}")
+            self.report(f"{metrics.name} has only {lines} of {epochs}")
 
     def _save(self) -> None:
         """Save a checkpoint, unless the weights have diverged."""
-        if not is_first():
+        if not processes.is_first():
             return
         self._check_before_saving()
         self._count_seconds()
         self._saved_at = time.monotonic()
-        save_checkpoint(self.folder / CHECKPOINT, self._state, self.progress.to_dict())
+        save_checkpoint(self.folder / run_files.CHECKPOINT, self._state, self.progress.to_dict())
         self.saved_update = self.progress.update
 
     def _check_before_saving(self) -> None:
@@ -262,7 +247,7 @@ class Trainer:
         name = f"epoch {self.progress.epoch + 1}/{self.config.epochs}"
         with progress_bar(total=len(batches), initial=first, desc=name, bar_format=_BAR) as bar:
             for batch in batches[first:]:
-                if all_reduce_sum(torch.tensor(int(should_stop()))):
+                if processes.all_reduce_sum(torch.tensor(int(should_stop()))):
                     return False
                 self._update(batch)
                 bar.set_description_str(f"{name}: {self.progress.totals}", refresh=False)
@@ -272,9 +257,10 @@ class Trainer:
         return True
 
     def _update(self, batch: list[Any]) -> None:
-        if num_processes() > 1:  # each process has its own seed, which a resumed run draws again
-            stream = np.random.SeedSequence([self.config.seed, self.progress.update, rank()])
-            torch.manual_seed(int(stream.generate_state(1)[0]))
+        if processes.num_processes() > 1:
+            # Each process has its own seed, which a resumed run draws again.
+            seeds = [self.config.seed, self.progress.update, processes.rank()]
+            torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
         self.optimizer.zero_grad()
         fraction = self.progress.update / (self.config.epochs * self.updates)
         parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(fraction))
@@ -310,7 +296,7 @@ class Trainer:
         progress.batch = 0
         progress.totals = Totals()
         is_best = progress.update_best(evaluation, self.config)
-        if not is_first():
+        if not processes.is_first():
             return {}
         self._check_before_saving()
         if is_best:
@@ -325,7 +311,7 @@ class Trainer:
             **totals.means(),
             "validation": evaluation.metrics,
         }
-        append_metrics(self.folder / METRICS, metrics)
+        run_files.append_metrics(self.folder / run_files.METRICS, metrics)
         validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
         self.report(f"epoch {progress.epoch}: {totals}\n{validation}")
         if progress.end(self.config) is not None and not isinstance(self.model.rule, FixedDepth):
