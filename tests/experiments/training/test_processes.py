@@ -12,17 +12,6 @@ from graphut.experiments.tasks import Copy, Text
 from graphut.experiments.training import processes
 from graphut.experiments.training.learners.pairs import PairLearner, decode
 from graphut.experiments.training.learners.texts import joined, score_texts
-from graphut.experiments.training.processes import (
-    all_gather,
-    all_reduce_sum,
-    barrier,
-    is_first,
-    num_processes,
-    process_group,
-    rank,
-    reraise_lost_process,
-    shard,
-)
 from tests.experiments.training.learners.small_models import make_language_model, small_model
 from tests.experiments.training.together import run_together
 
@@ -35,14 +24,14 @@ def test_processes_exchange_what_they_have_computed(tmp_path: Path) -> None:
     scores = score_texts(writer, texts, [3])
 
     def check() -> None:
-        assert num_processes() == 3 and is_first() == (rank() == 0)
+        assert processes.num_processes() == 3 and processes.is_first() == (processes.rank() == 0)
         for size in range(8):
             items = list(range(size))
-            own = shard(items)
+            own = processes.shard(items)
             assert len(own) in (size // 3, -(-size // 3))
-            assert all_gather(own) == items
-        assert float(all_reduce_sum(torch.tensor(2.0 ** rank()))) == 7.0
-        barrier()
+            assert processes.all_gather(own) == items
+        assert float(processes.all_reduce_sum(torch.tensor(2.0 ** processes.rank()))) == 7.0
+        processes.barrier()
         assert decode(model, pairs, batch_size=3) == outputs
         found = score_texts(writer, texts, [3])
         assert [score.text for score in found] == [score.text for score in scores]
@@ -54,33 +43,34 @@ def test_processes_exchange_what_they_have_computed(tmp_path: Path) -> None:
 
 def test_a_process_notices_that_another_one_has_ended(tmp_path: Path) -> None:
     def check() -> None:
-        if rank() == 1:
+        if processes.rank() == 1:
             os._exit(0)
         message = "process 0 stops because another process has ended"
-        with pytest.raises(ConnectionError, match=message), reraise_lost_process():
-            barrier()
+        with pytest.raises(ConnectionError, match=message), processes.reraise_lost_process():
+            processes.barrier()
 
     run_together(check, tmp_path)
 
 
 def test_processes_notice_that_their_connection_is_cut(tmp_path: Path) -> None:
     def check() -> None:
-        barrier()
-        if rank() == 1:
+        processes.barrier()
+        if processes.rank() == 1:
             for file in map(int, os.listdir("/dev/fd")):
                 with suppress(OSError):  # a file, or a socket that is not connected
                     connection = socket(fileno=os.dup(file))
                     connection.getpeername()
                     connection.shutdown(SHUT_RDWR)
-        with pytest.raises(ConnectionError, match="cannot be reached"), reraise_lost_process():
-            barrier()
+        error = pytest.raises(ConnectionError, match="cannot be reached")
+        with error, processes.reraise_lost_process():
+            processes.barrier()
         os._exit(0)  # without a word to the store, whose connection is cut too
 
     run_together(check, tmp_path)
 
 
 def test_reraise_lost_process_leaves_other_errors_alone() -> None:
-    with pytest.raises(RuntimeError, match="a bug"), reraise_lost_process():
+    with pytest.raises(RuntimeError, match="a bug"), processes.reraise_lost_process():
         raise RuntimeError("a bug")
 
 
@@ -89,8 +79,8 @@ def test_process_group_of_one_process(
     size: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", size)
-    with process_group():
-        print(num_processes(), rank())
+    with processes.process_group():
+        print(processes.num_processes(), processes.rank())
     assert capsys.readouterr().out == "1 0\n"
 
 
@@ -108,7 +98,7 @@ def test_process_group_refuses_a_wrong_environment(
     usual = {"WORLD_SIZE": "2", "MASTER_PORT": "29500"}
     for name, value in {**usual, **environment}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match=message), process_group():
+    with pytest.raises(ValueError, match=message), processes.process_group():
         pass
 
 
@@ -123,7 +113,7 @@ def test_process_group_does_not_wait_for_ever_at_a_used_port(
 
     def check() -> None:
         error = f"process {own_rank} cannot join the others at {address}: .*{message}"
-        with pytest.raises(ConnectionError, match=error), process_group():
+        with pytest.raises(ConnectionError, match=error), processes.process_group():
             pass
 
     with socket() as other:

@@ -10,43 +10,32 @@ import torch
 from graphut._files import with_checksum
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
-from graphut.experiments.training.run_files import (
-    MACHINES,
-    METRICS,
-    append_metrics,
-    drop_metrics_after,
-    own_files,
-    read_machines,
-    read_metrics,
-    remember_machine,
-    remove_temporary_files,
-)
 
 CPU = torch.device("cpu")
 
 
 def test_append_metrics_says_that_no_space_is_left() -> None:
     with pytest.raises(OSError, match="cannot write /dev/full: No space left on device: free some"):
-        append_metrics("/dev/full", {"update": 1})
+        run_files.append_metrics("/dev/full", {"update": 1})
 
 
 def test_remember_machine_adds_each_machine_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert read_machines(tmp_path) == []
+    assert run_files.read_machines(tmp_path) == []
     here = describe_machine(CPU)
-    remember_machine(tmp_path, CPU)
-    remember_machine(tmp_path, CPU)
-    assert read_machines(tmp_path) == [here]
+    run_files.remember_machine(tmp_path, CPU)
+    run_files.remember_machine(tmp_path, CPU)
+    assert run_files.read_machines(tmp_path) == [here]
 
     there = here | {"cpu": "Abacus 9"}
     monkeypatch.setattr(run_files, "describe_machine", lambda device: there)
-    remember_machine(tmp_path, CPU)
-    assert read_machines(tmp_path) == [here, there]
-    path = tmp_path / MACHINES
+    run_files.remember_machine(tmp_path, CPU)
+    assert run_files.read_machines(tmp_path) == [here, there]
+    path = tmp_path / run_files.MACHINES
     path.write_text(path.read_text().replace("Abacus 9", "Abacus 8"))
     with pytest.raises(ValueError, match=r"machines\.json does not match its checksum"):
-        remember_machine(tmp_path, CPU)
+        run_files.remember_machine(tmp_path, CPU)
 
 
 @pytest.mark.parametrize(
@@ -59,52 +48,52 @@ def test_remember_machine_adds_each_machine_once(
     ],
 )
 def test_read_machines_names_a_damaged_file(tmp_path: Path, text: str, fault: str) -> None:
-    (tmp_path / MACHINES).write_text(text)
+    (tmp_path / run_files.MACHINES).write_text(text)
     with pytest.raises(ValueError, match=rf"machines\.json .*{fault}"):
-        read_machines(tmp_path)
+        run_files.read_machines(tmp_path)
 
 
 def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
-    path = tmp_path / METRICS
-    assert read_metrics(path) == []
+    path = tmp_path / run_files.METRICS
+    assert run_files.read_metrics(path) == []
     lines: Any = [{"update": 3, "loss": 0.1}, {"update": 6, "validation": {"x": 1}}]
     for line in lines:
-        append_metrics(path, line)
+        run_files.append_metrics(path, line)
     with path.open("a") as file:
         file.write('{"update": 9, "lo')  # the process was killed
-    assert read_metrics(path) == lines
+    assert run_files.read_metrics(path) == lines
 
 
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
-    path = tmp_path / METRICS
-    append_metrics(path, {"update": 3})
+    path = tmp_path / run_files.METRICS
+    run_files.append_metrics(path, {"update": 3})
     other_digit = path.read_text().replace("3", "4", 1).rstrip()
     for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", other_digit):
         path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
         with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
-            read_metrics(path)
+            run_files.read_metrics(path)
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_drop_metrics_after_keeps_lines_up_to_an_update_and_an_epoch(
     tmp_path: Path, epochs: int
 ) -> None:
-    path = tmp_path / METRICS
+    path = tmp_path / run_files.METRICS
     lines = [{"update": update, "seconds": 0.1 + update} for update in (2, 4, 6)]
     for line in lines:
-        append_metrics(path, line)
+        run_files.append_metrics(path, line)
     before = path.read_text().splitlines()
-    assert drop_metrics_after(path, 4, epochs) == epochs
+    assert run_files.drop_metrics_after(path, 4, epochs) == epochs
     assert path.read_text().splitlines() == before[:epochs]
-    append_metrics(path, lines[2])
-    assert read_metrics(path) == [*lines[:epochs], lines[2]]
+    run_files.append_metrics(path, lines[2])
+    assert run_files.read_metrics(path) == [*lines[:epochs], lines[2]]
 
 
 def test_own_files_are_the_files_of_a_run(tmp_path: Path) -> None:
     own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
     for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
         (tmp_path / name).touch()
-    assert own_files(tmp_path) == own
+    assert run_files.own_files(tmp_path) == own
 
 
 def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
@@ -112,5 +101,5 @@ def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
     kept = {".evaluation-test.json.12.0123.tmp", ".note.12.0123.tmp", "run.json", ".hidden"}
     for name in removed | kept:
         (tmp_path / name).touch()
-    remove_temporary_files(tmp_path)
+    run_files.remove_temporary_files(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept

@@ -52,7 +52,8 @@ def make(
     report: Callable[[str], None] = lambda line: None,
     **options: Any,
 ) -> Trainer:
-    return Trainer(make_model(seed, dropout=0.1, **options), TASK, config, folder, report)
+    model = make_model(seed, dropout=0.1, share_embeddings=True, **options)  # tied weights
+    return Trainer(model, TASK, config, folder, report)
 
 
 class StopAfter:
@@ -94,7 +95,7 @@ AVERAGED = replace(CONFIG, ema=0.5)
     ("updates", "config", "noise"),
     [
         (0, CONFIG, 0.0),
-        (3, CONFIG, 0.0),  # between two epochs
+        (3, replace(CONFIG, optimizer="adam"), 0.0),  # between two epochs
         (5, replace(CONFIG, ponder_wait=1), 0.3),
         (8, AVERAGED, 0.0),
     ],

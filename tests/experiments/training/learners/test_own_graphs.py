@@ -16,7 +16,7 @@ from scipy.special import softmax
 from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks.own_graphs import Graphs
-from graphut.experiments.training import Run, Trainer, TrainingConfig
+from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import learner_of
 from graphut.experiments.training.learners.own_graphs import (
     OwnGraphLearner,
@@ -26,8 +26,8 @@ from graphut.experiments.training.learners.own_graphs import (
     r2,
 )
 from graphut.experiments.training.run_files import read_metrics
-from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from tests.experiments.cli.tiny import MODEL
+from tests.experiments.training.learners.small_models import small_model
 
 RANDOM = np.random.default_rng(0)
 LABELS: dict[str, Callable[[int], Any]] = {
@@ -63,15 +63,11 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     words = ["train", "graphs", "--data", str(data), "--target", target, "--out", run, *more]
     assert main([*words, *MODEL]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    wanted = {
-        "class": "2 classes",
-        "labels": "2 labels",
-        "values": "2 values from " + ("-57 to 109.5" if at == "graph" else "-12 to 102"),
-    }[target]
-    assert f"3 edge features, edge weights, {wanted}, " in said
-    split = "16/2/2 graphs" if at == "graph" else "5/1/1 nodes"
-    rest = "" if at == "graph" else ", 2 nodes without a label"
-    assert f"{split} for training/validation/test{rest}; not used: colour " in said
+    values = "2 values from " + ("-57 to 109.5" if at == "graph" else "-12 to 102")
+    answers = {"class": "2 classes", "labels": "2 labels", "values": values}[target]
+    assert f"3 edge features, edge weights, {answers}, " in said
+    split, rest = ("16/2/2 graphs", "") if at == "graph" else ("5/1/1 nodes", ", 2 nodes without a")
+    assert f"{split} for training/validation/test{rest}" in said and "; not used: colour " in said
     assert ("MAE " in said) == (target == "values") and ("macro F1" in said) == (target != "values")
     if target == "values":  # of node 0 or more, or of the graph
         row = r"(\d+: )?-?[\d.]+ -?[\d.]+"
@@ -98,16 +94,14 @@ def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
     task = Graphs(write(tmp_path / "data", "values", "graph"), target="values")
     learner = learner_of(task)
     assert isinstance(learner, OwnGraphLearner)
-    config = UniversalGraphTransformerConfig(**learner.sizes(task), d_model=8, d_hidden=8)
-    model = UniversalGraphTransformer(config)
+    model = small_model(learner, task)
     Trainer(model, task, TrainingConfig(), tmp_path / "run")
     labels = np.concatenate([graph.labels for graph in task.load("train")])
     np.testing.assert_allclose(model.value_mean, labels.mean(0), rtol=1e-6)
     np.testing.assert_allclose(model.value_scale, labels.std(0), rtol=1e-6)
     outcome = learner.outcome(model, task.load("train"), 0.0)
-    with torch.no_grad():
-        given = np.concatenate([found.values for found in model.predict(task.load("train"))])
-    error = (given - labels) / labels.std(0)
+    predictions = model.predict(task.load("train"))
+    error = (np.concatenate([each.values for each in predictions]) - labels) / labels.std(0)
     assert outcome.loss.item() == pytest.approx(np.square(error).mean(), rel=1e-4)
     assert int(outcome.correct) == (np.abs(error) < 0.5).all(1).sum()
     with pytest.raises(ValueError, match=r"with the target 'values' it is 0, not 0\.1"):
@@ -118,11 +112,9 @@ def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
     data = write(tmp_path / "data", "class", "graph")
     plain, weighted = Graphs(data), Graphs(data, class_weights="1,3")
     learner = learner_of(plain)
-    config = UniversalGraphTransformerConfig(**learner.sizes(plain), d_model=8, d_hidden=8)
-    model = UniversalGraphTransformer(config)
-    graphs = plain.load("train")
+    model, graphs = small_model(learner, plain), plain.load("train")
     each = np.array([learner.outcome(model, [graph], 0.0).loss.item() for graph in graphs])
-    factors = np.array([3.0 if graph.labels[0] else 1.0 for graph in plain.load("train")])
+    factors = np.array([3.0 if graph.labels[0] else 1.0 for graph in graphs])
     wanted = (each * factors / factors.mean()).mean()
     found = learner.outcome(model, weighted.load("train"), 0.0).loss.item()
     assert found == pytest.approx(wanted, rel=1e-5)
@@ -139,11 +131,9 @@ def test_choose_by_a_metric_of_another_target_says_so(
     assert not (tmp_path / "run" / "config.json").exists()
     assert main([*words, "--choose-by", "mae", "--epochs", "3"]) == 0
     lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    model, task = Run.open(run).model(), Run.open(run).task()
     best = min(line["validation"]["mae"] for line in lines)
-    model = Run.open(run).model()
-    task: Any = Run.open(run).task()
-    evaluation = OwnGraphLearner().evaluate_in_detail(model, {}, task.validation)[0]  # type: ignore[arg-type]
-    assert evaluation["mae"] == pytest.approx(best)
+    assert evaluate(model, task, task.validation)["mae"] == pytest.approx(best)
 
 
 def test_edge_weights_need_attention(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
