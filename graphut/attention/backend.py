@@ -103,9 +103,6 @@ class Backend:
     #: Return the priority of the backend for a call with `backend="auto"`; the lowest number wins.
     #: None excludes the backend from "auto".
     auto_rank: Callable[[AttentionCall], int] | None = None
-    #: Compute attention if the frontier ends in ids past the last destination, and only the device
-    #: knows how many. The output of these rows is zero.
-    attend_counted: Callable[[AttentionCall], Tensor] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
         """Return whether the backend supports a call and an active torch.compile or torch.func."""

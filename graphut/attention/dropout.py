@@ -51,6 +51,11 @@ def drop_below(dropout: float) -> int:
     return int(dropout * 2**32)
 
 
+def signed_threshold(dropout: float) -> int:
+    """Return the signed integer with the bits of `drop_below`, for kernels that take int32."""
+    return (drop_below(dropout) ^ 0x80000000) - 0x80000000
+
+
 def mix(bits: Bits) -> Bits:
     """Apply MurmurHash3's 32-bit finaliser to 32-bit values held in int64."""
     bits = bits & _LOW

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from graphut.attention.argument_checks import check_nonempty_rows
 from graphut.attention.backend import AttentionCall
 from graphut.attention.functorch import in_transform
 from graphut.attention.layout import EdgeLayout
@@ -29,6 +30,7 @@ from graphut.attention.native.ops import (
 )
 from graphut.attention.registry import choose
 from graphut.attention.second_derivatives import refuse_second_derivatives
+from graphut.attention.triton.backend import TRITON
 
 _NAME = "attention over keys and values in place"
 _Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], ScalarArgs]  # with the frontier
@@ -98,6 +100,24 @@ def fits_memory(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> b
     if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
         return False
     return choose(backend, empty_call(layout, heads, like)) is NATIVE
+
+
+def uses_triton(
+    backend: str, layout: EdgeLayout, heads: int, like: Tensor, *, allow_zero_in_degree: bool
+) -> bool:
+    """Return whether Triton kernels compute calls on this layout, without a check on the host.
+
+    `backend` and `like` are as in `fits_memory`. Raise `ValueError` if a destination has no
+    in-edges and `allow_zero_in_degree` is false.
+    """
+    if not like.is_cuda or torch.compiler.is_compiling():
+        return False
+    call = empty_call(layout, heads, like)
+    if choose(backend, call) is not TRITON:
+        return False
+    if not allow_zero_in_degree:
+        check_nonempty_rows(call)
+    return True
 
 
 def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:

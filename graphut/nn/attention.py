@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.argument_checks import check_frontier
-from graphut.attention.counted_attention import counted_attention, takes_counts
 from graphut.attention.edge_sums import edge_dot
-from graphut.attention.key_value_memory import KeyValueMemory, fits_memory
+from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
 from graphut.nn.module_checks import check_attention_options
@@ -240,10 +239,10 @@ class MultiHeadAttention(nn.Module):
             return False  # the result of another projection may be used elsewhere too
         return fits_memory(self.backend, layout, self.num_heads, like)
 
-    def takes_counts(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend` supports a `count` on the GPU, for features like `like`."""
+    def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
+        """Return whether Triton kernels compute attention, for features like `like` on a GPU."""
         allow_zero = self.allow_zero_in_degree
-        return self.has_softmax and takes_counts(
+        return self.has_softmax and uses_triton(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
@@ -268,7 +267,6 @@ class MultiHeadAttention(nn.Module):
         key_value: Tensor,
         *,
         frontier: Tensor | None = None,
-        count: Tensor | None = None,
         value_shift: Tensor | None = None,
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
@@ -280,8 +278,7 @@ class MultiHeadAttention(nn.Module):
         The weights are None without `get_attention`. `rows`, `(A, in_feats)`, are the features of
         the destinations, and `frontier` and the `edge_` options are as in `forward`. `key_value` is
         the result of `project`. `value_shift`, `(num_heads * head_feats,)`, is added to every
-        value. `count`, a scalar GPU tensor, is the number of destinations if the host does not know
-        it; later ids in `frontier` are then padding.
+        value.
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
@@ -293,32 +290,28 @@ class MultiHeadAttention(nn.Module):
         key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
         if value_shift is not None and not sum_to_one:
             value = value + value_shift.view(by_head)
-        if count is not None:
-            assert frontier is not None
-            out = counted_attention(layout, query, key, value, frontier=frontier, dropout=dropout)
+        if not self.has_softmax:
+            if not (edge_bias is None and edge_feat is None and edge_weight is None):
+                raise ValueError(
+                    "attention without softmax does not support edge_bias, edge_feat and "
+                    "edge_weight"
+                )
+            options = self._options_without_softmax(layout, query, key, frontier)
         else:
-            if not self.has_softmax:
-                if not (edge_bias is None and edge_feat is None and edge_weight is None):
-                    raise ValueError(
-                        "attention without softmax does not support edge_bias, edge_feat and "
-                        "edge_weight"
-                    )
-                options = self._options_without_softmax(layout, query, key, frontier)
-            else:
-                options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
-            result = edge_attention(
-                layout,
-                query,
-                key,
-                value,
-                frontier=frontier,
-                dropout=dropout,
-                get_attention=get_attention,
-                allow_zero_in_degree=self.allow_zero_in_degree,
-                backend=self.backend,
-                **options,
-            )
-            out, weights = result if get_attention else (result, None)
+            options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
+        result = edge_attention(
+            layout,
+            query,
+            key,
+            value,
+            frontier=frontier,
+            dropout=dropout,
+            get_attention=get_attention,
+            allow_zero_in_degree=self.allow_zero_in_degree,
+            backend=self.backend,
+            **options,
+        )
+        out, weights = result if get_attention else (result, None)
         out = out.flatten(1)
         if value_shift is not None and sum_to_one:
             out = out + value_shift

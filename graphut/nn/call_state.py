@@ -93,7 +93,6 @@ class GraphContext:
     get_attention: bool = False  # whether to keep the attention weights
     # (N_src, d), input of self-attention, if hooks require a call of the whole layer.
     sources: Tensor | None = None
-    count: Tensor | None = None  # number of active nodes, if only the device knows it
     in_place: KeyValueMemory | None = None  # replaces `key_value` where the backend supports it
     cross_in_place: bool = False  # the same, for keys and values of the encoder's output
     owns_table: bool = False  # whether `key_value` may be changed in place, without gradients
@@ -156,7 +155,7 @@ class GraphContext:
             options[name] = value[self._step - 1] if is_list else value
         if self.sources is not None:
             return self._keep(layer(layout, self.sources, **options), self.weights)
-        options |= {"value_shift": self.value_shift, "count": self.count}
+        options["value_shift"] = self.value_shift
         key_value: Any = self.key_value
         return self._keep(layer.attend(layout, rows, key_value, **options), self.weights)
 
@@ -176,7 +175,7 @@ class GraphContext:
             self.encoded.count(layer)
             result = layer(self.cross_layout, (self.encoded.feat, table), **options)
         else:
-            key_value, options["count"] = self.encoded.key_value(layer), self.count
+            key_value = self.encoded.key_value(layer)
             result = layer.attend(self.cross_layout, rows, key_value, **options)
         return self._keep(result, self.cross_weights)
 

@@ -37,10 +37,6 @@ class FiniteChecks:
         node = row if nodes is None else int(nodes[row])
         raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
 
-    def bound(self, count: Tensor) -> int:
-        """Return the number of active nodes, `count`, as an int; a subclass may return more."""
-        return int(count)
-
     def close(self) -> None:
         """Finish the checks of one call; this class has nothing left to do, unlike a subclass."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,13 +14,9 @@ from graphut.nn.noise import Noise, with_noise
 class HaltingFrontier:
     """The set of active nodes of a recurrence; a node that halts never computes again."""
 
-    # (max_steps, d) shifts of all values by each step signal, if computed before the loop
-    value_shifts: Sequence[Tensor] | None = None
-
-    def __init__(self, state: LoopState, rows: ActiveRows | None = None) -> None:
-        if rows is None:
-            rows = ActiveRows(state.feat, state.encodings, state.context.num_dst, state.noise)
-        self.state, self.rows = state, rows
+    def __init__(self, state: LoopState) -> None:
+        self.state, num_dst = state, state.context.num_dst
+        self.rows = ActiveRows(state.feat, state.encodings, num_dst, state.noise)
         self.halted = state.plan.halted
         # For each step: nodes that halted (None: all), their steps, output, remainder and cost.
         self._finished: list[tuple[Any, ...]] = []
@@ -73,9 +68,7 @@ class HaltingFrontier:
                 return
             # The signal moves the values of all halted nodes by one vector. It is added after
             # attention, and halted nodes are not projected.
-            context.value_shift = (
-                self.value_shifts[t - 1] if self.value_shifts else step.value_shift(signal)
-            )
+            context.value_shift = step.value_shift(signal)
         elif self.halted != "stale" or rows.step == 1:
             shown = add_encoding(shown, signal)
         context.project(step, nodes, shown)

@@ -15,7 +15,7 @@ from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn.attention import AttentionRecord
 from graphut.nn.call_state import FrontierRows, GraphContext, LoopOutput, LoopState
 from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.gpu import DeviceFrontier, run_program
+from graphut.nn.gpu import run_program
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.halting_frontier import HaltingFrontier
 from graphut.nn.input_checks import check_same_nodes, check_tensor
@@ -85,7 +85,7 @@ def call_recurrence(
         exchange = halo.begin()
     checks = FiniteChecks(plan.is_traced)
     if not plan.waits:
-        checks = AsyncFiniteChecks(layer, layout.num_src, layout.num_dst)
+        checks = AsyncFiniteChecks(layer)
     if plan.program is None:
         checks.check_features(feat)
     rows: list[FrontierRows] | None = [] if recorded else None
@@ -130,7 +130,6 @@ def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
 
 FRONTIERS: dict[str, Callable[[LoopState], Any]] = {
     "halting": HaltingFrontier,  # nodes halt for good
-    "counted": DeviceFrontier,  # the same, and only the device knows how many are active
     "masked": MaskedFrontier,  # every node computes in every step
     "waking": WakingFrontier,  # a node computes when something that it reads has changed
 }

@@ -68,8 +68,8 @@ class MaskedFrontier:
         self.remainder = torch.where(halts, state.rule_state.remainder, self.remainder)
         self.cost = torch.where(halts, state.rule_state.cost, self.cost)
         self.active = self.active & ~halts
-        if not (state.fill_cache or state.plan.is_traced):
-            self.num_active = state.checks.bound(self.active.sum())
+        if state.plan.waits and not (state.fill_cache or state.plan.is_traced):
+            self.num_active = int(self.active.sum())
 
     def _truncate(self, size: int) -> None:
         self.active, self.steps = self.active[:size], self.steps[:size]

@@ -201,11 +201,10 @@ def make_plan(
         # All steps must agree: one may be in training mode and another in evaluation mode.
         if not (options.record or options.by_edge):
             in_place = 0 if 0 in heads else heads[0]
-            waits = waking or not _takes_counts(steps, layout, between, feat)
-            if not waits:
-                in_place, frontier = 0, frontier if frontier == "masked" else "counted"
-                if frontier == "counted" and not _are_modules_watched():
+            if not waking and _use_triton(steps, layout, between, feat):
+                if frontier == "halting" and not _are_modules_watched():
                     program = _program(layer, rule, layout, halted)
+                waits = frontier == "halting" and program is None
         if waits and between is not None and not options.get_attention:
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
@@ -304,19 +303,19 @@ def _heads_in_place(attention: Any, layout: EdgeLayout, feat: Tensor) -> int:
     return 0
 
 
-def _takes_counts(
+def _use_triton(
     steps: Sequence[UniversalTransformerStep],
     layout: EdgeLayout,
     between: EdgeLayout | None,
     feat: Tensor,
 ) -> bool:
-    """Return whether all attention layers can read the number of active nodes on the device."""
+    """Return whether Triton kernels compute all attention layers."""
     if layout.halo is not None:
         return False
     pairs = [(step.attention, layout) for step in steps]
     if between is not None:
         pairs += [(step.cross_attention, between) for step in steps if step.cross_attention]
     return all(
-        isinstance(attention, MultiHeadAttention) and attention.takes_counts(edges, feat)
+        isinstance(attention, MultiHeadAttention) and attention.uses_triton(edges, feat)
         for attention, edges in pairs
     )

@@ -51,5 +51,4 @@ TRITON = Backend(
     returns_weights=False,
     is_installed=lambda: _import_error() is None,
     auto_rank=lambda call: 0,
-    attend_counted=triton_attention,
 )

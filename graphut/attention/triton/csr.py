@@ -109,7 +109,6 @@ def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
         "indptr": edges.indptr,
         "neighbours": edges.neighbours,
         "ids": edges.ids,
-        "num_nodes": edges.num_nodes,
         "split": edges.split,
         "block_e": edges_at_once(max(inputs.widths)),
         "num_warps": row_warps(max(inputs.widths)),

@@ -31,9 +31,8 @@ def attend(call: AttentionCall, *, split: int = SPLIT) -> Tensor:
     value of each edge. Once the layout has cached its index tensors, the host does not wait for the
     device. Two runs give the same bits, because the order of sums is fixed.
 
-    The dtype is float32, bfloat16 or float16. The frontier may end in ids beyond the last
-    destination. The output is zero for these ids, and for rows without scores above `-inf`.
-    Without dense tiles, one program computes at most `split` edges of a row.
+    The dtype is float32, bfloat16 or float16. The output is zero for rows without scores above
+    `-inf`. Without dense tiles, one program computes at most `split` edges of a row.
     """
     active = active_rows(call.layout.num_dst, call.frontier)
     seed = call.seed
@@ -67,7 +66,7 @@ class _Attention(torch.autograd.Function):
         given = query, key, value, edge_bias
         query, key, value = packed(query), packed(key), packed(value)
         inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
-        out = _by_row(active, value.shape[1:], value)
+        out = value.new_empty(active.rows, *value.shape[1:])
         softmax = out.new_empty(*query.shape[:2], 2, dtype=torch.float32)
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
@@ -100,7 +99,7 @@ def _gradients(
     assert softmax is not None
     layout, active, *numbers = ctx.others
     inputs = KernelInputs(layout, active, query, key, value, bias, *numbers)
-    to_query = _by_row(active, query.shape[1:], query)
+    to_query = torch.empty_like(query)
     to_key, to_value = (x.new_empty(x.shape) for x in (key, value))
     to_bias = None
     if ctx.needs_input_grad[3]:
@@ -132,9 +131,3 @@ def kernels_of(inputs: KernelInputs) -> ModuleType:
 def has_tiles(layout: EdgeLayout, width: int) -> bool:
     """Return whether dense tiles compute attention on a layout, for heads of `width` features."""
     return isinstance(layout, IntervalLayout) and layout.is_monotone and width <= WIDEST
-
-
-def _by_row(active: ActiveRows, shape: torch.Size, like: Tensor) -> Tensor:
-    """Allocate a tensor with one row per query row; zeros if kernels may skip some of the rows."""
-    new = torch.empty if active.nodes is None else torch.zeros
-    return new((active.rows, *shape), dtype=like.dtype, device=like.device)

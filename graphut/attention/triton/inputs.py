@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphut.attention.dropout import drop_below
+from graphut.attention.dropout import signed_threshold
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.triton.sizes import FUSED
 
@@ -32,14 +32,11 @@ class ActiveRows:
     nodes: Tensor | None  # (rows,) ids, sorted; None if row i is destination i
     rows: int  # how many rows there may be
     before: Tensor | None  # (num_dst + 1,) int32, number of rows before each destination
-    count: Tensor | None = None  # int32, the number of rows, if ids past `num_dst` do not show it
+    count: Tensor | None = None  # int32, the number of rows, if only the device knows it
 
 
 def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
-    """Return the `ActiveRows` of a frontier, or of all destinations if it is None.
-
-    The frontier may end in ids beyond the last destination.
-    """
+    """Return the `ActiveRows` of a frontier, or of all destinations if it is None."""
     if frontier is None:
         return ActiveRows(None, num_dst, None)
     nodes = frontier.contiguous()
@@ -127,8 +124,7 @@ class KernelInputs:
             return dict.fromkeys(("seed", "threshold", "keep"))
         return {
             "seed": self.seed,
-            # The signed integer with the same 32 bits, since the kernels take int32.
-            "threshold": (drop_below(self.dropout) ^ 0x80000000) - 0x80000000,
+            "threshold": signed_threshold(self.dropout),
             "keep": 1.0 / (1.0 - self.dropout),
         }
 

@@ -122,7 +122,7 @@ def bench_model(
         out, to_feat, *others = backward[name]()
         results[name] = [out, to_feat] if is_packed else [out[present], to_feat[present]]
         results[name] += others
-        if name.startswith(COMPILED):
+        if name.startswith(COMPILED) or device.type == "cuda":
             for run in (forward[name], backward[name]) * 3:  # compile, and record the CUDA graphs
                 run()
     expected = results.pop("dense")

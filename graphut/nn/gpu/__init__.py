@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from graphut.nn.call_state import LoopOutput, LoopState
-from graphut.nn.gpu.frontier import DeviceFrontier as DeviceFrontier
 
 
 def run_program(state: LoopState) -> LoopOutput:

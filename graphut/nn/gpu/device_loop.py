@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -21,24 +21,26 @@ from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.replay import Lease
-from graphut.nn.gpu.settings import Settings
+from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import FlopCount
 from graphut.nn.rules.act import ACT
 
+Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
+
 
 def run_program(state: LoopState) -> LoopOutput:
     """Run all steps of a recurrence, and return the results of all nodes."""
-    plan, layout = state.plan, state.context.layout
+    plan, layouts = state.plan, (state.context.layout, state.context.cross_layout)
     settings, rule = plan.program, plan.rule
     assert settings is not None and isinstance(rule, ACT)
     inputs = _inputs(state, plan.steps[0], plan.halting, settings)
     out, remainder, steps, errors = _Recurrence.apply(  # type: ignore[no-untyped-call]
-        settings, layout, tuple(inputs), *inputs.values()
+        settings, layouts, tuple(inputs), *inputs.values()
     )
     assert isinstance(state.checks, AsyncFiniteChecks)
     state.checks.note_first(errors, full_size(len(state.feat)))
-    state.context.work = DeviceWork(layout, steps, settings.stored)
+    state.context.work = DeviceWork(layouts, steps, settings.stored)
     cost = remainder
     if rule.cost == "steps+remainder":
         cost = cost + steps
@@ -50,44 +52,46 @@ def _inputs(state: LoopState, step: Any, halting: Any, settings: Settings) -> di
 
     A bias has a row for each step, or a single one.
     """
-    feat, signals, attention = state.feat, state.signals, step.attention
+    feat, signals, attention, cross = state.feat, state.signals, step.attention, None
     device = feat.device.type
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else feat.dtype
-    first, last = step.transition.layers[0], step.transition.layers[3]
+    maps = {"first": step.transition.layers[0], "last": step.transition.layers[3]}
+    maps["output"] = attention.output
+    found: dict[str, Tensor | None] = {"states": feat, "encodings": state.encodings}
+    found["signals"] = signals
+    if settings.crosses:
+        cross, encoded = step.cross_attention, state.context.encoded
+        assert encoded is not None
+        found["encoded"] = encoded.key_value(cross).to(narrow)
+        maps |= {"cross_query": cross.query, "cross_output": cross.output}
     with outside_autocast(device):
-        joint = torch.cat([attention.query.weight, attention.key_value.weight])
-        joint_bias = output_bias = None
+        for name, layer in maps.items():
+            found[f"{name}_weight"] = layer.weight.to(narrow)
+            found[f"{name}_bias"] = None if layer.bias is None else layer.bias[None]
+        joint = [attention.query, attention.key_value]
+        found["joint_weight"] = torch.cat([layer.weight for layer in joint]).to(narrow)
         if attention.query.bias is not None:
-            joint_bias = torch.cat([attention.query.bias, attention.key_value.bias])[None]
-            output_bias = attention.output.bias[None]
+            found["joint_bias"] = torch.cat([layer.bias for layer in joint])[None]
         if signals is not None and state.plan.halted == "copied" and settings.stored != "all":
             # Keys and values are stored without the signal, by which all values are moved later.
-            signals_of = signals.to(attention.query.weight.dtype)
-            shift = signals_of @ attention.key_value.weight.t()
-            without = torch.cat([shift.new_zeros(len(shift), shift.shape[1] // 2), -shift], 1)
-            joint_bias = without if joint_bias is None else joint_bias + without
-            moved = shift[:, shift.shape[1] // 2 :] @ attention.output.weight.t()
-            output_bias = moved if output_bias is None else output_bias + moved
-        found: dict[str, Tensor | None] = {
-            "states": feat,
-            "encodings": state.encodings,
-            "signals": signals,
-            "joint_bias": joint_bias,
-            "output_bias": output_bias,
-            "first_bias": first.bias[None],
-            "last_bias": last.bias[None],
-        }
-        weights = {"joint": joint, "output": attention.output.weight}
-        weights |= {"first": first.weight, "last": last.weight}
-        found |= {f"{name}_weight": weight.to(narrow) for name, weight in weights.items()}
-        for name in ("attention", "transition") if step.norm is not None else ():
+            shift = signals @ attention.key_value.weight.t()
+            values = shift.shape[1] // 2
+            without = pad(-shift, (values, 0))
+            moved = shift[:, values:] @ attention.output.weight.t()
+            for name, change in (("joint_bias", without), ("output_bias", moved)):
+                bias = found.get(name)
+                found[name] = change if bias is None else bias + change
+        for name in NORMS if settings.norm is not None else ():
             norm = getattr(step, f"{name}_norm")
-            found |= {f"{name}_scale": norm.weight, f"{name}_shift": norm.bias}
+            if norm is not None:
+                found |= {f"{name}_scale": norm.weight, f"{name}_shift": norm.bias}
         if isinstance(halting, HaltingUnit):
-            unit = torch.cat([halting.linear.weight[0], halting.linear.bias])
-            found["unit"] = unit.float()
+            found["unit"] = torch.cat([halting.linear.weight[0], halting.linear.bias]).float()
         elif isinstance(halting, ScheduledHalting):
             found["schedule"] = halting.steps
+        if any(settings.dropout):
+            shape = settings.max_steps, len(PLACES), 2  # 16 bytes, of which the kernels read 8
+            found["seeds"] = torch.randint(2**62, shape, device=feat.device)
     return {name: x.contiguous() for name, x in found.items() if x is not None}
 
 
@@ -98,29 +102,35 @@ class _Recurrence(torch.autograd.Function):
     def forward(
         ctx: Any,
         settings: Settings,
-        layout: EdgeLayout,
+        layouts: Layouts,
         names: tuple[str, ...],
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         given = dict(zip(names, tensors, strict=True))
-        edges, key = _edges(layout, settings, given)
-        inputs, num_dst = {**given, **edges}, layout.num_dst
+        inputs, num_dst = {**given, "sizes": layouts[0].cached(_sizes)}, layouts[0].num_dst
+        found = [
+            _edges(layout, prefix, settings, given)
+            for layout, prefix in zip(layouts, ("", "cross_"), strict=True)
+        ]
+        others = tuple(layout for layout, _ in found)
+        for _, edges in found:
+            inputs |= edges
         sizes = {name: _full_size(name, x) for name, x in inputs.items()}
         kinds = tuple((name, sizes[name], x.dtype, x.device) for name, x in inputs.items())
 
         def make() -> Program:
             with torch.inference_mode(False):
                 static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
-                return Program(settings, static, layout if key else None)
+                return Program(settings, static, others)
 
-        lease = Lease((settings, kinds, key), make)
+        lease = Lease((settings, kinds, others), make)
         program = lease.program
         with torch.cuda.device_of(tensors[0]):
             program.load(inputs)
             lease.forward.run()
-            steps = program.halted[:num_dst].long()
-            out, remainder = program.out[:num_dst].clone(), program.remainder[:num_dst].clone()
-            errors = program.errors.amin(0, keepdim=True)
+            steps = program.whole["halted"][:num_dst].long()
+            out, remainder = (program.whole[x][:num_dst].clone() for x in ("out", "remainder"))
+            errors = program.whole["errors"].amin(0, keepdim=True)
         ctx.lease, ctx.names = lease, names
         ctx.save_for_backward(*tensors)
         ctx.mark_non_differentiable(steps, errors)
@@ -140,17 +150,28 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _edges(
-    layout: EdgeLayout, settings: Settings, given: Mapping[str, Tensor]
-) -> tuple[dict[str, Tensor], Hashable]:
-    """Return the inputs that describe the edges, and, if they are not all, a key of the layout."""
-    found = {"sizes": layout.cached(_sizes)}
-    weight = given["output_weight"]
-    width = padded(weight.shape[1] // settings.heads)
-    if not has_tiles(layout, width):
-        return found, layout
-    tables = layout.cached(_full_tables, width, weight.dtype)
-    found |= {"lo": tables.lo, "hi": tables.hi}
-    return found | {"row_blocks": tables.rows, "source_blocks": tables.sources}, None
+    layout: EdgeLayout | None, prefix: str, settings: Settings, given: Mapping[str, Tensor]
+) -> tuple[EdgeLayout | None, dict[str, Tensor]]:
+    """Return the inputs that describe the edges, and the layout if the kernels read it instead."""
+    if layout is None:
+        return None, {}
+    found, weight = {}, given[f"{prefix}output_weight"]
+    if prefix:
+        found["settled"] = layout.cached(_ones)
+    width = padded(weight.shape[1] // settings.heads[bool(prefix)])
+    tiles, other = has_tiles(layout, width), None if has_tiles(layout, width) else layout
+    if tiles:
+        drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
+        tables = layout.cached(_full_tables, width, weight.dtype, drops)
+        found |= {"lo": tables.lo, "hi": tables.hi}
+        found |= {"row_blocks": tables.rows, "source_blocks": tables.sources}
+        if drops:
+            found["row_starts"] = tables.row_starts[:-1]
+    return other, {prefix + name: x for name, x in found.items()}
+
+
+def _ones(layout: EdgeLayout) -> Tensor:
+    return torch.ones(layout.num_src, dtype=torch.int32, device=layout.device)
 
 
 def _sizes(layout: EdgeLayout) -> Tensor:
@@ -161,9 +182,11 @@ def _sizes(layout: EdgeLayout) -> Tensor:
     return sizes
 
 
-def _full_tables(layout: EdgeLayout, width: int, dtype: torch.dtype) -> IntervalTables:
+def _full_tables(
+    layout: EdgeLayout, width: int, dtype: torch.dtype, by_edge: bool
+) -> IntervalTables:
     """Return the tables of a layout for attention; the blocks are followed by empty ones."""
-    tiles = tile_sizes(width, dtype)
+    tiles = tile_sizes(width, dtype, by_edge=by_edge)
     tables = interval_tables(layout, tiles.block_m, tiles.block_n)
     rows, sources = (
         pad(blocks, (0, 0, 0, full_size(len(blocks)) - len(blocks)))
@@ -172,7 +195,8 @@ def _full_tables(layout: EdgeLayout, width: int, dtype: torch.dtype) -> Interval
     return replace(tables, rows=rows, sources=sources)
 
 
-_BY_NODE = {"states", "encodings", "schedule", "lo", "hi"}
+_BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
+_BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
 
 
 def _full_size(name: str, x: Tensor) -> torch.Size:
@@ -195,9 +219,9 @@ def full_size(number: int) -> int:
 class DeviceWork(FlopCount):
     """The nodes and edges that the steps of a program computed, counted when they are asked for."""
 
-    def __init__(self, layout: EdgeLayout, steps: Tensor, stored: str) -> None:
+    def __init__(self, layouts: Layouts, steps: Tensor, stored: str) -> None:
         self.projections, self.attended, self.cross_attended = [], [], []
-        self._layout, self._steps, self._stored = layout, steps, stored
+        self._layouts, self._steps, self._stored = layouts, steps, stored
 
     @property
     def computed(self) -> Tensor:  # type: ignore[override]
@@ -206,13 +230,14 @@ class DeviceWork(FlopCount):
 
     @property
     def edges(self) -> Tensor:  # type: ignore[override]
-        """Number of their in-edges."""
-        return (self._steps * self._layout.in_degrees).sum()
+        """Number of their in-edges, including cross-attention."""
+        degrees = sum(layout.in_degrees for layout in self._layouts if layout is not None)
+        return (self._steps * degrees).sum()
 
     @property
     def projected(self) -> Tensor:  # type: ignore[override]
         """Number of nodes that were projected to keys and values, summed over all steps."""
-        steps, num_src = self._steps, self._layout.num_src
+        steps, num_src = self._steps, self._layouts[0].num_src
         if self._stored == "all":
             return steps.max() * num_src
         later = steps - 1 if self._stored == "none" else steps.clamp_max(steps.max() - 1)

@@ -2,74 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from graphut.attention.dropout import signed_threshold
 from graphut.attention.triton.function import SPLIT, kernels_of
 from graphut.attention.triton.inputs import ActiveRows, KernelInputs, Launch, TableSteps, padded
 from graphut.attention.triton.interval import IntervalTables
 from graphut.attention.triton.sizes import FUSED
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
-from graphut.nn.gpu.settings import Settings
+from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 
 GROUP = 1024  # nodes whose active ones are counted together
-ALIGNED = 4  # int32 in 16 bytes
+ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
 PROGRAMS = 256  # of a kernel that loops over rows, or over parts of a weight's gradient
-# By their names in `graphut.nn.gpu.device_loop`.
-Tensors = Mapping[str, Tensor]
+Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop` and in kernels
 
 
 class Program:
     """The launches of a recurrence, forward and backward, and the tensors that they read and write.
 
     All tensors have the full size, and the launches read the numbers of sources, of destinations
-    and of active nodes on the device. `inputs` are the tensors that `load` fills. Their `layout` is
-    given if the edges are not among them.
+    and of active nodes on the device. `inputs` are the tensors that `load` fills. `layouts` are the
+    edges of self-attention and of cross-attention, or None if the edges are among the inputs.
     """
 
-    def __init__(self, settings: Settings, inputs: Tensors, layout: Any) -> None:
-        self.settings, self.layout, self.inputs, self.tables = settings, layout, inputs, None
-        if layout is None:
-            blocks = inputs["row_blocks"], inputs["source_blocks"]
-            self.tables = IntervalTables(inputs["lo"], inputs["hi"], inputs["lo"], None, *blocks)
+    def __init__(self, settings: Settings, inputs: Tensors, layouts: Sequence[Any]) -> None:
+        self.settings, self.layouts, self.inputs = settings, layouts, inputs
         self.size, self.width = inputs["states"].shape
-        self.wide = inputs["output_weight"].shape[1]  # all heads together
-        self.hidden = inputs["first_weight"].shape[0]
-        self.device = inputs["states"].device
         self.work = inputs["output_weight"].dtype  # of factors of matrix products
         self.kept = inputs["states"].dtype  # of states
+        # The sums in a step, each with the LayerNorm that is applied to it.
+        sums = ["rows", "middle", *["crossed"] * settings.crosses, "sums"]
+        norms = ["attention", *["cross"] * settings.crosses, "transition"]
+        after: list[str | None] = [None, *norms] if settings.norm == "post" else [*norms, None]
+        self.norms = dict(zip(sums, after if settings.norm else [None] * 4, strict=False))
+        self.before_last = sums[-2]
+        self.whole: dict[str, Tensor] = {}  # tensors that all steps share
+        self.steps: dict[str, Tensor] = {}  # tensors with a row for each step
+        self.parts: dict[str, Tensor] = {}  # sums of programs, which `gradients` adds up
         self._allocate()
-        self.forward = [launch for t in self._steps() for launch in self._forward(t)]
+        steps = range(1, settings.max_steps + 1)
+        self.forward = [launch for t in steps for launch in self._forward(t)]
         self.backward: list[Launch] = []
         if settings.learns:
             self._allocate_gradients()
-            for t in reversed(self._steps()):
-                self.backward += self._backward(t)
+            self.backward = [launch for t in reversed(steps) for launch in self._backward(t)]
             self.backward += self._weight_gradients()
 
     def load(self, inputs: Tensors) -> None:
         """Copy the inputs of a call; those by node may have fewer rows."""
-        own = [x if x.dim() == 0 else x[: len(inputs[name])] for name, x in self.inputs.items()]
+        own = [x[: len(inputs[name])] for name, x in self.inputs.items()]
         torch._foreach_copy_(own, [inputs[name] for name in self.inputs])
 
     def load_gradients(self, to_out: Tensor, to_remainder: Tensor) -> None:
         """Copy the gradients of the outputs, and prepare the backward pass."""
-        own = [self.to_out[: len(to_out)], self.to_remainder[: len(to_remainder)]]
-        torch._foreach_copy_(own, [to_out, to_remainder])
-        if self.to_encodings is not None:
-            self.to_encodings.zero_()
+        own = [self.whole["to_out"], self.whole["to_remainder"]]
+        torch._foreach_copy_([x[: len(to_out)] for x in own], [to_out, to_remainder])
+        if "to_encodings" in self.whole:
+            self.whole["to_encodings"].zero_()
 
-    def _steps(self) -> range:
-        return range(1, self.settings.max_steps + 1)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors, at most."""
+        kinds = (self.inputs, self.whole, self.steps, self.parts)
+        return sum(x.nbytes for kind in kinds for x in kind.values())
 
     # Tensors.
 
     def _new(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        return torch.empty(shape, dtype=dtype or self.kept, device=self.device)
+        return self.inputs["states"].new_empty(shape, dtype=dtype)
 
     def _by_step(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         """Allocate a tensor for each step; all steps share it without a backward pass."""
@@ -78,476 +84,372 @@ class Program:
             return self._new(steps, *shape, dtype=dtype)
         return self._new(1, *shape, dtype=dtype).expand(steps, *shape)
 
+    def _attentions(self) -> dict[str, int]:
+        """Return the prefix of each attention layer, and the features of all its heads."""
+        prefixes = ["", *["cross_"] * self.settings.crosses]
+        return {prefix: self.inputs[f"{prefix}output_weight"].shape[1] for prefix in prefixes}
+
     def _allocate(self) -> None:
-        size, width, wide, steps = self.size, self.width, self.wide, self.settings.max_steps
-        whole = {"dtype": torch.int32}
+        size, width, steps, settings = self.size, self.width, self.settings.max_steps, self.settings
         self.block = row_sizes(width)["block_m"]
         self.groups = size // GROUP + 1
-        blocks = size // self.block + 1
-        self.going = self._new(steps + 1, self.groups, **whole)
-        self.halted, self.settled, self.closed = (self._new(size, **whole) for _ in range(3))
-        # The rows of all steps begin at addresses for which the same kernels are compiled.
-        self.before = self._new(steps, size + ALIGNED, **whole)
-        self.nodes = self._new(steps, size, **whole)
-        self.active, self.count = (self._new(steps, ALIGNED, **whole) for _ in range(2))
-        self.errors = self._new(blocks, **whole)
-        self.spent, self.remainder = (self._new(size, dtype=torch.float32) for _ in range(2))
-        self.out = self._new(size, width)
-        self.rows, self.middle, self.sums = (self._by_step(size, width) for _ in range(3))
-        self.query, self.mixed = (self._by_step(size, wide, dtype=self.work) for _ in range(2))
-        self.table = self._by_step(size, 2 * wide, dtype=self.work)
-        self.inner = self._by_step(size, self.hidden, dtype=self.work)
-        # Of the LayerNorms of the input, of the middle and of the end of a step.
-        self.stats = [self._by_step(size, 2, dtype=torch.float32) for _ in range(3)]
-        self.softmax = self._by_step(size, self.settings.heads, 2, dtype=torch.float32)
-        rounds = self.settings.learns and self.work != torch.float32
-        self.rest = self._by_step(size, wide, dtype=self.work) if rounds else None
-        self.share = self._by_step(size, dtype=torch.float32)
+        short, wide = torch.int32, torch.float32
+        for name in ("halted", "settled", "closed"):
+            self.whole[name] = self._new(size, dtype=short)
+        for name in ("spent", "remainder"):
+            self.whole[name] = self._new(size, dtype=wide)
+        self.whole["out"] = self._new(size, width)
+        self.whole["going"] = self._new(steps + 1, self.groups, dtype=short)
+        self.whole["errors"] = self._new(size // self.block + 1, dtype=short)
+        for name, length in (("before", size + ALIGNED), ("nodes", size)):
+            self.steps[name] = self._new(steps, length, dtype=short)
+        for name in ("active", "count"):
+            self.steps[name] = self._new(steps, ALIGNED, dtype=short)
+        for name in self.norms:
+            self.steps[name] = self._by_step(size, width)
+            self.steps[f"stats_{name}"] = self._by_step(size, 2, dtype=wide)
+        for (prefix, feats), heads in zip(self._attentions().items(), settings.heads, strict=True):
+            rounds = settings.learns and self.work != torch.float32
+            for name in ("query", "mixed", *["rest"] * rounds):
+                self.steps[prefix + name] = self._by_step(size, feats, dtype=self.work)
+            self.steps[f"{prefix}softmax"] = self._by_step(size, heads, 2, dtype=wide)
+        self.steps["table"] = self._by_step(size, 2 * self._attentions()[""], dtype=self.work)
+        hidden = len(self.inputs["first_weight"])
+        self.steps["inner"] = self._by_step(size, hidden, dtype=self.work)
+        self.steps["share"] = self._by_step(size, dtype=wide)
 
     def _allocate_gradients(self) -> None:
-        size, width, wide = self.size, self.width, self.wide
+        size, width, given, wide = self.size, self.width, self.inputs, torch.float32
         steps = self.settings.max_steps
-        given = self.inputs
-        self.to_out = self._new(size, width)
-        self.to_remainder, self.to_spent = (self._new(size, dtype=torch.float32) for _ in range(2))
-        self.to_states = self._new(size, width)
-        self.to_middle, self.to_sums = (self._by_step(size, width) for _ in range(2))
-        self.to_query = self._by_step(size, wide, dtype=self.work)
-        self.to_table = self._by_step(size, 2 * wide, dtype=self.work)
-        self.to_inner = self._by_step(size, self.hidden, dtype=self.work)
-        self.to_mixed = self._new(size, wide, dtype=self.work)
-        self.delta = self._new(size, self.settings.heads, dtype=torch.float32)
-        self.to_logit = self._by_step(size, dtype=torch.float32)
-        self.passed = self._new(size, width)
-        self.to_encodings = None
+        for name in ("to_out", "to_states", "passed"):
+            self.whole[name] = self._new(size, width)
+        for name in ("to_remainder", "to_spent"):
+            self.whole[name] = self._new(size, dtype=wide)
+        for name in [*self.norms][1:]:
+            self.steps[f"to_{name}"] = self._by_step(size, width)
+        for name in ("query", "table", "inner", *["cross_query"] * self.settings.crosses):
+            self.steps[f"to_{name}"] = torch.empty_like(self.steps[name])
+        for (prefix, feats), heads in zip(
+            self._attentions().items(), self.settings.heads, strict=True
+        ):
+            self.whole[f"{prefix}to_mixed"] = self._new(size, feats, dtype=self.work)
+            self.whole[f"{prefix}delta"] = self._new(size, heads, dtype=wide)
+        if "encoded" in given:
+            self.whole["to_encoded"] = torch.empty_like(given["encoded"])
         if "encodings" in given:
-            self.to_encodings = self._new(size, width, dtype=torch.float32)
-        programs = min(PROGRAMS, -(-size // self.block))
-        self.parts: dict[str, Tensor] = {}
+            self.whole["to_encodings"] = self._new(size, width, dtype=wide)
+        self.programs = min(PROGRAMS, -(-size // self.block))
         if "signals" in given:
-            self.parts["signals"] = self._new(steps, programs, width, dtype=torch.float32)
+            self.parts["signals"] = self._new(steps, self.programs, width, dtype=wide)
         if "unit" in given:
-            self.parts["unit"] = self._new(programs, width + 1, dtype=torch.float32)
-        if self.settings.norm is not None:
-            for name in ("attention", "transition"):
-                self.parts[name] = self._new(programs, 2, width, dtype=torch.float32)
-        for name in ("joint", "output", "first", "last"):
-            outer, inner = given[f"{name}_weight"].shape
+            self.steps["to_logit"] = self._by_step(size, dtype=wide)
+            self.parts["unit"] = self._new(self.programs, width + 1, dtype=wide)
+        for norm in filter(None, self.norms.values()):
+            self.parts[norm] = self._new(self.programs, 2, width, dtype=wide)
+        for name in [key for key in given if key.endswith("_weight")]:
+            outer, inner = given[name].shape
             sizes = product_sizes(inner, outer, self.work)
             tiles = -(-outer // sizes["block_n"]) * -(-inner // sizes["block_k"])
             parts = max(1, min(PROGRAMS // tiles, -(-size // sizes["block_m"])))
-            self.parts[f"{name}_weight"] = self._new(parts, outer, inner, dtype=torch.float32)
-            self.parts[f"{name}_bias"] = self._new(parts, steps, outer, dtype=torch.float32)
+            self.parts[name] = self._new(parts, outer, inner, dtype=wide)
+            bias = name.replace("_weight", "_bias")
+            self.parts[bias] = self._new(parts, steps, outer, dtype=wide)
 
     # Launches.
 
-    def _norm(self, which: str, place: int, t: int) -> dict[str, Any]:
-        """Return the arguments for the LayerNorm `which`, whose statistics are at `place`."""
-        index = 0 if which == "attention" else 1
+    def _launch(self, kernel: Any, grid: tuple[int, ...], t: int, **own: Any) -> Launch:
+        """Return a launch in step `t` whose arguments are `own`, or tensors of the same names."""
+        last = self.settings.max_steps
+        known = vars(self.settings) | dict(self.inputs) | self.whole
+        known |= {name: x[t - 1] for name, x in self.steps.items()}
+        known |= {"step": t, "last_step": last, "is_first": t == 1, "is_last": t == last}
+        known |= {"size": self.size, "groups": self.groups, "group": GROUP, "lanes": 128}
+        known |= {"width": self.width, **row_sizes(self.width), **own}
+        arguments = {name: known.get(name) for name in kernel.arg_names}
+        options = ("num_warps", "num_stages", *FUSED)
+        return Launch(
+            kernel, grid, arguments | {name: known[name] for name in options if name in known}
+        )
+
+    def _norm(self, value: str, t: int) -> dict[str, Any]:
+        """Return the arguments for the LayerNorm of a sum."""
+        norm = self.norms[value]
+        if norm is None:
+            return {"stats": None, "scale": None, "shift": None, "eps": 0.0}
         return {
-            "stats": self.stats[place][t - 1],
-            "scale": self.inputs[f"{which}_scale"],
-            "shift": self.inputs[f"{which}_shift"],
-            "eps": self.settings.eps[index],
+            "stats": self.steps[f"stats_{value}"][t - 1],
+            "scale": self.inputs[f"{norm}_scale"],
+            "shift": self.inputs[f"{norm}_shift"],
+            "eps": self.settings.eps[NORMS.index(norm)],
         }
 
-    def _norms(self, t: int) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Return the LayerNorms of a step's input, of its middle and of its end."""
-        none: dict[str, Any] = {"stats": None, "scale": None, "shift": None, "eps": 0.0}
-        if self.settings.norm == "pre":
-            return self._norm("attention", 0, t), self._norm("transition", 1, t), none
+    def _residual(self, value: str, t: int) -> dict[str, Any]:
+        """Return the arguments that add a sum to a product, after its LayerNorm in post-norm."""
+        found = {"residual": self.steps[value][t - 1]}
         if self.settings.norm == "post":
-            return none, self._norm("attention", 1, t), self._norm("transition", 2, t)
-        return none, none, none
+            norm = self._norm(value, t)
+            found |= {f"residual_{name}": norm[name] for name in ("stats", "scale", "shift")}
+        return found
 
-    def _of_step(self, name: str, t: int) -> Tensor | None:
-        """Return the row for step `t` of an input that may have a single row for all steps."""
-        rows = self.inputs.get(name)
-        return None if rows is None else rows[min(t, len(rows)) - 1]
-
-    def _forward(self, t: int) -> list[Launch]:
-        at, given, settings = t - 1, self.inputs, self.settings
-        first, middle, end = self._norms(t)
-        rows, inner, mixed = self.rows[at], self.inner[at], self.mixed[at]
-        common = self._common(t)
-        grid = (self.size // self.block + 1,)
-        return [
-            Launch(
-                advance,
-                grid,
-                {
-                    "states": given["states"],
-                    "encodings": given.get("encodings"),
-                    "signal": self._of_step("signals", t),
-                    "sizes": given["sizes"],
-                    "settled": self.settled,
-                    "before_last": self.before[at - 1] if at else None,
-                    "before": self.before[at],
-                    "active_last": self.active[at - 1] if at else None,
-                    "count": self.count[at],
-                    "rows": rows,
-                    "going": self.going,
-                    "halted": self.halted,
-                    "errors": self.errors,
-                    "last_step": settings.max_steps,
-                    "is_first": t == 1,
-                    "lanes": 128,
-                    "size": self.size,
-                    "groups": self.groups,
-                    "group": GROUP,
-                    **common,
-                },
-            ),
-            self._product(
-                t,
-                rows,
-                "joint",
-                self.query[at],
-                stores=True,
-                out_other=self.table[at],
-                out_split=self.wide,
-                **first,
-            ),
-            *kernels_of(self._attention(t)).forward(
-                self._attention(t), *self._attention_results(t)
-            ),
-            self._product(t, mixed, "output", self.middle[at], residual=rows),
-            self._product(t, self.middle[at], "first", inner, **middle),
-            self._product(
-                t,
-                inner,
-                "last",
-                self.sums[at],
-                activation=settings.activation,
-                residual=self.middle[at],
-                **self._residual_norm(middle),
-            ),
-            Launch(
-                finish,
-                grid,
-                {
-                    "sums": self.sums[at],
-                    "rows": rows,
-                    **end,
-                    "unit": given.get("unit"),
-                    "schedule": given.get("schedule"),
-                    "going": self.going,
-                    "spent": self.spent,
-                    "states": given["states"],
-                    "out": self.out,
-                    "remainder": self.remainder,
-                    "halted": self.halted,
-                    "settled": self.settled,
-                    "closed": self.closed,
-                    "share": self.share[at],
-                    "errors": self.errors,
-                    "low": settings.low,
-                    "threshold": settings.threshold,
-                    "forced": settings.forced,
-                    "reads_input": settings.reads_input,
-                    "is_first": t == 1,
-                    "is_last": t == settings.max_steps,
-                    "size": self.size,
-                    "groups": self.groups,
-                    "group": GROUP,
-                    **common,
-                },
-            ),
-        ]
-
-    def _common(self, t: int) -> dict[str, Any]:
-        return {
-            "nodes": self.nodes[t - 1],
-            "active": self.active[t - 1],
-            "step": t,
-            "stored": self.settings.stored,
-            "width": self.width,
-            **row_sizes(self.width),
-        }
-
-    def _residual_norm(self, norm: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments for a residual that the LayerNorm of the middle was applied to."""
-        if self.settings.norm != "post":
+    def _drop(self, place: str, t: int, prefix: str = "") -> dict[str, Any]:
+        """Return the arguments for dropout of what a product writes, or with a prefix of `x`."""
+        p = self.settings.dropout[PLACES.index(place)]
+        if not p:
             return {}
-        return {f"residual_{name}": norm[name] for name in ("stats", "scale", "shift")}
+        found: dict[str, Any] = {"seed": self.inputs["seeds"][t - 1, PLACES.index(place), 0]}
+        found |= {"drop_below": signed_threshold(p), "keep": 1.0 / (1.0 - p)}
+        return {prefix + name: x for name, x in found.items()}
 
     def _product(
-        self,
-        t: int,
-        x: Tensor,
-        name: str,
-        out: Tensor,
-        *,
-        turned: bool = False,
-        stores: bool = False,
-        **more: Any,
+        self, t: int, x: Tensor, name: str, out: Tensor, *, turned: bool = False, **more: Any
     ) -> Launch:
-        """Multiply rows by a weight, or, `turned`, gradients of the results by its transpose.
-
-        With `stores`, the rows are all that are stored, not only the active ones.
-        """
+        """Multiply rows by a weight, or, `turned`, gradients of the results by its transpose."""
         weight = self.inputs[f"{name}_weight"]
         outer, inner = weight.shape
-        strides = {"outer_stride": inner, "inner_stride": 1}
+        own: dict[str, Any] = {"outer_stride": inner, "inner_stride": 1}
+        bias = self.inputs.get(f"{name}_bias")
+        own["bias"] = None if bias is None else bias[min(t, len(bias)) - 1]
         if turned:
             outer, inner = inner, outer
-            strides = {"outer_stride": 1, "inner_stride": outer}
+            own = {"outer_stride": 1, "inner_stride": outer}
+        own |= {"x": x, "weight": weight, "out": out, "inner": inner, "outer": outer}
+        own |= {"count": self.steps["active"][t - 1], "split": inner, "out_split": outer}
+        own |= {"activation": "", "slope_of": "", "eps": 0.0}
         sizes = product_sizes(inner, outer, self.work)
-        names = (
-            *("other", "stats", "scale", "shift", "residual", "residual_stats", "hidden"),
-            *("residual_scale", "residual_shift", "out_other"),
-        )
-        arguments: dict[str, Any] = {
-            **dict.fromkeys(names),
-            "x": x,
-            "nodes": self.nodes[t - 1],
-            "count": (self.count if stores else self.active)[t - 1],
-            "active": self.active[t - 1],
-            "weight": weight,
-            "bias": None if turned else self._of_step(f"{name}_bias", t),
-            "out": out,
-            **strides,
-            "inner": inner,
-            "outer": outer,
-            "split": inner,
-            "out_split": outer,
-            "activation": "",
-            "slope_of": "",
-            "eps": 0.0,
-            **sizes,
-            **more,
-        }
         grid = -(-self.size // sizes["block_m"]), -(-outer // sizes["block_n"])
-        return Launch(product, grid, arguments)
+        return self._launch(product, grid, t, **own | sizes | more)
 
-    def _attention(self, t: int) -> KernelInputs:
-        by_head = self.settings.heads, self.wide // self.settings.heads
-        at = t - 1
-        active = ActiveRows(self.nodes[at], self.size, self.before[at], self.active[at])
-        # All steps have one table without a backward pass: a step replaces the rows that it stores.
-        steps = None
-        if self.settings.learns:
-            steps = TableSteps(self.settled, self.size, t, self.settings.max_steps)
-        key, value = self.table[0].view(self.size, 2, *by_head).unbind(1)
-        return KernelInputs(
-            layout=self.layout,
-            active=active,
-            query=self.query[at].view(self.size, *by_head),
+    def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
+        """Return the launches of self-attention, or with the prefix "cross_" of cross-attention."""
+        settings, given = self.settings, self.inputs
+        steps = {name: x[t - 1] for name, x in self.steps.items()}
+        heads, layout = settings.heads[bool(prefix)], self.layouts[bool(prefix)]
+        by_head = heads, self._attentions()[prefix] // heads
+        tables = None
+        if layout is None:
+            lo, hi, rows, sources = (
+                given[prefix + name] for name in ("lo", "hi", "row_blocks", "source_blocks")
+            )
+            tables = IntervalTables(
+                lo, hi, given.get(f"{prefix}row_starts", lo), None, rows, sources
+            )
+        # Without a backward pass, a step replaces the rows that it stores.
+        table = given["encoded"] if prefix else self.steps["table"][0]
+        settled = given["cross_settled"] if prefix else self.whole["settled"]
+        by_step = (
+            TableSteps(settled, len(table), t, settings.max_steps) if settings.learns else None
+        )
+        key, value = table.view(-1, 2, *by_head).unbind(1)
+        drop = self._drop(f"{prefix}attention", t)
+        inputs = KernelInputs(
+            layout=layout,
+            active=ActiveRows(steps["nodes"], self.size, steps["before"], steps["active"]),
+            query=steps[f"{prefix}query"].view(-1, *by_head),
             key=key,
             value=value,
             edge_bias=None,
             scale=by_head[1] ** -0.5,
-            dropout=0.0,
-            seed=0,
+            dropout=settings.dropout[PLACES.index(f"{prefix}attention")],
+            seed=drop.get("seed", 0),
             split=SPLIT,
-            steps=steps,
-            tables=self.tables,
+            steps=by_step,
+            tables=tables,
         )
+        kernels, out = kernels_of(inputs), steps[f"{prefix}mixed"].view(-1, *by_head)
+        softmax, rest = steps[f"{prefix}softmax"], steps.get(f"{prefix}rest")
+        rest = None if rest is None else rest.view(-1, *by_head)
+        if not backward:
+            return kernels.forward(inputs, out, rest, softmax)
+        to_out = self.whole[f"{prefix}to_mixed"].view(-1, *by_head)
+        shared = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
+        shared["delta"] = self.whole[f"{prefix}delta"]
+        to_query = steps[f"to_{prefix}query"].view(-1, *by_head)
+        to_table = self.whole["to_encoded"] if prefix else self.steps["to_table"][0]
+        to_key, to_value = to_table.view(-1, 2, *by_head).unbind(1)
+        of_rows = {"out": out, "rest": rest, "to_bias": None}
+        launches = kernels.backward_rows(inputs, to_query, of_rows | shared)
+        return launches + kernels.backward_sources(inputs, to_key, to_value, shared)
 
-    def _attention_results(self, t: int) -> tuple[Tensor, Tensor | None, Tensor]:
-        by_head = self.settings.heads, self.wide // self.settings.heads
-        rest = None if self.rest is None else self.rest[t - 1].view(self.size, *by_head)
-        return self.mixed[t - 1].view(self.size, *by_head), rest, self.softmax[t - 1]
-
-    # The backward pass.
+    def _forward(self, t: int) -> list[Launch]:
+        at, steps = t - 1, {name: x[t - 1] for name, x in self.steps.items()}
+        grid = (self.size // self.block + 1,)
+        last = {name: x[at - 1] if at else None for name, x in self.steps.items()}
+        signals = self.inputs.get("signals")
+        launches = [
+            self._launch(
+                advance,
+                grid,
+                t,
+                signal=None if signals is None else signals[at],
+                before_last=last["before"],
+                active_last=last["active"],
+            ),
+            self._product(
+                t,
+                steps["rows"],
+                "joint",
+                steps["query"],
+                count=steps["count"],
+                out_other=steps["table"],
+                out_split=self._attentions()[""],
+                **self._norm("rows", t),
+            ),
+            *self._attend(t),
+            self._product(
+                t,
+                steps["mixed"],
+                "output",
+                steps["middle"],
+                **self._residual("rows", t),
+                **self._drop("output", t),
+            ),
+        ]
+        if self.settings.crosses:
+            norm, more = self._norm("middle", t), self._drop("cross_output", t)
+            query, mixed, crossed = (steps[x] for x in ("cross_query", "cross_mixed", "crossed"))
+            more |= self._residual("middle", t)
+            launches += [
+                self._product(t, steps["middle"], "cross_query", query, **norm),
+                *self._attend(t, "cross_"),
+                self._product(t, mixed, "cross_output", crossed, **more),
+            ]
+        before = self.before_last
+        more = {
+            **self._residual(before, t),
+            **self._drop("last", t),
+            **self._drop("inner", t, "x_"),
+        }
+        more["activation"] = self.settings.activation
+        return [
+            *launches,
+            self._product(t, steps[before], "first", steps["inner"], **self._norm(before, t)),
+            self._product(t, steps["inner"], "last", steps["sums"], **more),
+            self._launch(finish, grid, t, **self._norm("sums", t)),
+        ]
 
     def _backward(self, t: int) -> list[Launch]:
-        at, given, settings = t - 1, self.inputs, self.settings
-        first, middle, end = self._norms(t)
-        is_last = t == settings.max_steps
-        to_sums, to_middle, to_inner = self.to_sums[at], self.to_middle[at], self.to_inner[at]
-        common = self._common(t)
-        del common["step"]
-        common |= {"is_last": is_last, "count_next": None if is_last else self.count[t]}
-        grid = (min(PROGRAMS, -(-self.size // self.block)),)
-        has_unit = "unit" in given
-        by_head = self.settings.heads, self.wide // self.settings.heads
-        attention, (out, rest, softmax) = self._attention(t), self._attention_results(t)
-        to_out = self.to_mixed.view(self.size, *by_head)
-        shared = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
-        shared["delta"] = self.delta
-        kernels = kernels_of(attention)
-        to_query = self.to_query[at].view(self.size, *by_head)
-        to_key, to_value = self.to_table[0].view(self.size, 2, *by_head).unbind(1)
-        rows_given: dict[str, Any] = {
-            **dict.fromkeys(("sums", "stats", "scale", "residual", "logit", "unit", "to_rows")),
-            **dict.fromkeys(("to_states", "to_encodings", "norm_parts", "signal_parts")),
-            **common,
-        }
-        passed = self.passed
+        steps, whole = {name: x[t - 1] for name, x in self.steps.items()}, self.whole
+        grid, follows = (self.programs,), None
+        if t < self.settings.max_steps:
+            follows = self.steps["count"][t]
+        to_sums, to_inner, to_middle = (steps[f"to_{x}"] for x in ("sums", "inner", "middle"))
+        ends: dict[str, Any] = {"unit_parts": self.parts.get("unit"), "count_next": follows}
+        ends |= {"norm_parts": self.parts.get(self.norms["sums"] or "")}
+        more = {"hidden": steps["inner"], "slope_of": self.settings.activation}
+        more |= {**self._drop("last", t, "x_"), **self._drop("inner", t)}
         launches = [
-            Launch(
-                finish_backward,
-                grid,
-                {
-                    "sums": self.sums[at],
-                    "rows": self.rows[at],
-                    **_without_eps(end),
-                    "unit": given.get("unit"),
-                    "halted": self.halted,
-                    "closed": self.closed,
-                    "share": self.share[at],
-                    "to_out": self.to_out,
-                    "to_remainder": self.to_remainder,
-                    "to_states": self.to_states,
-                    "to_spent": self.to_spent,
-                    "to_sums": to_sums,
-                    "to_logit": self.to_logit[at] if has_unit else None,
-                    "norm_parts": self.parts.get("transition"),
-                    "unit_parts": self.parts.get("unit"),
-                    "reads_input": settings.reads_input,
-                    "step": t,
-                    **common,
-                },
-            ),
-            self._product(
-                t,
-                to_sums,
-                "last",
-                to_inner,
-                turned=True,
-                hidden=self.inner[at],
-                slope_of=settings.activation,
-            ),
-            self._product(
-                t,
-                to_inner,
-                "first",
-                to_middle if settings.norm is None else passed,
-                turned=True,
-                residual=None if settings.norm == "pre" else to_sums,
-            ),
+            self._launch(finish_backward, grid, t, **self._norm("sums", t), **ends),
+            self._product(t, to_sums, "last", to_inner, turned=True, **more),
+            *self._through(t, self.before_last, "first", to_inner, to_sums),
         ]
-        if settings.norm is not None:
-            which = "transition" if settings.norm == "pre" else "attention"
-            of_middle = {
-                "grad": passed,
-                "sums": self.middle[at],
-                "stats": middle["stats"],
-                "scale": middle["scale"],
-                "residual": to_sums if settings.norm == "pre" else None,
-                "to_rows": to_middle,
-                "norm_parts": self.parts[which],
-                "count": self.active[at],
-            }
-            launches.append(Launch(rows_backward, grid, rows_given | of_middle))
+        if self.settings.crosses:
+            mixed, crossed = whole["cross_to_mixed"], steps["to_crossed"]
+            more = self._drop("cross_output", t, "x_")
+            launches += [
+                self._product(t, crossed, "cross_output", mixed, turned=True, **more),
+                *self._attend(t, "cross_", backward=True),
+                *self._through(t, "middle", "cross_query", steps["to_cross_query"], crossed),
+            ]
+        more, mixed = self._drop("output", t, "x_"), whole["to_mixed"]
+        joint = {"other": steps["to_table"], "split": mixed.shape[1], "count": steps["count"]}
         launches += [
-            self._product(t, to_middle, "output", self.to_mixed, turned=True),
-            *kernels.backward_rows(
-                attention, to_query, {"out": out, "rest": rest, "to_bias": None, **shared}
-            ),
-            *kernels.backward_sources(attention, to_key, to_value, shared),
-            self._product(
-                t,
-                self.to_query[at],
-                "joint",
-                passed,
-                turned=True,
-                stores=True,
-                other=self.to_table[at],
-                split=self.wide,
-            ),
+            self._product(t, to_middle, "output", mixed, turned=True, **more),
+            *self._attend(t, backward=True),
+            self._product(t, steps["to_query"], "joint", whole["passed"], turned=True, **joint),
         ]
-        of_rows = {
-            "grad": passed,
-            "sums": self.rows[at],
-            "stats": first["stats"],
-            "scale": first["scale"],
+        own: dict[str, Any] = {
+            "grad": whole["passed"],
+            "sums": steps["rows"],
             "residual": to_middle,
-            "logit": self.to_logit[at] if has_unit and settings.reads_input else None,
-            "unit": given.get("unit"),
-            "to_states": self.to_states,
-            "to_encodings": self.to_encodings,
-            "norm_parts": self.parts.get("attention"),
-            "signal_parts": self.parts["signals"][at] if "signals" in given else None,
-            "count": self.count[at],
         }
-        return [*launches, Launch(rows_backward, grid, rows_given | of_rows)]
+        own |= {"norm_parts": self.parts.get(self.norms["rows"] or ""), "count_next": follows}
+        if "signals" in self.parts:
+            own["signal_parts"] = self.parts["signals"][t - 1]
+        if self.settings.reads_input:
+            own["logit"] = steps.get("to_logit")
+        return [*launches, self._launch(rows_backward, grid, t, **own, **self._norm("rows", t))]
+
+    def _through(
+        self, t: int, value: str, name: str, to_out: Tensor, to_next: Tensor
+    ) -> list[Launch]:
+        """Return launches for the gradient of a sum, which a weight and the next sum read."""
+        to_value, passed = self.steps[f"to_{value}"][t - 1], self.whole["passed"]
+        pre, norm = self.settings.norm == "pre", self.norms[value]
+        if norm is None:
+            return [self._product(t, to_out, name, to_value, turned=True, residual=to_next)]
+        added = None if pre else to_next
+        own: dict[str, Any] = {
+            "grad": passed,
+            "sums": self.steps[value][t - 1],
+            "to_rows": to_value,
+        }
+        own |= {"residual": to_next if pre else None, "count": self.steps["active"][t - 1]}
+        own |= {"norm_parts": self.parts[norm], "to_states": None}
+        return [
+            self._product(t, to_out, name, passed, turned=True, residual=added),
+            self._launch(rows_backward, (self.programs,), t, **own, **self._norm(value, t)),
+        ]
 
     def _weight_gradients(self) -> list[Launch]:
-        first, middle, _ = map(_without_eps, self._norms(1))
-        whole = [
-            {
-                name: x if x is None or name != "stats" else self.stats[place]
-                for name, x in n.items()
-            }
-            for place, n in enumerate((first, middle))
-        ]
-        none = dict.fromkeys(("stats", "scale", "shift"))
-        stored = {"other": self.to_table, "count": self.count, "split": self.wide}
-        active = {"other": None, "count": self.active}
+        steps, whole = self.steps, {"nodes": self.steps["nodes"], "active": self.steps["active"]}
+        of = {"output": "mixed", "cross_output": "cross_mixed", "last": "inner"}
+        of |= {"joint": "rows", "cross_query": "middle", "first": self.before_last}
+        grads = {"output": "middle", "cross_output": "crossed", "last": "sums"}
+        grads |= {"joint": "query", "cross_query": "cross_query", "first": "inner"}
         found = []
-        for name, grad, x, more in (
-            ("joint", self.to_query, self.rows, stored | whole[0]),
-            ("output", self.to_middle, self.mixed, active | none),
-            ("first", self.to_inner, self.middle, active | whole[1]),
-            ("last", self.to_sums, self.inner, active | none),
-        ):
-            weight = self.inputs[f"{name}_weight"]
-            outer, inner = weight.shape
-            sizes = product_sizes(inner, outer, self.work)
-            parts = self.parts[f"{name}_weight"]
-            arguments = {
-                "grad": grad,
-                "x": x,
-                "nodes": self.nodes,
-                "active": self.active,
-                "weight": weight,
-                "to_weight": parts,
-                "to_bias": self.parts[f"{name}_bias"],
-                "steps": self.settings.max_steps,
-                "size": self.size,
-                "sources": self.size,
-                "inner": inner,
-                "outer": outer,
+        for weight in [key for key in self.inputs if key.endswith("_weight")]:
+            name = weight.removesuffix("_weight")
+            outer, inner = self.inputs[weight].shape
+            parts, sizes = self.parts[weight], product_sizes(inner, outer, self.work)
+            own: dict[str, Any] = {
+                "grad": steps[f"to_{grads[name]}"],
+                "x": steps[of[name]],
                 "split": outer,
-                "activation": self.settings.activation if name == "last" else "",
-                **sizes,
-                **more,
             }
+            own |= {"inner": inner, "outer": outer, "weight": self.inputs[weight], "activation": ""}
+            own |= {"to_weight": parts, "to_bias": self.parts[f"{name}_bias"], **whole}
+            own |= {"count": steps["active"], "steps": self.settings.max_steps, **sizes}
+            own["places"] = 2 * len(PLACES)
+            if of[name] in self.norms:
+                own |= self._norm(of[name], 1)
+                own["stats"] = steps[f"stats_{of[name]}"]
+            if name == "joint":
+                own |= {"count": steps["count"], "other": steps["to_table"]}
+                own["split"] = steps["query"].shape[2]
+            if name == "last":
+                own |= {"activation": self.settings.activation, **self._drop("inner", 1, "x_")}
+            if name in ("output", "cross_output", "last"):
+                own |= self._drop(name, 1)
             tiles = -(-outer // sizes["block_n"]), -(-inner // sizes["block_k"])
-            found.append(Launch(weight_gradient, (*tiles, len(parts)), arguments))
+            found.append(self._launch(weight_gradient, (*tiles, len(parts)), 1, **own))
         return found
 
     def gradients(self, inputs: Tensors) -> dict[str, Tensor]:
         """Return the gradients of the inputs after the launches of the backward pass."""
-        num_src = len(inputs["states"])
-        found = {"states": self.to_states[:num_src].clone()}
-        if self.to_encodings is not None:
-            found["encodings"] = self.to_encodings[:num_src].clone()
+        found = {}
+        for name in ("states", "encodings", "encoded"):
+            if name in inputs and f"to_{name}" in self.whole:
+                found[name] = self.whole[f"to_{name}"][: len(inputs[name])].clone()
         for name, parts in self.parts.items():
-            if name.endswith("_bias"):
-                sums = parts.sum(0)
-                by_step = name in inputs and len(inputs[name]) > 1
-                found[name] = sums if by_step else sums.sum(0, keepdim=True)
-            elif name == "signals":
-                found[name] = parts.sum(1)
-            elif name in ("attention", "transition"):
-                found[f"{name}_scale"], found[f"{name}_shift"] = parts.sum(0).unbind()
-            else:
-                found[name] = parts.sum(0)
-        return {name: x.to(inputs[name].dtype) for name, x in found.items() if name in inputs}
-
-
-def _without_eps(norm: dict[str, Any]) -> dict[str, Any]:
-    return {name: x for name, x in norm.items() if name != "eps"}
+            sums = parts.sum(1 if name == "signals" else 0)
+            if name.endswith("_bias") and len(inputs.get(name, ())) == 1:
+                sums = sums.sum(0, keepdim=True)
+            if name in self.norms.values():
+                found[f"{name}_scale"], found[f"{name}_shift"] = sums.unbind()
+            elif name in inputs:
+                found[name] = sums
+        return {name: x.to(inputs[name].dtype) for name, x in found.items()}
 
 
 def row_sizes(width: int) -> dict[str, Any]:
     """Return the tile sizes and launch options of kernels whose programs read whole rows."""
     block_w = padded(width)
-    return {"block_m": max(1, min(32, 4096 // block_w)), "block_w": block_w, **FUSED}
+    return {"block_m": max(1, min(32, 2048 // block_w)), "block_w": block_w, **FUSED}
 
 
 def product_sizes(inner: int, outer: int, dtype: torch.dtype) -> dict[str, Any]:
     """Return the tile sizes and launch options of products."""
-    is_half = dtype.itemsize == 2
-    return {
-        "block_m": 64,
-        "block_n": min(128 if is_half else 64, padded(outer)),
-        "block_k": min(64 if is_half else 32, padded(inner)),
-        "precision": "tf32x3",
-        "num_warps": 4,
-        "num_stages": 3,
-        **FUSED,
-    }
+    half = dtype.itemsize == 2
+    sizes = {"block_m": 64, "block_n": min(128 if half else 64, padded(outer))}
+    sizes |= {"block_k": min(64 if half else 32, padded(inner)), "num_warps": 4, "num_stages": 3}
+    return {**sizes, "precision": "tf32x3", **FUSED}

@@ -11,7 +11,8 @@ from graphut.attention.triton.function import INTERPRETED
 from graphut.attention.triton.inputs import Launch
 from graphut.nn.gpu.program import Program
 
-MOST = 8  # programs that are kept while no call uses them
+# Of the programs that are kept while no call uses them.
+MOST, MOST_BYTES = 8, 8 * 2**30
 
 
 class Replay:
@@ -76,4 +77,10 @@ class Lease:
         """Keep the program for later calls."""
         if hasattr(self, "backward"):
             idle.append((self._key, self.program, self.forward, self.backward))
-            del idle[:-MOST]
+            while len(idle) > 1 and _exceeds():
+                del idle[0]
+
+
+def _exceeds() -> bool:
+    """Return whether more programs are kept than there may be."""
+    return len(idle) > MOST or sum(program.nbytes for _, program, *_ in idle) > MOST_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,11 @@ from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.plain_step import is_plain, is_untouched
 from graphut.nn.rules import ACT, HaltingRule
 
+NORMS = ("attention", "cross", "transition")
+# Where values are dropped: in attention, in what it adds, in the hidden layer, in what it adds.
+PLACES = ("attention", "output", "cross_attention", "cross_output", "inner", "last")
 WIDEST = 2048  # features of a state, a row of which fits in one program
-_MOST = 2**31 - 1  # numbers of a step and a node are one int32
+_MOST = 2**30 - 1  # twice the number of a step and a node is one int32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +25,11 @@ class Settings:
     """What a program computes, beside the sizes of its inputs."""
 
     max_steps: int
-    heads: int
+    heads: tuple[int, ...]  # of self-attention and of any cross-attention
+    crosses: bool  # whether there is cross-attention
     norm: str | None
-    eps: tuple[float, float]  # of the LayerNorms of attention and of the transition
+    eps: tuple[float, ...]  # of each of `NORMS`
+    dropout: tuple[float, ...]  # in each of `PLACES`
     activation: str  # as in `graphut.nn.gpu.kernels.products`
     stored: str  # which nodes a step stores beside active ones: "none", "halting" or "all"
     low: float | None  # probability of a scheduled node before it halts; None for a halting unit
@@ -45,26 +51,32 @@ def program_settings(
 ) -> Settings | None:
     """Return the settings of a program for a recurrence, or None if there is none for it.
 
-    The step must be as graphut makes it, without hooks, dropout and cross-attention, and the rule
-    `ACT` with weighted sums, whose probabilities are those of a unit or of a schedule.
+    The step must be as graphut makes it, without hooks, and the rule `ACT` with weighted sums,
+    whose probabilities are those of a unit or of a schedule.
     """
     if type(rule) is not ACT or rule.weighting != "sum" or not _knows_halting(halting, layout):
         return None
-    if step.cross_attention is not None or not is_plain(step):
+    if not is_plain(step):
         return None
-    activation, dropouts = _activation(step.transition.layers[1]), _dropouts(step)
+    activation, cross = _activation(step.transition.layers[1]), step.cross_attention
     too_large = step.attention.in_feats[1] > WIDEST or (max_steps + 1) * layout.num_src > _MOST
-    if activation is None or too_large or (step.training and any(dropouts)):
+    if activation is None or too_large:
         return None
     stored = {"stale": "none", "frozen": "halting", "copied": "halting"}[halted]
-    if halted == "copied" and (layout.has_empty_rows or not step.has_linear_projection):
+    dropout = tuple(_dropouts(step))
+    # Otherwise the step signal moves all values of a step by one vector.
+    moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
+    if halted == "copied" and not moves:
         stored = "all"
-    norms = () if step.norm is None else (step.attention_norm, step.transition_norm)
+    norms = (getattr(step, f"{name}_norm") for name in NORMS)
+    layers = [step.attention] if cross is None else [step.attention, cross]
     return Settings(
         max_steps=max_steps,
-        heads=step.attention.num_heads,
+        heads=tuple(layer.num_heads for layer in layers),
+        crosses=cross is not None,
         norm=step.norm,
-        eps=tuple(norm.eps for norm in norms) or (0.0, 0.0),
+        eps=tuple(getattr(norm, "eps", 0.0) for norm in norms),
+        dropout=dropout,
         activation=activation,
         stored=stored,
         low=halting.share if isinstance(halting, ScheduledHalting) else None,
@@ -90,10 +102,15 @@ def _activation(layer: nn.Module) -> str | None:
     """Return the name of an activation in the kernels, or None if they do not know it."""
     if not is_untouched(layer):
         return None
-    if type(layer) is nn.GELU:
-        return "tanh" if layer.approximate == "tanh" else "gelu"
+    if type(layer) is nn.GELU and layer.approximate == "none":
+        return "gelu"
     return "relu" if type(layer) is nn.ReLU else None
 
 
-def _dropouts(step: Any) -> tuple[float, ...]:
-    return step.dropout.p, step.transition.layers[2].p, step.attention.attn_drop
+def _dropouts(step: Any) -> Iterator[float]:
+    """Return the probability that something is dropped, in each of `PLACES`."""
+    for layer in (step.attention, step.cross_attention):
+        yield layer.attn_drop if layer is not None and layer.training else 0.0
+        yield step.dropout.p if step.dropout.training else 0.0
+    for layer in (step.transition.layers[2], step.dropout):
+        yield layer.p if layer.training else 0.0

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.backend import AttentionCall
+from graphut.attention.key_value_memory import uses_triton
 from graphut.attention.triton import backend
 from graphut.attention.triton.backend import triton_attention
 from graphut.topology import Causal
 from tests.attention.naive import GRAPHS, inputs
-from tests.helpers import assert_same
+from tests.helpers import assert_same, layout_of
 
 
 def call_of(x: Tensor, **options: Any) -> AttentionCall:
@@ -57,3 +58,24 @@ def test_triton_attention_is_a_backend(graph: str, weights: bool) -> None:
         for name in ("triton", "dense")
     )
     assert_same(*((x if weights else [x]) for x in (found, expected)), 1e-5)
+
+
+class Elsewhere(torch.Tensor):
+    """Says that it is on a GPU."""
+
+    is_cuda = True
+
+
+def test_uses_triton_refuses_a_node_without_in_edges() -> None:
+    layout, like = layout_of([(0, 0), (0, 2)], 3, 3), torch.zeros(5, 4).as_subclass(Elsewhere)
+    assert uses_triton("triton", layout, 2, like, allow_zero_in_degree=True)
+    with pytest.raises(ValueError, match=r"no in-edge to attend to \(node 1\)"):
+        uses_triton("triton", layout, 2, like, allow_zero_in_degree=False)
+
+
+@pytest.mark.gpu
+def test_uses_triton_on_a_gpu_for_dtypes_of_the_kernels() -> None:
+    for dtype, takes in ((torch.float32, True), (torch.float64, False)):
+        like = torch.zeros(5, 4, dtype=dtype, device="cuda")
+        layout = Causal().layout([3, 2])
+        assert uses_triton("auto", layout, 2, like, allow_zero_in_degree=False) is takes

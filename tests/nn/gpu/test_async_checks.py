@@ -41,7 +41,7 @@ def test_finite_checks_features(value: float) -> None:
     with pytest.raises(ValueError, match=f"feature 1 of node 2 is {value}"):
         FiniteChecks().check_features(feat((2, value), (3, value)))
     Later.here = True
-    late = AsyncFiniteChecks(nn.Identity(), 4, 4)
+    late = AsyncFiniteChecks(nn.Identity())
     late.check_features(feat((2, value), (3, value)))
     with pytest.raises(ValueError, match="a feature of node 2 is not a finite number"):
         late.close()
@@ -50,7 +50,7 @@ def test_finite_checks_features(value: float) -> None:
 def test_finite_checks_numbers_whose_sum_is_not_finite_pass() -> None:
     Later.here = True
     large = torch.full((2, 3), 3e38)
-    late = AsyncFiniteChecks(nn.Identity(), 2, 2)
+    late = AsyncFiniteChecks(nn.Identity())
     for each in (FiniteChecks(), late):
         each.check_features(large)
         each.close()
@@ -58,13 +58,11 @@ def test_finite_checks_numbers_whose_sum_is_not_finite_pass() -> None:
 
 def test_finite_checks_the_first_step_and_node_is_named() -> None:
     Later.here = True
-    late = AsyncFiniteChecks(nn.Identity(), 4, 4)
+    late = AsyncFiniteChecks(nn.Identity())
     late.check_features(feat())
     late.check_probability(torch.zeros(4), None, 1)
-    late.check_probability(
-        torch.tensor([0.0, 0.0, NAN]), torch.tensor([1, 2, 4]), 2
-    )  # node 4 is none
-    late.check_probability(torch.tensor([0.0, NAN, NAN]), torch.tensor([0, 2, 3]), 3)
+    late.check_probability(torch.tensor([0.0, 0.0, 1.0, 0.5]), None, 2)
+    late.check_probability(torch.tensor([0.0, 0.0, NAN, NAN]), None, 3)
     with pytest.raises(ValueError, match="node 2 is NaN at step 3"):
         late.close()
     with pytest.raises(ValueError, match="node 2 is NaN at step 3"):
@@ -75,23 +73,23 @@ def test_finite_checks_the_first_step_and_node_is_named() -> None:
 
 def test_finite_checks_what_arrives_later_is_said_once_and_of_its_own_layer() -> None:
     broken, other = nn.Identity(), nn.Identity()
-    late = AsyncFiniteChecks(broken, 4, 4)
+    late = AsyncFiniteChecks(broken)
     late.check_features(feat((1, NAN)))
     late.close()
-    AsyncFiniteChecks(broken, 4, 4)
+    AsyncFiniteChecks(broken)
     copy.deepcopy(broken)
     Later.here = True
-    AsyncFiniteChecks(other, 4, 4)
+    AsyncFiniteChecks(other)
     with pytest.raises(ValueError, match="a feature of node 1"):
-        AsyncFiniteChecks(broken, 4, 4)
-    AsyncFiniteChecks(broken, 4, 4)
+        AsyncFiniteChecks(broken)
+    AsyncFiniteChecks(broken)
 
 
 def test_reports_go_with_their_layer() -> None:
     gc.collect()
     before = len(async_checks._reports)
     layer = nn.Identity()
-    late = AsyncFiniteChecks(layer, 4, 4)
+    late = AsyncFiniteChecks(layer)
     late.check_features(feat())
     late.close()
     assert len(async_checks._reports) == before + 1

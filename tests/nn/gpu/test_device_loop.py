@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import copy
 import sys
 from types import FrameType
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 pytest.importorskip("triton", reason="needs triton")
 
@@ -15,6 +16,8 @@ from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_ru
 if not INTERPRET:
     pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
 
+from graphut.attention import as_layout, edge_attention
+from graphut.attention.dropout import dropout_factors
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
@@ -26,17 +29,31 @@ from graphut.nn import (
 )
 from graphut.nn.gpu import device_loop, replay
 from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.settings import PLACES
 from graphut.topology import Complete, Window
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import LIBRARY, DeviceTensor, StandIn, gpu_stand_in
 from tests.helpers import assert_same, normal, relative_error
-from tests.nn.cases import Case, build_case, engine, randomised
+from tests.nn.cases import BLOCK, FEATS, Case, build_case, engine, randomised
 
 
 @pytest.fixture(autouse=True)
 def _kernels_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
     skip_unless_kernels_run()
     monkeypatch.setattr(replay, "idle", [])
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """The programs that were made."""
+    found: list[Program] = []
+
+    def make(*arguments: Any) -> Program:
+        found.append(Program(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(device_loop, "Program", make)
+    return found
 
 
 def results(case: Case) -> list[Tensor]:
@@ -80,6 +97,8 @@ def small(halting: list[int] | None = None, **modes: Any) -> Case:
 # Exactness.
 
 MODES: list[dict[str, Any]] = [
+    {"halted": "copied", "form": "decoder"},
+    {"halted": "frozen", "form": "decoder", "norm": "pre", "topology": "rows"},
     {"halted": "copied", "halt_from": "input", "lengths": [3, 5, 2]},
     {"halted": "copied", "norm": "pre", "halt_from": "output", "topology": "window"},
     {"halted": "copied", "norm": "pre", "topology": "rows"},
@@ -103,16 +122,31 @@ def test_program_halting_at_the_ends(bias: float) -> None:
     same_as_dense(case)
 
 
-@pytest.mark.parametrize("activation", [nn.ReLU(), nn.GELU("tanh")], ids=str)
-def test_program_over_several_blocks(activation: nn.Module) -> None:
+def test_program_over_several_blocks() -> None:
     """Sizes are odd: 107 nodes, rows of 20 features, a hidden layer of 70."""
     layout, depth = Window(2).layout([70, 1, 36]), torch.arange(107) % 3
     step = UniversalTransformerStep(
-        MultiHeadAttention(20, 1, bias=False), PositionwiseTransition(20, 70, activation=activation)
+        MultiHeadAttention(20, 1, bias=False), PositionwiseTransition(20, 70)
     )
     halting = ScheduledHalting(1 + depth * (torch.arange(107) > 66))
     layer = randomised(AdaptiveRecurrence(step, halting, max_steps=2), 4)
     same_as_dense(Case(layer, layout, normal(107, 20), torch.arange(107)))
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [{"halted": "stale"}, {"halted": "frozen"}, {"halted": "copied", "norm": "pre"}],
+    ids=str,
+)
+def test_program_of_a_block_whose_other_sources_stay(modes: dict[str, Any]) -> None:
+    layer = build_case(**modes, max_steps=2).layer
+    layer.halting = ScheduledHalting(torch.tensor([1, 2]))
+    case = Case(layer, as_layout(BLOCK), normal(5, FEATS)).to(torch.float32)
+    expected = case.run(engine)
+    with gpu_stand_in() as gpu:
+        found = numbers(results(case.to("cuda")))
+        assert "advance" in {name for name, _ in gpu.launches}
+    assert_same(found[:5], expected[:5], 1e-5)
 
 
 def test_program_with_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +165,52 @@ def test_program_in_bfloat16_is_near_the_reference(monkeypatch: pytest.MonkeyPat
     assert torch.equal(found[1], expected[1])
     joined = (torch.cat([x.flatten().float() for x in each]) for each in (found, expected))
     assert relative_error(*joined) <= 0.02
+
+
+def dropping(case: Case, seeds: Tensor) -> list[Tensor]:
+    """Compute with plain operators what a program with dropout and no halting node computes."""
+    step, positions = case.layer.step, case.positions
+    assert positions is not None
+    nodes = torch.arange(len(case.feat))
+
+    def drop(rows: Tensor, t: int, place: str, p: float) -> Tensor:
+        seed = int(seeds[t, PLACES.index(place), 0])
+        return rows * dropout_factors(nodes, rows.shape[1], p, seed, rows.dtype)
+
+    x, out, signal = case.feat, torch.zeros(()), case.layer.position_signal
+    for t in range(case.layer.max_steps):
+        y = x + signal(positions).float() + signal(torch.tensor([t + 1])).float()
+        query = step.attention.query(y).unflatten(1, (2, -1))
+        key, value = step.attention.key_value(y).unflatten(1, (2, 2, -1)).unbind(1)
+        seed = int(seeds[t, PLACES.index("attention"), 0])
+        options: dict[str, Any] = {"dropout": 0.3, "seed": seed, "backend": "dense"}
+        heads = edge_attention(case.graph, query, key, value, **options).flatten(1)
+        attended = drop(step.attention.output(heads), t, "output", 0.2)
+        middle = step.attention_norm(y + attended)
+        inner = drop(torch.nn.functional.gelu(step.transition.layers[0](middle)), t, "inner", 0.4)
+        moved = drop(step.transition.layers[3](inner), t, "last", 0.2)
+        x = step.transition_norm(middle + moved)
+        out = out + (0.01 if t < case.layer.max_steps - 1 else 0.99) * x
+    learned = [case.feat, *step.parameters()]
+    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(1))
+    return [out, *torch.autograd.grad((out * direction).sum(), learned)]
+
+
+@pytest.mark.parametrize("topology", ["window", "rows"])
+def test_program_with_dropout_equals_plain_operators(topology: str, made: list[Program]) -> None:
+    case = small([2] * 4, topology=topology, max_steps=2)
+    step = case.layer.step
+    step.attention.attn_drop, step.dropout.p, step.transition.layers[2].p = 0.3, 0.2, 0.4
+    other = copy.deepcopy(case.layer)
+    with gpu_stand_in():
+        there = Case(other, case.graph, case.feat, case.positions).to("cuda")
+        out = there.layer(there.graph, there.feat, **there.arguments)[0]
+        direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).to("cuda")
+        learned = [there.feat, *there.layer.step.parameters()]
+        found = numbers([out, *torch.autograd.grad((out * direction).sum(), learned)])
+        seeds = made[0].inputs["seeds"].numbers
+    expected = dropping(case, seeds)
+    assert_same([x.detach() for x in found], [x.detach() for x in expected], 1e-5)
 
 
 @pytest.mark.parametrize("halted", ["copied", "frozen", "stale"])
@@ -203,19 +283,6 @@ def test_a_step_costs_few_launches_operators_and_calls() -> None:
     forward, backward, operators, python = (b - a for a, b in zip(*counts, strict=True))
     assert forward == 7 and backward == 9  # of at most 12 and 25
     assert operators == 0 and python <= 10  # of at most 30 and 150
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
-    """The programs that were made."""
-    found: list[Program] = []
-
-    def make(*arguments: Any) -> Program:
-        found.append(Program(*arguments))
-        return found[-1]
-
-    monkeypatch.setattr(device_loop, "Program", make)
-    return found
 
 
 def poison(program: Program) -> None:

@@ -56,10 +56,8 @@ def hook(module: str) -> Any:
 REFUSED: dict[str, dict[str, Any]] = {
     "moving average": {"rule": ACT(weighting="ema")},
     "rule": {"rule": PonderNet()},
-    "decoder": {"form": "decoder"},
     "convolution": {"transition": "sepconv"},
     "scaled by degree": {"scale_by_degree": True},
-    "dropout": {"change": drop},
     "hook of a map": {"change": hook("step.attention.query")},
     "hook of the halting unit": {"change": hook("halting")},
     "hook of the activation": {"change": hook("step.transition.layers.1")},

@@ -26,13 +26,12 @@ from graphut.attention.triton.kernels.primitives import (
 @triton.jit
 def locate(
     item: tl.tensor,
-    nodes: tl.tensor,  # (rows,) node of each row; past the end where there is no row
+    nodes: tl.tensor,  # (rows,) node of each row
     count: tl.tensor,  # the number of rows, if there are fewer than `nodes`
     before: tl.tensor,  # only where pieces are computed
     indptr: tl.tensor,
     owner: tl.tensor,  # (pieces,) node of each piece, `None` for whole rows
     start: tl.tensor,  # (pieces,) first edge of each piece
-    num_nodes: tl.tensor,
     split: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
     """Find the row or the piece of a row that a program computes.
@@ -45,7 +44,7 @@ def locate(
         node = row
         if nodes is not None:
             node = tl.load(nodes + item).to(tl.int64)
-        do = node < num_nodes
+        do = item >= 0
         if count is not None:
             do = item < tl.load(count)
         begin = tl.load(indptr + node, mask=do, other=0)
@@ -71,7 +70,7 @@ def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
     return tl.where(mask, edge, 0)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold", "num_src", "step"])
+@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step"])
 def rows_forward(
     query: tl.tensor,  # (rows, heads, width)
     key: tl.tensor,  # (sources, heads, width)
@@ -91,7 +90,6 @@ def rows_forward(
     settled: tl.tensor,
     num_src: tl.tensor,
     step: tl.tensor,
-    num_nodes: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -111,9 +109,7 @@ def rows_forward(
     """Compute attention for a row (or a piece) in one pass over its edges, with online softmax."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    do, _, row, begin, end = locate(
-        item, nodes, count, before, indptr, owner, start, num_nodes, split
-    )
+    do, _, row, begin, end = locate(item, nodes, count, before, indptr, owner, start, split)
     if not do:
         return
     q = load_row(query + row * query_stride + head * width, width, block_width)
@@ -150,7 +146,7 @@ def rows_forward(
         store_row(rest + at * value_width, lost(acc, out), value_width, block_value)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold", "num_src", "step"])
+@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step"])
 def rows_query(
     query: tl.tensor,
     key: tl.tensor,
@@ -174,7 +170,6 @@ def rows_query(
     settled: tl.tensor,
     num_src: tl.tensor,
     step: tl.tensor,
-    num_nodes: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -199,9 +194,7 @@ def rows_query(
     """
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    do, node, row, begin, end = locate(
-        item, nodes, count, before, indptr, owner, start, num_nodes, split
-    )
+    do, node, row, begin, end = locate(item, nodes, count, before, indptr, owner, start, split)
     if not do:
         return
     at_row = row * heads + head
@@ -242,7 +235,7 @@ def rows_query(
     store_row(to_query + at_out * width, acc * scale, width, block_width)
 
 
-@triton.jit(do_not_specialize=["num_nodes", "seed", "threshold", "num_src", "step", "last_step"])
+@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step", "last_step"])
 def rows_source(
     query: tl.tensor,
     key: tl.tensor,
@@ -265,7 +258,6 @@ def rows_source(
     last_step: tl.tensor,
     to_key_stride: tl.tensor,
     to_value_stride: tl.tensor,
-    num_nodes: tl.tensor,
     query_stride: tl.tensor,
     key_stride: tl.tensor,
     value_stride: tl.tensor,
@@ -286,7 +278,7 @@ def rows_source(
     """Write the gradients of a source's key and value, summed over its out-edges in fixed order."""
     item = tl.program_id(0) // heads
     head = tl.program_id(0) % heads
-    do, _, node, begin, end = locate(item, None, None, None, indptr, owner, start, num_nodes, split)
+    do, _, node, begin, end = locate(item, None, None, None, indptr, owner, start, split)
     if not do:
         return
     at = table_row(node, do, settled, num_src, step).to(tl.int64)

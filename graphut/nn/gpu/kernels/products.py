@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.primitives import total
+from graphut.attention.triton.kernels.primitives import dropout_factor, total
 
 
 @triton.jit
@@ -13,8 +13,6 @@ def activated(x: tl.tensor, kind: tl.constexpr) -> tl.tensor:
         x = tl.where(x < 0.0, 0.0, x)
     elif kind == "gelu":
         x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
-    elif kind == "tanh":
-        x = x / (1.0 + tl.exp(-2.0 * inner_of_tanh(x)))
     return x
 
 
@@ -23,20 +21,24 @@ def slope(x: tl.tensor, kind: tl.constexpr) -> tl.tensor:
     """Return the derivative of the activation at `x`."""
     if kind == "relu":
         found = tl.where(x > 0.0, 1.0, 0.0)
-    elif kind == "gelu":
+    else:
         density = tl.exp(-0.5 * x * x) * 0.3989422804014327
         found = 0.5 * (1.0 + tl.erf(x * 0.7071067811865476)) + x * density
-    else:
-        chance = 1.0 / (1.0 + tl.exp(-2.0 * inner_of_tanh(x)))
-        inner = 0.7978845608028654 * (1.0 + 0.134145 * x * x)
-        found = chance + 2.0 * x * chance * (1.0 - chance) * inner
     return found
 
 
 @triton.jit
-def inner_of_tanh(x: tl.tensor) -> tl.tensor:
-    """Return the argument of the hyperbolic tangent in the approximation of GELU."""
-    return 0.7978845608028654 * (x + 0.044715 * x * x * x)
+def dropped(
+    tile: tl.tensor,
+    node: tl.tensor,
+    column: tl.tensor,
+    seed: tl.tensor,
+    drop_below: tl.tensor,
+    keep: tl.tensor,
+) -> tl.tensor:
+    """Apply dropout to a tile; the mask is a function of seed, node and column."""
+    wide = node.to(tl.int64)[:, None]
+    return tile * dropout_factor(wide, column[None, :], seed, drop_below, keep)
 
 
 @triton.jit
@@ -111,7 +113,7 @@ def normed(
     return even * factor[None, :] + offset[None, :]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["drop_below", "x_drop_below"])
 def product(
     x: tl.tensor,  # (rows, split)
     other: tl.tensor,  # (sources, inner - split)
@@ -123,6 +125,12 @@ def product(
     stats: tl.tensor,  # (rows, 2) out
     scale: tl.tensor,
     shift: tl.tensor,
+    seed: tl.tensor,  # of dropout of the result, as in attention; `None` without dropout
+    drop_below: tl.tensor,
+    keep: tl.tensor,
+    x_seed: tl.tensor,  # of dropout of `x`
+    x_drop_below: tl.tensor,
+    x_keep: tl.tensor,
     residual: tl.tensor,  # (rows, outer), added to the result
     residual_stats: tl.tensor,
     residual_scale: tl.tensor,
@@ -156,7 +164,7 @@ def product(
     here = row < rows
     live = here
     node = row
-    if other is not None or out_other is not None:
+    if (other is not None or out_other is not None) or (seed is not None or x_seed is not None):
         node = tl.load(nodes + row, mask=here, other=0)
     if other is not None:
         live = row < tl.load(active)
@@ -174,6 +182,8 @@ def product(
             tile = normed(tile, mean, inverse, scale, shift, at, inner)
         if activation != "":
             tile = activated(tile.to(tl.float32), activation)
+        if x_seed is not None:
+            tile = dropped(tile, node, at, x_seed, x_drop_below, x_keep)
         place = at.to(tl.int64)[:, None] * inner_stride + column[None, :] * outer_stride
         known = (at < inner)[:, None] & (column < outer)[None, :]
         factor = tl.load(weight + place, mask=known, other=0.0)
@@ -184,6 +194,8 @@ def product(
     place = row.to(tl.int64)[:, None] * outer + column[None, :]
     if hidden is not None:
         acc *= slope(tl.load(hidden + place, mask=there, other=0.0).to(tl.float32), slope_of)
+    if seed is not None:
+        acc = dropped(acc, node, column, seed, drop_below, keep)
     if residual is not None:
         added = tl.load(residual + place, mask=there, other=0.0).to(tl.float32)
         if residual_scale is not None:
@@ -199,10 +211,10 @@ def product(
     tl.store(out + place, acc.to(out.dtype.element_ty), mask=there)
 
 
-@triton.jit(do_not_specialize=["steps", "size", "sources"])
+@triton.jit(do_not_specialize=["steps", "size", "drop_below", "x_drop_below"])
 def weight_gradient(
     grad: tl.tensor,  # (steps, size, split), of the result of a product
-    other: tl.tensor,  # (steps, sources, outer - split)
+    other: tl.tensor,  # (steps, size, outer - split)
     x: tl.tensor,  # (steps, size, inner), what was multiplied
     nodes: tl.tensor,  # (steps, size)
     count: tl.tensor,  # (steps, 4), of which the first column counts
@@ -211,11 +223,17 @@ def weight_gradient(
     scale: tl.tensor,
     shift: tl.tensor,
     weight: tl.tensor,  # whose dtype the factors have
+    seed: tl.tensor,  # (steps, places), of dropout of `grad`
+    drop_below: tl.tensor,
+    keep: tl.tensor,
+    x_seed: tl.tensor,  # (steps, places), of dropout of `x`
+    x_drop_below: tl.tensor,
+    x_keep: tl.tensor,
     to_weight: tl.tensor,  # (parts, outer, inner) out
     to_bias: tl.tensor,  # (parts, steps, outer) out
     steps: tl.tensor,
     size: tl.tensor,
-    sources: tl.tensor,
+    places: tl.constexpr,  # number of seeds of a step
     inner: tl.constexpr,
     outer: tl.constexpr,
     split: tl.constexpr,
@@ -243,10 +261,11 @@ def weight_gradient(
             live = here
             node = row
             far = other
+            if other is not None or (seed is not None or x_seed is not None):
+                node = tl.load(nodes + base + row, mask=here, other=0)
             if other is not None:
                 live = row < tl.load(active + 4 * step)
-                node = tl.load(nodes + base + row, mask=here, other=0)
-                far = other + step * sources.to(tl.int64) * (outer - split)
+                far = other + base * (outer - split)
             near = grad + base * split
             given = load_columns(near, far, row, node, column, live, here, outer, split)
             tile = load_columns(x + base * inner, None, row, row, at, here, here, inner, inner)
@@ -256,6 +275,10 @@ def weight_gradient(
                 tile = tl.where(here[:, None], tile, 0.0)
             if activation != "":
                 tile = activated(tile.to(tl.float32), activation)
+            if x_seed is not None:
+                tile = dropped(tile, node, at, x_seed + step * places, x_drop_below, x_keep)
+            if seed is not None:
+                given = dropped(given, node, column, seed + step * places, drop_below, keep)
             sums += total(given.to(tl.float32), 0)
             narrow = weight.dtype.element_ty
             turned = tl.trans(given.to(narrow))

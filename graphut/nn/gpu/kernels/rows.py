@@ -112,7 +112,7 @@ def advance(
     tile = tl.load(states + at_node, mask=known, other=0.0).to(tl.float32)
     if is_first:
         wrong = tl.where(known & ((tl.abs(tile) < INFINITY) == 0), 1, 0)
-        worst = tl.where(total(wrong, 1) > 0, node, FAR)
+        worst = tl.where(total(wrong, 1) > 0, 2 * node, FAR)
         tl.store(errors + tl.program_id(0), smallest(worst, 0))
     if encodings is not None:
         tile += tl.load(encodings + at_node, mask=known, other=0.0).to(tl.float32)
@@ -210,7 +210,7 @@ def finish(
             seen = tl.load(rows + at, mask=known, other=0.0).to(tl.float32)
         weighed = tl.where(known, seen * load_vector(unit, width, block_w), 0.0)
         p = 1.0 / (1.0 + tl.exp(-(total(weighed, 1) + tl.load(unit + width))))
-        code = step * size + node
+        code = 2 * (step * size + node)
         first_block = errors + node // block_m
         tl.atomic_min(first_block, code, mask=here & (p != p))
     before = tl.full([block_m], 0.0, tl.float32)

@@ -1,0 +1,99 @@
+"""Compile the kernels of a program; `test_device_loop.py` compares their results."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("triton", reason="needs triton")
+
+from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_run
+
+if not INTERPRET:
+    pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
+
+import triton
+
+from graphut.attention.triton.inputs import Launch
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+)
+from graphut.nn.gpu.async_checks import AsyncFiniteChecks
+from graphut.topology import Complete
+from tests.attention.triton.compile_for_hopper import Hopper
+from tests.gpu_stand_in import compiled_kernel, gpu_stand_in
+
+SHARED = 112 * 1024  # bytes, so that two programs fit in a multiprocessor of an H100
+REGISTERS = 255  # the most that a thread can have
+SPILLED = {"interval_source": 512}  # bytes of a thread
+
+
+def resources(kernel: Any, folder: Path) -> tuple[int, int]:
+    """Return the registers and the spilled bytes of a thread, as the assembler reports them."""
+    source = folder / "kernel.ptx"
+    source.write_text(kernel.asm["ptx"])
+    [target] = re.findall(r"\.target (\w+)", kernel.asm["ptx"])
+    assembler = Path(triton.__file__).parent / "backends/nvidia/bin/ptxas"
+    command = [assembler, "-v", "--gpu-name", target, source, "-o", folder / "kernel.cubin"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    [registers], [spilled] = (
+        re.findall(pattern, said) for pattern in (r"Used (\d+) reg", r"(\d+) bytes spill stores")
+    )
+    return int(registers), int(spilled)
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype", "norm"),
+    [
+        (128, torch.bfloat16, "post"),
+        pytest.param(512, torch.bfloat16, "post", marks=pytest.mark.full),
+        pytest.param(128, torch.float32, "pre", marks=pytest.mark.full),
+        pytest.param(512, torch.float32, "post", marks=pytest.mark.full),
+    ],
+    ids=str,
+)
+def test_kernels_compile_within_limits(
+    width: int, dtype: torch.dtype, norm: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    skip_unless_kernels_run()
+    driver = triton.runtime.driver
+    if not hasattr(driver, "_active"):
+        pytest.skip("needs Triton 3.4 to compile kernels beside interpreted ones")
+    monkeypatch.setattr(driver, "_active", Hopper())
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    made: dict[str, tuple[str, Any]] = {}
+
+    def compile_only(launch: Launch) -> None:
+        arguments = {name: getattr(x, "numbers", x) for name, x in launch.arguments.items()}
+        kernel = compiled_kernel(launch.kernel)
+        found = kernel.run(grid=launch.grid, warmup=True, **arguments)
+        made[found.hash] = launch.kernel.__name__, found
+
+    monkeypatch.setattr(Launch, "run", compile_only)
+    monkeypatch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
+    transition = PositionwiseTransition(width, 4 * width, activation=nn.GELU())
+    step = UniversalTransformerStep(MultiHeadAttention(width, 8), transition, norm=norm)
+    layer = AdaptiveRecurrence(step, HaltingUnit(width), max_steps=2).to(dtype)
+    feat, graph = torch.zeros(3, width, dtype=dtype), Complete().layout([2, 1])
+    with gpu_stand_in():
+        feat, positions = feat.to("cuda").requires_grad_(), torch.tensor([1, 2, 1]).to("cuda")
+        out, ponder = layer.to("cuda")(graph, feat, positions=positions)
+        (out.float().sum() + ponder.cost).backward()
+    assert {"advance", "product", "finish", "rows_backward", "weight_gradient"} <= {
+        name for name, _ in made.values()
+    }
+    for name, kernel in made.values():
+        registers, spilled = resources(kernel, tmp_path)
+        limit = SPILLED.get(name, 0)
+        assert registers <= REGISTERS and spilled <= limit, f"{name}: {registers}, {spilled}"
+        assert kernel.metadata.shared <= SHARED, f"{name}: {kernel.metadata.shared}"
