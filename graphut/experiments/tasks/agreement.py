@@ -138,8 +138,11 @@ class Agreement(TextTask):
         sets = {"train": train, "validation": validation, **tests}
         if self.sentences is not None:
             seen = {p.words for p in [*published, *train]}
-            rows = map(_prefix_of_row, lines_of(self._files[_ROWS])[1:])
-            sets[_ROWS] = [p for p in rows if len(p.words) < _SAME_SENTENCE or p.words not in seen]
+            rows = (row.split("\t") for row in lines_of(self._files[_ROWS])[1:])
+            prefixes = (Prefix(tuple(r[0].split()[: int(r[2])]), r[3]) for r in rows)
+            sets[_ROWS] = [
+                p for p in prefixes if len(p.words) < _SAME_SENTENCE or p.words not in seen
+            ]
         return sets
 
     @property
@@ -163,8 +166,3 @@ class Agreement(TextTask):
         if self.sentences is not None:
             texts[_ROWS] = _SENTENCES.read(self.sentences, "wiki-test.txt")
         return texts
-
-
-def _prefix_of_row(row: str) -> Prefix:
-    sentence, _, place, number, *_ = row.split("\t")
-    return Prefix(tuple(sentence.split()[: int(place)]), number)

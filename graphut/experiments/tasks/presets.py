@@ -125,7 +125,6 @@ _WAKING_CIRCUITS: Preset = (
     }
 )
 _CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
-_NARROW_CIRCUIT_LAYERS: Preset = {"messages": "none", **model_size(8, 16, 18)}
 
 # A single graph is one update per epoch. Without a LayerNorm on the features, sparse features of
 # words are too small to learn from: 60% of Cora's papers instead of 80%.
@@ -137,7 +136,6 @@ _OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
     "patience": 100,
     "warmup": 50,
 }
-_NARROW_OWN_GRAPH_LAYERS: Preset = model_size(24, 36, 8)
 
 # The features divide into features of row, column and box. A puzzle with one wrong cell is wrong.
 _SUDOKU: Preset = (
@@ -179,8 +177,6 @@ _WAKING_LIST_TREES: Preset = (
         "epochs": 21,
     }
 )
-_NARROW_LIST_TREE_LAYERS: Preset = model_size(16, 24, 18)
-_NARROW_SUDOKU_LAYERS: Preset = model_size(24, 48, 16)
 
 
 def with_baselines(
@@ -200,7 +196,9 @@ def with_baselines(
     return presets if paper is None else presets | {PAPER: paper}
 
 
-CIRCUITS = with_baselines(_CIRCUITS, _NARROW_CIRCUIT_LAYERS) | {WAKING: _WAKING_CIRCUITS}
-LIST_TREES = with_baselines(_LIST_TREES, _NARROW_LIST_TREE_LAYERS) | {WAKING: _WAKING_LIST_TREES}
-OWN_GRAPHS = with_baselines(_OWN_GRAPHS, _NARROW_OWN_GRAPH_LAYERS)
-SUDOKU = with_baselines(_SUDOKU, _NARROW_SUDOKU_LAYERS) | {WAKING: _WAKING_SUDOKU}
+CIRCUITS = with_baselines(_CIRCUITS, {"messages": "none"} | model_size(8, 16, 18)) | {
+    WAKING: _WAKING_CIRCUITS
+}
+LIST_TREES = with_baselines(_LIST_TREES, model_size(16, 24, 18)) | {WAKING: _WAKING_LIST_TREES}
+OWN_GRAPHS = with_baselines(_OWN_GRAPHS, model_size(24, 36, 8))
+SUDOKU = with_baselines(_SUDOKU, model_size(24, 48, 16)) | {WAKING: _WAKING_SUDOKU}

@@ -55,7 +55,7 @@ def same(ones: list[LabelledGraph], others: list[LabelledGraph]) -> bool:
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
-def test_problems_depend_on_options_seed_and_epoch_alone(kind: Any) -> None:
+def test_problems_draw_graphs_with_loops_by_options_seed_and_epoch_alone(kind: Any) -> None:
     one, other = kind(**SIZES), kind(**SIZES)
     assert same(one.train(1, 2), other.train(1, 2))
     assert not same(one.train(1, 2), one.train(1, 3)) and not same(one.train(1, 2), one.train(2, 2))
@@ -64,6 +64,12 @@ def test_problems_depend_on_options_seed_and_epoch_alone(kind: Any) -> None:
         assert same(graphs, other.test_sets[name])
     sizes = [len(graph.nodes) for graph in one.train(0, 0)]
     assert set(range(4, 25)) >= set(sizes) and len(set(sizes)) > 10
+    for graph in one.test:
+        pairs = list(map(tuple, graph.edges.T.tolist()))
+        loops = {(node, node) for node in range(len(graph.nodes))}
+        assert len(set(pairs)) == len(pairs) and loops <= set(pairs)
+        both = {(target, source) for source, target in pairs} == set(pairs)
+        assert both or kind is PrefixParity
 
 
 def test_problems_draw_from_a_pool() -> None:
@@ -75,18 +81,7 @@ def test_problems_draw_from_a_pool() -> None:
     assert same(task.train(1, 0), task.train(1, 0)) and not same(task.train(0, 0), task.train(1, 0))
 
 
-@pytest.mark.parametrize("kind", PROBLEMS)
-def test_problems_have_each_node_once_and_see_itself(kind: Any) -> None:
-    for graph in kind(**SIZES).test:
-        pairs = list(map(tuple, graph.edges.T.tolist()))
-        nodes = range(len(graph.nodes))
-        assert len(set(pairs)) == len(pairs) and {(node, node) for node in nodes} <= set(pairs)
-        both = {(target, source) for source, target in pairs} == set(pairs)
-        assert both or kind is PrefixParity
-
-
 def test_problems_shuffle_nodes() -> None:
-    """The mark is anywhere, and the ends of paths have any number."""
     graphs = GraphDistance(families="path", sizes="12-12", **SIZES).train(0, 0)
     assert len({marked(graph)[0] for graph in graphs}) > 6
     assert len({neighbours_of(graph)[0][0] for graph in graphs}) > 6
