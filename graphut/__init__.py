@@ -47,8 +47,4 @@ __all__ = [
     "topology",
 ]
 
-__getattr__ = lazy_names(__name__)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_names(__name__)

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str) -> Callable[[str], Any]:
-    """Return a function `__getattr__` for a package, which imports public names at first use.
+def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports public names at first use.
 
-    It knows where they are from the imports in the package's `if TYPE_CHECKING`. Importing the
-    package is then fast, without importing torch.
+    They know where the names are from the imports in the package's `if TYPE_CHECKING`. Importing
+    the package is then fast, without importing torch.
     """
 
     @lru_cache(maxsize=1)
@@ -35,4 +35,7 @@ def lazy_names(package: str) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return get
+    def list_names() -> list[str]:
+        return [*{*vars(sys.modules[package]), *sys.modules[package].__all__}]
+
+    return get, list_names

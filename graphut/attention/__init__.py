@@ -23,8 +23,4 @@ __all__ = [
     "layout_from_edges",
 ]
 
-__getattr__ = lazy_names(__name__)
-
-
-def __dir__() -> list[str]:
-    return [*{*globals(), *__all__}]
+__getattr__, __dir__ = lazy_names(__name__)

@@ -33,4 +33,4 @@ __all__ = [
     "load",
 ]
 
-__getattr__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -80,8 +80,4 @@ __all__ = [
     "parse_rule",
 ]
 
-__getattr__ = lazy_names(__name__)
-
-
-def __dir__() -> list[str]:
-    return [*{*globals(), *__all__}]
+__getattr__, __dir__ = lazy_names(__name__)

@@ -24,4 +24,4 @@ __all__ = [
     "draw_training",
 ]
 
-__getattr__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(__name__)

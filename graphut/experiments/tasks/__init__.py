@@ -71,4 +71,4 @@ __all__ = [
     "write_arrays",
 ]
 
-__getattr__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -25,4 +25,4 @@ __all__ = [
     "learner_of",
 ]
 
-__getattr__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(__name__)
