@@ -26,7 +26,7 @@ from graphut.nn.transition import SeparableConvTransition, Transition
 
 @dataclass(eq=False)
 class CachedDecoder(TokenDecoder):
-    """A decoder with a key/value cache, for stable topologies; equal to `PrefixDecoder`."""
+    """A decoder with a cache; on stable topologies its results are those of `PrefixDecoder`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ class EncodedSource:
     topology: Topology  # of cross-attention, from `graphut.topology.cross.cross_topology`
 
     def edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
-        """Return the edges from the sources, `sentences`, to target token `position` of each."""
+        """Return the edges into target token `position` from the sources numbered `sentences`."""
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
         layout = self.topology.layout_of_rows(
