@@ -22,7 +22,7 @@ from graphut.nn import (
     Quantile,
     Threshold,
 )
-from tests.helpers import assert_same, gradients
+from tests.helpers import assert_same, gradients, refuses
 from tests.models.cases import (
     CASES,
     SOURCES,
@@ -54,8 +54,7 @@ def test_rules_are_those_of_all_recurrences(model: UniversalTransformer) -> None
         ("evaluation_rule", EventDriven(), r"EventDriven\(.* cannot be used in a dec"),
         *(("max_steps", steps, rf"max_steps must .* got {steps}") for steps in (0, -1, 2.5)),
     ):
-        with pytest.raises((TypeError, ValueError), match=words):
-            setattr(model, name, value)
+        refuses(words, setattr, model, name, value)
     assert model.decoder.active_rule == PonderNet() and model.max_steps == 5
 
 
@@ -310,8 +309,7 @@ def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message:
         each for each in (getattr(model, n, None) for n in ("predict", "log_likelihood")) if each
     ]
     for call in calls:
-        with pytest.raises((TypeError, ValueError), match=message):
-            call(samples)
+        refuses(message, call, samples)
 
 
 @pytest.mark.parametrize(
@@ -323,24 +321,20 @@ def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message:
     ],
 )
 def test_generate_refuses_prompts_that_do_not_fit(prompts: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        CASES["texts"].build(max_length=6).generate(prompts, max_length=3)
+    refuses(message, CASES["texts"].build(max_length=6).generate, prompts, max_length=3)
 
 
 def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTransformer) -> None:
     with pytest.raises(TypeError, match=r"LM takes a .*LMConfig, got a UniversalTransformerConfig"):
         models.UniversalTransformerLM(small())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="or sources and targets; got a list alone"):
-        model([[5, 3]])
+    refuses("or sources and targets; got a list alone", model, [[5, 3]])
     with pytest.raises(TypeError, match="the graph contains the targets: pass sources and targets"):
         model(model.sentence_graph([[5, 3]], [[5]]), [[5]])
     with pytest.raises(ValueError, match="no target nodes: give sentence_graph the targets"):
         model(model.sentence_graph(SOURCES))
     texts = CASES["texts"].build()
-    with pytest.raises(TypeError, match="must be lists of token ids, got a graph"):
-        texts(model.sentence_graph([[5]], [[5]]))
-    with pytest.raises(ValueError, match=f"texts{LISTS}"):
-        texts([[2], []], ends=False)
+    refuses("must be lists of token ids, got a graph", texts, model.sentence_graph([[5]], [[5]]))
+    refuses(f"texts{LISTS}", texts, [[2], []], ends=False)
 
 
 @pytest.mark.parametrize("name", CASES)

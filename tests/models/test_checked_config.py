@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graphut.experiments.tasks import Pairs
+from tests.helpers import refuses
 from tests.models.cases import small
 
 FLOAT = "a number from -1e+30 to 1e+30"
@@ -29,17 +30,13 @@ FLOAT = "a number from -1e+30 to 1e+30"
     ],
 )
 def test_checked_config_quotes_a_wrong_value(name: str, value: Any, wanted: str) -> None:
-    with pytest.raises(
-        ValueError, match=f"^{re.escape(f'{name} must be {wanted}; got {value!r}')}$"
-    ):
-        small(**{name: value})
+    refuses(f"^{re.escape(f'{name} must be {wanted}; got {value!r}')}$", small, **{name: value})
 
 
 def test_checked_config_cuts_a_long_value() -> None:
     values: dict[str, Any] = {"max_steps": [10**400], "dropout": 10**400, "rule": ["x"] * 10**5}
     for name, value in values.items():
-        with pytest.raises(ValueError, match=rf"^{name} must be .{{,160}}$"):
-            small(**{name: value})
+        refuses(rf"^{name} must be .{{,160}}$", small, **{name: value})
 
 
 @pytest.mark.parametrize("value", [1, 0.5, np.float64(0.5)])
@@ -53,7 +50,5 @@ def test_checked_config_converts_integers_of_numpy() -> None:
 
 
 def test_checked_config_suggests_the_nearest_name_of_an_unknown_option() -> None:
-    with pytest.raises(TypeError, match=r"Config has no option 'dmodel'; did you mean 'd_model'\?"):
-        small(dmodel=3)
-    with pytest.raises(TypeError, match=r"has no option 'zebra'$"):
-        small(zebra=3)
+    refuses(r"Config has no option 'dmodel'; did you mean 'd_model'\?", small, dmodel=3)
+    refuses(r"has no option 'zebra'$", small, zebra=3)

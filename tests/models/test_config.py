@@ -14,6 +14,7 @@ from graphut.models.config import (
     UniversalTransformerPointerConfig,
 )
 from graphut.nn import HALTING_PRESETS, parse_rule
+from tests.helpers import refuses
 from tests.models.cases import small
 
 BOTH_ENDS = {"source_positions": "both"}
@@ -36,8 +37,7 @@ STAR_ENCODER = {"encoder_topology": "star"}
     ],
 )
 def test_config_quotes_a_wrong_value(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{name} must be .*{re.escape(repr(value))}"):
-        small(**{name: value})
+    refuses(f"^{name} must be .*{re.escape(repr(value))}", small, **{name: value})
 
 
 SEPCONV, LEARNED = {"transition": "sepconv"}, {"position_signal": "learned"}
@@ -100,8 +100,7 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
 def test_configs_refuse_options_that_do_not_fit_together(
     make: Any, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make(**options)
+    refuses(f"^{message}", make, **options)
 
 
 def test_config_accepts_the_options_that_the_refused_ones_resemble() -> None:

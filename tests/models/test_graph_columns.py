@@ -13,6 +13,7 @@ from graphut.models.graph_columns import (
     row_of_numbers,
     with_loops,
 )
+from tests.helpers import refuses
 
 EDGES = np.array([[0, 1], [1, 1]])
 
@@ -53,8 +54,7 @@ def test_is_broken_row_knows_the_names_of_kinds() -> None:
     ],
 )
 def test_number_rows_refuses(column: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        number_rows(column, "feat", "row {}".format)
+    refuses(message, number_rows, column, "feat", "row {}".format)
 
 
 def test_read_mask() -> None:
@@ -62,8 +62,7 @@ def test_read_mask() -> None:
     assert read_mask(words, "m").tolist() == [True, False, True, False, False, True, False, False]
     for value in ([1.0, np.nan], [-1, 1], [2, 1], ["yes", "no"], ["nan", "1"]):
         for column in (value, np.array(value)):
-            with pytest.raises(ValueError, match=r"m is .*; expected true or false, 1 or 0"):
-                read_mask(column, "m")
+            refuses(r"m is .*; expected true or false, 1 or 0", read_mask, column, "m")
 
 
 def test_with_loops_adds_the_missing_ones() -> None:
@@ -95,15 +94,11 @@ def test_edge_attributes_of_loops_are_neutral() -> None:
     ],
 )
 def test_edge_attributes_refuse(name: str, values: list[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EdgeAttributes.of({f"edge_{name}": values}, EDGES, "xy")
+    refuses(message, EdgeAttributes.of, {f"edge_{name}": values}, EDGES, "xy")
 
 
 def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
     typed = EdgeAttributes.of({"edge_types": ["a"]}, EDGES, "xy", 1)
-    with pytest.raises(ValueError, match="an edge has the type 'a'; the model knows none"):
-        typed.encoded([], 0, EDGES)
-    with pytest.raises(ValueError, match="an edge has the type 'a'; known types are b, c"):
-        typed.encoded(["b", "c"], 2, EDGES)
-    with pytest.raises(ValueError, match="an edge has 0 numbers in `feat`; expected 2"):
-        typed.encoded(["a"], 3, EDGES)
+    refuses("an edge has the type 'a'; the model knows none", typed.encoded, [], 0, EDGES)
+    refuses("an edge has the type 'a'; known types are b, c", typed.encoded, ["b", "c"], 2, EDGES)
+    refuses("an edge has 0 numbers in `feat`; expected 2", typed.encoded, ["a"], 3, EDGES)

@@ -11,6 +11,7 @@ from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
 from graphut.models.graph_inputs import GraphInput, as_input, graph_list, in_groups, raw_arrays
 from graphut.nn import EventDriven
+from tests.helpers import refuses
 
 SIZES = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "classes": 3}
 
@@ -86,8 +87,7 @@ def test_raw_arrays_refuses_other_objects() -> None:
     ):
         graph = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]))
         graph[name] = value
-        with pytest.raises(ValueError, match=message):
-            raw_arrays(graph)
+        refuses(message, raw_arrays, graph)
 
 
 @pytest.mark.parametrize("num_feats", [0, 2])
@@ -145,8 +145,7 @@ def test_as_input_reads_what_files_may_hold() -> None:
         np.testing.assert_array_equal(restricted.edges, found.edges)
         np.testing.assert_array_equal(restricted.edge_feats, found.edge_feats)
     graph.ndata["feat"] = torch.full((3, 2), float("inf"), dtype=torch.float16)
-    with pytest.raises(ValueError, match=r"node 0 has \[inf\] in `feat`; expected finite numbers"):
-        as_input(graph, config)
+    refuses(r"node 0 has \[inf\] in `feat`; expected finite numbers", as_input, graph, config)
 
 
 @pytest.mark.parametrize("messages", ["none", "max"])

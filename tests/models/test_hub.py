@@ -10,6 +10,7 @@ import graphut
 from graphut.models import UniversalTransformer
 from graphut.models.hub import model_card, model_folder, push_folder
 from graphut.nn import Threshold
+from tests.helpers import refuses
 from tests.models.cases import build_model, logits_of, small
 from tests.models.hub import Hub
 
@@ -61,8 +62,7 @@ def test_model_folder_takes_a_folder_of_that_name_first(hub: Hub) -> None:
     assert torch.equal(logits_of(graphut.load("ann/sort")), logits_of(build_model(seed=1)))
     for name, found in (("ann/sort", "the folder ann/sort"), ("nosuch", "nosuch")):
         message = f"^revision='v1' is for a repository .*, such as 'name/repo'; got {found}$"
-        with pytest.raises(ValueError, match=message):
-            model_folder(name, "v1")
+        refuses(message, model_folder, name, "v1")
 
 
 @pytest.mark.parametrize(

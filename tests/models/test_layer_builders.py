@@ -19,7 +19,7 @@ from graphut.nn import (
     PonderNet,
     Sampled,
 )
-from tests.helpers import covering, name_of
+from tests.helpers import covering, name_of, refuses
 from tests.models.cases import (
     SOURCES,
     TARGETS,
@@ -142,8 +142,7 @@ def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
     again = UniversalTransformer.from_pretrained(tmp_path)
     assert again.max_steps == 5
     again.max_steps = 6
-    with pytest.raises(ValueError, match="of size 5 has rows for 1 to 5, not for 6"):
-        logits_of(again)
+    refuses("of size 5 has rows for 1 to 5, not for 6", logits_of, again)
 
 
 def test_max_steps_of_a_plain_transformer_cannot_change() -> None:

@@ -15,6 +15,7 @@ from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer
 from graphut.models.tensor_file import read_checked_tensors, write_tensors
 from graphut.nn import ACT, InputNoise, Quantized, Threshold
+from tests.helpers import refuses
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
 BIAS = "output.bias"
@@ -95,8 +96,7 @@ def test_save_pretrained_refuses_settings_that_the_configuration_does_not_have(
     model = build_model()
     setattr(model.decoder, setting, value)
     message = rf"cannot be saved: decoder\.{setting} is .*, but the configuration makes it {made}"
-    with pytest.raises(ValueError, match=message):
-        model.save_pretrained(tmp_path)
+    refuses(message, model.save_pretrained, tmp_path)
 
 
 def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +108,7 @@ def test_from_pretrained_never_unpickles(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(torch, "load", refuse)
     load(folder)
     (folder / "model.safetensors").write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(ValueError, match="damaged or not a safetensors file"):
-        load(folder)
+    refuses("damaged or not a safetensors file", load, folder)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +134,7 @@ def test_save_pretrained_in_a_crash_keeps_the_old_model_or_is_detected(
         assert torch.equal(logits_of(load(folder)), before)
         return
     # The new weights fit the shapes of the old configuration, but would mean another model.
-    with pytest.raises(ValueError, match=r"model.safetensors does not belong to its config.json"):
-        load(folder)
+    refuses(r"model.safetensors does not belong to its config.json", load, folder)
 
 
 def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path: Path) -> None:
@@ -146,8 +144,7 @@ def test_from_pretrained_refuses_a_folder_without_a_model(folder: Path, tmp_path
         load(folder / "config.json")
     for missing in ("model.safetensors", "config.json"):
         (folder / missing).unlink()
-        with pytest.raises(ValueError, match=f"{folder} is not a model: it has no {missing}"):
-            load(folder)
+        refuses(f"{folder} is not a model: it has no {missing}", load, folder)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +165,7 @@ def test_from_pretrained_refuses_foreign_weights(
     weights, metadata = read_checked_tensors(path)
     change(weights)
     write_tensors(path, weights, **metadata)
-    with pytest.raises(ValueError, match=message):
-        load(folder)
+    refuses(message, load, folder)
 
 
 @pytest.mark.parametrize(
@@ -192,24 +188,20 @@ def test_from_pretrained_refuses_foreign_configurations(
     change: dict[str, Any], message: str, folder: Path
 ) -> None:
     change_config(folder, **change)
-    with pytest.raises(ValueError, match=message):
-        load(folder)
+    refuses(message, load, folder)
 
 
 def test_from_pretrained_refuses_wrong_and_missing_checksums(folder: Path) -> None:
     path = folder / "config.json"
     text = path.read_text()
     path.write_text(text.replace('"max_steps": 5', '"max_steps": 6'))  # one changed digit
-    with pytest.raises(ValueError, match="does not match its checksum"):
-        load(folder)
+    refuses("does not match its checksum", load, folder)
     path.write_text(text)
     path = folder / "model.safetensors"
     write_tensors(path, load_file(path))
-    with pytest.raises(ValueError, match="or another program has edited one of them"):
-        load(folder)
+    refuses("or another program has edited one of them", load, folder)
     save_file(load_file(path), path)
-    with pytest.raises(ValueError, match="does not match its checksum"):
-        load(folder)
+    refuses("does not match its checksum", load, folder)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +227,5 @@ def test_save_pretrained_refuses_what_could_not_be_loaded(
     spoil: Callable[[Any], Any], message: str, tmp_path: Path
 ) -> None:
     spoil(model := UniversalTransformer(small()))
-    with pytest.raises(ValueError, match=message):
-        model.save_pretrained(tmp_path / "model")
+    refuses(message, model.save_pretrained, tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -15,6 +15,7 @@ from graphut.models.sentence_nodes import SentenceNodes, draw_positions
 from graphut.nn.call_state import LoopState
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, parse
+from tests.helpers import refuses
 from tests.models.cases import SOURCES, TARGETS, build_model, logits_of
 
 SENTENCES = [[5, 3, 4], [2]]
@@ -36,8 +37,7 @@ def test_from_graph_refuses_a_graph_that_is_not_divided_into_sentences() -> None
     ("graph_spec", "spec"), [("star", "complete"), ("complete", "star"), ("virtual:2", "star")]
 )
 def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: str) -> None:
-    with pytest.raises(ValueError, match=f"source nodes .* do not fit .* '{spec}': make the"):
-        read(graph_spec, parse(spec))
+    refuses(f"source nodes .* do not fit .* '{spec}': make the", read, graph_spec, parse(spec))
 
 
 def test_positions_interpolate_between_drawn_positions() -> None:

@@ -30,6 +30,7 @@ from graphut.topology import (
     with_extra_nodes,
 )
 from graphut.topology.cross import cross_layout, cross_topology
+from tests.helpers import refuses
 from tests.topology import brute
 from tests.topology.brute import Back, Comb, brute_batch_mask
 
@@ -114,8 +115,7 @@ def test_topology_needs_parameters_as_fields() -> None:
         spread: int
 
     message = r"Forgotten must store its parameters as dataclass .* @dataclass\(frozen=True\)"
-    with pytest.raises(TypeError, match=message):
-        Forgotten(3)
+    refuses(message, Forgotten, 3)
 
 
 def test_name_is_taken_once_but_may_be_defined_again() -> None:
@@ -180,8 +180,7 @@ def test_topology_refuses_malformed_edges(
     change: Callable[..., Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Wrong, "change", staticmethod(change))
-    with pytest.raises(ValueError, match=f"test_wrong: .*{message}"):
-        Wrong().layout([3])
+    refuses(f"test_wrong: .*{message}", Wrong().layout, [3])
 
 
 LENGTHS = "must have one integer per sentence, such as"
@@ -236,8 +235,7 @@ CROSS = {"decoder": Causal(), "encoder": Complete()}
     ],
 )
 def test_topologies_refuse_what_does_not_fit(call: Callable[[], Any], words: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
-        call()
+    refuses(words, call)
 
 
 @pytest.mark.parametrize(
@@ -263,5 +261,4 @@ def test_topologies_refuse_what_does_not_fit(call: Callable[[], Any], words: str
     ],
 )
 def test_topologies_name_bad_values(spec: str, words: str) -> None:
-    with pytest.raises(ValueError, match=f"{spec.partition(':')[0]}: {words}"):
-        parse(spec)
+    refuses(f"{spec.partition(':')[0]}: {words}", parse, spec)

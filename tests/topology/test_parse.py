@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from graphut.topology import Causal, Complete, Global, Random, Topology, Window, from_edges, parse
+from tests.helpers import refuses
 from tests.topology import brute
 from tests.topology.brute import Back
 
@@ -76,10 +77,8 @@ def test_parse_errors_point_at_the_position(spec: str, place: int, words: str) -
 
 @pytest.mark.parametrize("spec", [None, 8, ["causal"]])
 def test_parse_refuses_other_types(spec: Any) -> None:
-    with pytest.raises(TypeError, match="spec must be a string such as"):
-        parse(spec)
+    refuses("spec must be a string such as", parse, spec)
 
 
 def test_parse_refuses_too_many_parentheses() -> None:
-    with pytest.raises(ValueError, match="parentheses are nested too deeply"):
-        parse("(" * 5000 + "causal" + ")" * 5000)
+    refuses("parentheses are nested too deeply", parse, "(" * 5000 + "causal" + ")" * 5000)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from graphut.topology import Topology, Window, parse, register_composition
+from tests.helpers import refuses
 
 
 def test_register_composition_names_a_function_in_specs() -> None:
@@ -16,5 +15,4 @@ def test_register_composition_names_a_function_in_specs() -> None:
     def window(radius: int) -> Topology:
         return Window(radius)
 
-    with pytest.raises(TypeError, match=r"'window', which is the name of .*\.window\.Window"):
-        register_composition(window)
+    refuses(r"'window', which is the name of .*\.window\.Window", register_composition, window)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graphut.models.decoding.search_options import SearchOptions
+from tests.helpers import refuses
 
 
 @pytest.mark.parametrize(
@@ -25,8 +26,7 @@ from graphut.models.decoding.search_options import SearchOptions
     ids=str,
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SearchOptions(**options)
+    refuses(message, SearchOptions, **options)
 
 
 def test_a_temperature_or_a_share_means_sampling() -> None:
