@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -115,19 +114,9 @@ def test_run_vocabularies_detect_a_changed_symbol(tmp_path: Path) -> None:
         _ = run.vocabularies
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda data: data.replace(b'"epochs": 3', b'"epochs": 4'), "does not match its checksum"),
-        (lambda data: data[:-9], "is not a JSON file"),
-        (lambda data: data.replace(b'"sha256"', b'"sha265"'), "has no checksum"),
-    ],
-)
-def test_run_open_detects_damage(
-    tmp_path: Path, damage: Callable[[bytes], bytes], message: str
-) -> None:
+def test_run_open_detects_damage(tmp_path: Path) -> None:
     create(tmp_path, Copy())
     path = tmp_path / RUN
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(ValueError, match=rf"run\.json .*{message}"):
+    path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 4'))
+    with pytest.raises(ValueError, match=r"run\.json does not match its checksum"):
         Run.open(tmp_path)

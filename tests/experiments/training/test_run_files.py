@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from graphut._files import with_checksum
+from graphut._files import write_checked_json
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
 
@@ -38,18 +37,10 @@ def test_remember_machine_adds_each_machine_once(
         run_files.remember_machine(tmp_path, CPU)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("[{", "not a JSON file"),
-        ("5", "JSON object"),
-        (json.dumps(with_checksum({})), "damaged: it must contain a list"),
-        (json.dumps(with_checksum({"machines": ["a"]})), "damaged: it must contain a list"),
-    ],
-)
-def test_read_machines_names_a_damaged_file(tmp_path: Path, text: str, fault: str) -> None:
-    (tmp_path / run_files.MACHINES).write_text(text)
-    with pytest.raises(ValueError, match=rf"machines\.json .*{fault}"):
+@pytest.mark.parametrize("content", [{}, {"machines": ["a"]}])
+def test_read_machines_refuses_other_fields(tmp_path: Path, content: dict[str, Any]) -> None:
+    write_checked_json(tmp_path / run_files.MACHINES, content)
+    with pytest.raises(ValueError, match=r"machines\.json is damaged: it must contain a list"):
         run_files.read_machines(tmp_path)
 
 

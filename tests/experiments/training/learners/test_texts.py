@@ -35,13 +35,10 @@ class Counting(Drawn, TextTask):
     vocabulary = Characters.of("0123456789 ")  # type: ignore[assignment]
     vocabulary_kind = Characters
 
-    def _draw(self, random: Random, count: int) -> list[Text]:
-        starts = [random.randrange(10) for _ in range(count)]
-        written = ["".join(str((start + n) % 10) for n in range(8)) for start in starts]
-        return [
-            Text(self.vocabulary.read(text), 1, "even" if int(text[0]) % 2 == 0 else "odd")
-            for text in written
-        ]
+    def make(self, random: Random) -> Text:
+        start = random.randrange(10)
+        text = "".join(str((start + n) % 10) for n in range(8))
+        return Text(self.vocabulary.read(text), 1, ("even", "odd")[start % 2])
 
 
 TASK = Counting()
