@@ -13,7 +13,7 @@ from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.topology import parse
-from tests.experiments.training.evaluations import evaluation_of
+from tests.experiments.training.learners.small_models import evaluation_of
 
 TASK = Sort(mean_length=4, length_deviation=1, epoch_size=24, held_out=5)
 TRAINING = TrainingConfig(epochs=2, batch_size=8)

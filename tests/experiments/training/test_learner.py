@@ -1,19 +1,19 @@
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import pytest
 import torch
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks import Pair, Sort, Text
+from graphut.experiments.tasks import Pair, Question, Sort, Text
 from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
 from graphut.experiments.training.learners.translation import TranslationLearner
-from tests.experiments.training.evaluations import evaluation_of
-from tests.experiments.training.learners.small_models import small_model
+from tests.experiments.training.learners.small_models import evaluation_of, small_model
 from tests.experiments.training.learners.small_tasks import Whereabouts
 from tests.experiments.training.learners.test_texts import Counting
 
@@ -54,44 +54,38 @@ TEXTS = [Text([3, 4, 5]), Text([6, 1]), Text([7, 7, 7, 8], context=2)]
 QUESTIONS = Whereabouts().test[:7]
 
 
+def labels_of(example: Any) -> list[int]:
+    if isinstance(example, Question):
+        return [example.answer]
+    return example.tokens if isinstance(example, Text) else [*example[1], EOS]
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize(
-    ("learner", "task", "batch", "labels", "call"),
+    ("learner", "task", "batch", "call"),
     [
-        (
-            PairLearner(),
-            TASK,
-            PAIRS,
-            [token for _, target in PAIRS for token in [*target, EOS]],
-            lambda model, pair: model([pair[0]], [pair[1]]),
-        ),
-        (
-            TextLearner(),
-            Counting(),
-            TEXTS,
-            [token for text in TEXTS for token in text.tokens],
-            lambda model, text: model([text.tokens], ends=False),
-        ),
+        (PairLearner(), TASK, PAIRS, lambda model, pair: model([pair[0]], [pair[1]])),
+        (TextLearner(), Counting(), TEXTS, lambda model, text: model([text.tokens], ends=False)),
         (
             QuestionLearner(),
             Whereabouts(),
             QUESTIONS,
-            [question.answer for question in QUESTIONS],
             lambda model, question: model([[*question.facts, question.question]]),
         ),
     ],
 )
 def test_outcome_equals_the_formula(
-    learner: Any, task: Any, batch: list[Any], labels: list[int], call: Any, smoothing: float
+    learner: Any, task: Any, batch: list[Any], call: Any, smoothing: float
 ) -> None:
     model = small_model(learner, task, d_model=8, d_hidden=8)
     logits = torch.cat([call(model, example).logits for example in batch])
-    logs, right = logits.log_softmax(-1), torch.tensor(labels)
-    likely = logs[torch.arange(len(labels)), right]
+    labels = torch.tensor([*chain.from_iterable(map(labels_of, batch))])
+    logs = logits.log_softmax(-1)
+    likely = logs[torch.arange(len(labels)), labels]
     outcome = learner.outcome(model, batch, smoothing)
     loss = -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
     torch.testing.assert_close(outcome.loss, loss)
-    assert (outcome.labels, outcome.correct) == (len(labels), (logs.argmax(-1) == right).sum())
+    assert (outcome.labels, outcome.correct) == (len(labels), (logs.argmax(-1) == labels).sum())
 
 
 @pytest.mark.parametrize("metrics", [{"token_accuracy": 0.5}, {"wings": 2.0}])

@@ -11,7 +11,7 @@ from graphut.experiments.training import Outcome, TrainingConfig
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.progress import Progress, Totals, update_numbers
-from tests.experiments.training.evaluations import evaluation_of
+from tests.experiments.training.learners.small_models import evaluation_of
 
 
 def ponder(steps: list[int]) -> Any:

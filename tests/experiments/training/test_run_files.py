@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,48 @@ def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     run_files.remove_temporary_files(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_folder_lock_is_held_until_the_outer_context_ends(tmp_path: Path) -> None:
+    lock = run_files.FolderLock(tmp_path / "new" / "folder")
+    with lock:
+        with lock:
+            lock.check()
+        message = r"another process is training in .*: wait for it, or use another folder"
+        with pytest.raises(BlockingIOError, match=message), run_files.FolderLock(lock.folder):
+            pass
+        assert (lock.folder / run_files.LOCK).exists()
+    with run_files.FolderLock(lock.folder):
+        pass
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_folder_lock_check_notices_that_the_lock_was_removed(tmp_path: Path, again: bool) -> None:
+    with run_files.FolderLock(tmp_path) as lock:
+        lock.check()
+        (tmp_path / run_files.LOCK).unlink()
+        if again:
+            (tmp_path / run_files.LOCK).touch()
+        with pytest.raises(BlockingIOError, match=r"lock was removed during training"):
+            lock.check()
+
+
+def test_folder_lock_check_notices_that_the_folder_was_removed(tmp_path: Path) -> None:
+    with run_files.FolderLock(tmp_path / "run") as lock:
+        (tmp_path / "run").rename(tmp_path / "away")
+        with pytest.raises(BlockingIOError, match=r"the folder .*run was removed during"):
+            lock.check()
+
+
+def test_folder_lock_refuses_a_file_that_is_not_plain(tmp_path: Path) -> None:
+    target, lock = tmp_path / "target", tmp_path / run_files.LOCK
+    target.write_text("mine")
+    for create in (lambda: lock.symlink_to(target), lambda: os.mkfifo(lock)):
+        create()
+        with (
+            pytest.raises(ValueError, match="lock is not a plain file"),
+            run_files.FolderLock(tmp_path),
+        ):
+            pass
+        lock.unlink()
+    assert target.read_text() == "mine"

@@ -29,7 +29,7 @@ from graphut.models import (
     UniversalTransformerLMConfig,
 )
 from graphut.nn import MultiHeadAttention
-from tests.experiments.training.evaluations import evaluation_of
+from tests.experiments.training.learners.small_models import evaluation_of
 from tests.experiments.training.together import run_together
 from tests.gpu_stand_in import gpu_stand_in
 

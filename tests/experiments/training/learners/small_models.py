@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from graphut.experiments.tasks import Task
+from graphut.experiments.training import Evaluation
 from graphut.experiments.training.learner import AnyLearner
 from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
 
@@ -25,3 +26,8 @@ def make_language_model(**options: Any) -> UniversalTransformerLM:
     for parameter in model.parameters():
         parameter.data += 0.5 * torch.randn_like(parameter)
     return model
+
+
+def evaluation_of(learner: Any, *values: float) -> Evaluation:
+    """Return an evaluation with metrics in the order of their meanings."""
+    return learner.evaluation(**dict(zip(learner.metric_meanings, values, strict=False)))
