@@ -78,28 +78,28 @@ def test_graphs_takes_masks_where_there_are_some(tmp_path: Path) -> None:
     assert split == {"train": [*range(1, 9)], "validation": [20], "test": [*range(21, 34)]}
 
 
-@pytest.mark.parametrize("missing", ["train_mask", "val_mask", "test_mask"])
-def test_graphs_without_a_mask_for_a_part_say_so_before_the_training(
-    missing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, other = {"train_mask", "val_mask", "test_mask"} - {missing}
-    masks = {one: lambda node: node < 9, other: lambda node: node > 20}
-    path = write_one(tmp_path / "karate.graphml", **masks)
-    assert main(["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run")]) == 2
-    printed = capsys.readouterr()
-    assert f"no labelled node or graph in {missing}: give all of train_mask, val_" in printed.err
-    assert "epoch" not in printed.out and not (tmp_path / "run").exists()
-
-
-def test_graphs_with_features_in_one_file_alone_say_so(
+def test_graphs_are_refused_before_a_run_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    messages: dict[str, str] = {}
+    for missing in (names := {"train_mask", "val_mask", "test_mask"}):
+        one, other = names - {missing}
+        masks = {one: lambda node: node < 9, other: lambda node: node > 20}
+        path = write_one(tmp_path / f"{missing}.graphml", **masks)
+        messages[str(path)] = f"no labelled node or graph in {missing}: give all of train_mask, val"
     data = write_many(tmp_path / "data")
     last = networkx.read_graphml(data / "19.graphml")
     networkx.set_node_attributes(last, 0.5, "feat")
     networkx.write_graphml(last, data / "19.graphml")
-    assert main(["train", "graphs", "--data", str(data), "--out", str(tmp_path / "run")]) == 2
-    assert "19.graphml: its nodes have 1 number in `feat`; those" in capsys.readouterr().err
+    messages[str(data)] = "19.graphml: its nodes have 1 number in `feat`; those"
+    graph = networkx.karate_club_graph()  # it has weights
+    networkx.set_node_attributes(graph, networkx.get_node_attributes(graph, "club"), "label")
+    networkx.write_graphml(graph, path := tmp_path / "weights.graphml")
+    messages[str(path)] = "--topology window:1 lack: leave out --topology, or"
+    for name, message in messages.items():
+        options = ["--out", str(tmp_path / "run"), "--topology", "window:1"]
+        assert main(["train", "graphs", "--data", name, *options, *TINY.split()]) == 2
+        assert message in capsys.readouterr().err and not (tmp_path / "run").exists()
 
 
 def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) -> None:
@@ -128,18 +128,6 @@ def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path:
     sizes = {part: {len(graph.nodes) for graph in task.load(part)} for part in PARTS}
     assert [len(sizes[part]) for part in PARTS] == [11, 1, 1]
     assert set().union(*sizes.values()) == set(range(10, 23))
-
-
-def test_topology_and_edge_weights_are_refused_before_a_run_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    graph = networkx.karate_club_graph()  # it has weights
-    networkx.set_node_attributes(graph, networkx.get_node_attributes(graph, "club"), "label")
-    networkx.write_graphml(graph, path := tmp_path / "karate.graphml")
-    words = ["train", "graphs", "--data", str(path), "--out", str(tmp_path / "run"), *TINY.split()]
-    assert main([*words, "--topology", "window:1"]) == 2
-    assert "--topology window:1 lack: leave out --topology, or" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("many", [True, False])
