@@ -222,15 +222,13 @@ def _kinds(column: Column, ids: Sequence[Any]) -> list[str] | None:
     return ["_".join(value.split()) for value in values]
 
 
-def _indices(names: Sequence[str | None], known: Vocabulary, what: str) -> NDArray[np.int64]:
+def _indices(names: Sequence[str | None], table: Vocabulary, what: str) -> NDArray[np.int64]:
     """Return the index of each name among the symbols of a vocabulary, and -1 for None."""
-    index_of: dict[str | None, int] = {name: i for i, name in enumerate(known.symbols)}
+    index_of: dict[str | None, int] = {name: index for index, name in enumerate(table.symbols)}
     index_of[None] = -1
-    for name in names:
-        if name not in index_of:
-            raise ValueError(
-                f"the {what} {name!r} is unknown; known are {', '.join(known.symbols)}"
-            )
+    if unknown := [name for name in names if name not in index_of]:
+        symbols = ", ".join(table.symbols)
+        raise ValueError(f"the {what} {unknown[0]!r} is unknown; known are {symbols}")
     return np.array([index_of[name] for name in names], np.int64)
 
 
@@ -247,16 +245,14 @@ def read_labels(column: Column, target: str | None) -> Labels | None:
     values = as_list(column)
     if target == "class":
         return [_class(value) for value in values]
-    row_of = {
-        index: _numbers(value, target)
-        for index, value in enumerate(values)
-        if not is_missing(value)
-    }
+    pairs = enumerate(values)
+    row_of = {index: _numbers(value, target) for index, value in pairs if not is_missing(value)}
     widths = {len(row): index for index, row in row_of.items()}
     if len(widths) > 1:
+        last = max(widths.values())
         raise ValueError(
-            f"labels have {' and '.join(map(str, sorted(widths)))} numbers (label number "
-            f"{max(widths.values())} has {len(row_of[max(widths.values())])}): give all the same"
+            f"labels have {' and '.join(map(str, sorted(widths)))} numbers (label number {last} "
+            f"has {len(row_of[last])}): give all the same"
         )
     rows = np.full((len(values), max(widths, default=0)), np.nan, np.float32)
     if row_of:
@@ -273,8 +269,8 @@ def known_labels(labels: Labels | None) -> NDArray[np.bool_]:
 
 def _numbers(value: Any, target: str) -> list[float]:
     row = row_of_numbers(value)
-    known = (0.0, 1.0) if target == "labels" else row or ()
-    if row is None or not all(abs(x) < _LARGEST and x in known for x in row):
+    allowed = (0.0, 1.0) if target == "labels" else row or ()
+    if row is None or not all(abs(x) < _LARGEST and x in allowed for x in row):
         form = "0 or 1 for each label" if target == "labels" else "finite numbers"
         raise ValueError(f"a label is {value!r}; with target {target!r} it is {form}")
     return row
