@@ -115,9 +115,10 @@ def say(text: str) -> None:
 
 
 def largest_error(results: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Return the relative error of the output (the first tensor) or of all gradients together.
+    """Return the relative error of the output or of the gradients, whichever is larger.
 
-    A single gradient may be zero except for rounding. NaN counts as infinity.
+    The first tensor is the output. The gradients (the other tensors) have one common error, since
+    one of them may be zero except for rounding. NaN counts as infinity.
     """
     differences, norms = [], []
     for a, b in zip(results, expected, strict=True):

@@ -11,7 +11,7 @@ from graphut.nn import UniversalTransformerStep, coordinate_signal
 
 
 def present_positions(counts: Tensor) -> Tensor:
-    """Return a mask of the positions that are not padding, `(batch, longest)`, for `(batch,)`."""
+    """Return a mask of the positions that are not padding, `(batch, longest)`, for `counts`."""
     return torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
 
 
@@ -48,7 +48,7 @@ def padded_mask(rows: Tensor, sources: Tensor, in_edges: tuple[Tensor, Tensor]) 
 
 
 class PaddedModel(nn.Module):
-    """A dense model that computes all nodes at every step, and masks halted nodes ("copied").
+    """A dense model that computes all nodes at every step, and masks the states of halted nodes.
 
     `step` must be post-norm with a position-wise feed-forward layer; `mask` comes from
     `padded_mask`; `share` is the halting probability of a node before its last step. The signals

@@ -65,7 +65,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 
 
 def without_folders(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options whose paths, separated by commas, begin with `DATA/` instead of a folder."""
+    """Return the options with the folder of each path in them replaced by `DATA/`."""
 
     def strip(path: str) -> str:
         return f"{DATA}{Path(path).name}" if is_path(path) else path
