@@ -75,8 +75,7 @@ def test_generate_refuses_wrong_options() -> None:
         ({"max_length": 21}, "an output of max_length=21 has 21 tokens, but the model"),
         ({"top_p": 1.1}, r"top_p must be in \(0, 1\]; got 1.1"),
     ):
-        with pytest.raises(ValueError, match=message):
-            model.generate(SOURCES, **options)  # type: ignore[arg-type]
+        refuses(message, model.generate, SOURCES, **options)
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
@@ -165,5 +164,4 @@ def test_generate_draws_steps_by_the_number_of_a_text_in_the_batch(hooked: bool)
     for text, drawn in zip(texts, steps, strict=True):
         own = text.source_steps + text.steps
         assert drawn.tolist()[: len(own)] == own
-    with pytest.raises(ValueError, match=r"Sampled\(.*\) would draw other steps there"):
-        model.generate(prompts, get_attention=True)
+    refuses("Sampled.* would draw other steps", model.generate, prompts, get_attention=True)

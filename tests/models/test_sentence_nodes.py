@@ -29,8 +29,8 @@ def read(graph_spec: str, topology: Topology) -> SentenceNodes:
 def test_from_graph_refuses_a_graph_that_is_not_divided_into_sentences() -> None:
     graph = sentence_graph(SENTENCES)
     graph.add_edges([0], [2], etype="encode")  # DGL drops the batch
-    with pytest.raises(ValueError, match="source nodes of the graph are no longer divided into se"):
-        SentenceNodes.from_graph(graph, "source", parse("complete"))
+    arguments = graph, "source", parse("complete")
+    refuses("source nodes .* are no longer divided into", SentenceNodes.from_graph, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,7 @@ def test_model_positions_of_bos_and_eos_are_outside_the_sentence(signals: list[T
     assert signals[1].tolist() == [*range(1, 5), 1, *range(1, 7)]
     graph = model.sentence_graph([torch.tensor([3, 2]), [6]])
     assert graph.nodes["source"].data["token"].tolist() == [0, 3, 2, EOS, 0, 6, EOS]
-    with pytest.raises(ValueError, match="does not begin with <bos> and end with <eos>"):
-        model(sentence_graph([[3, 2], [6]], [[2], [3]]))
+    refuses("does not begin with <bos>", model, sentence_graph([[3, 2], [6]], [[2], [3]]))
     answers = model.generate([[3, 2], [6]], max_length=2)
     assert [len(answer.source_steps) for answer in answers] == [2, 1]
 
