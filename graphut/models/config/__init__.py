@@ -6,9 +6,11 @@ from graphut.models.config.encoder_model import (
     UniversalTransformerClassifierConfig,
     UniversalTransformerPointerConfig,
 )
+from graphut.models.config.generative_model import (
+    UniversalTransformerConfig,
+    UniversalTransformerLMConfig,
+)
 from graphut.models.config.graph_transformer import UniversalGraphTransformerConfig
-from graphut.models.config.language_model import UniversalTransformerLMConfig
-from graphut.models.config.universal_transformer import UniversalTransformerConfig
 
 __all__ = [
     "EncoderConfig",

@@ -1,4 +1,4 @@
-"""The configuration of the sequence-to-sequence model."""
+"""Configurations of the models that generate tokens: for pairs of sequences, and for texts."""
 
 from __future__ import annotations
 
@@ -64,3 +64,18 @@ class UniversalTransformerConfig(ModelConfig):
         self._check_defaults(one_way, "if source_positions is 'both'", "restart_after")
         extra = "if the encoder's topology has extra nodes"
         self._check_defaults(not encoder.has_extra_nodes, extra, "restart_after")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniversalTransformerLMConfig(ModelConfig):
+    """The configuration of a `UniversalTransformerLM`."""
+
+    vocab_size: int = option(MISSING, "size of the vocabulary", least=3)
+    tie_output: bool = option(True, "use the embedding as output projection")
+    topology: str = option("causal", "tokens that a token attends to")
+
+    decodes = True
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        self._check_extra_nodes(self._check_causal("topology"))
