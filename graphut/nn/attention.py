@@ -326,9 +326,7 @@ class MultiHeadAttention(nn.Module):
         query = query.reshape(query.shape[0], self.num_heads, self.head_feats)
         if self.degree_scale is None:
             return query
-        degrees = layout.in_degrees
-        if frontier is not None:  # ids past the last destination are padding
-            degrees = degrees[frontier.clamp_max(len(degrees) - 1)]
+        degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
         factor = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * factor[:, :, None]).to(query.dtype)
 

@@ -107,20 +107,24 @@ class Ponder:
     @property
     def computed(self) -> Tensor:
         """Number of nodes that a step computed, summed over all steps."""
-        listed = (_count(layout.num_dst, nodes) for layout, nodes in self.work.attended)
+        attended = self.work.attended
+        listed = (layout.num_dst if nodes is None else len(nodes) for layout, nodes in attended)
         return self._sum([self.work.computed, *listed])
 
     @property
     def projected(self) -> Tensor:
         """Number of nodes that were projected to keys and values, summed over steps."""
-        listed = (_count(size, nodes) for size, nodes in self.work.projections)
+        projections = self.work.projections
+        listed = (size if nodes is None else len(nodes) for size, nodes in projections)
         return self._sum([self.work.projected, *listed])
 
     @property
     def edges(self) -> Tensor:
         """Number of in-edges of computed nodes, including cross-attention, summed over steps."""
-        attended = [*self.work.attended, *self.work.cross_attended]
-        listed = (_count_edges(layout, nodes) for layout, nodes in attended)
+        listed = (
+            layout.num_edges if nodes is None else layout.in_degrees[nodes].sum()
+            for layout, nodes in (*self.work.attended, *self.work.cross_attended)
+        )
         return self._sum([self.work.edges, *listed])
 
     @property
@@ -159,16 +163,3 @@ class Ponder:
         total = sum(counts)
         # `torch.tensor(total, device=...)` would wait for the device.
         return total if isinstance(total, Tensor) else self.steps.new_full((), total)
-
-
-def _count(size: int, nodes: Tensor | None) -> int | Tensor:
-    return size if nodes is None else (nodes < size).sum()
-
-
-def _count_edges(layout: EdgeLayout, nodes: Tensor | None) -> int | Tensor:
-    """Return the number of in-edges of `nodes`, or of all nodes."""
-    if nodes is None:
-        return layout.num_edges
-    degrees = layout.in_degrees
-    degree_of_node = degrees[nodes.clamp_max(len(degrees) - 1)]
-    return torch.where(nodes < len(degrees), degree_of_node, 0).sum()
