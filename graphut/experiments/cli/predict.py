@@ -14,7 +14,7 @@ from graphut._files import encode_json, write_atomically
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_readers import read_graphs
-from graphut.experiments.training.learners.graph_predictions import prediction_rows
+from graphut.experiments.training.learners.graphs import prediction_rows
 from graphut.experiments.training.processes import all_gather, is_first, process_group
 from graphut.models import UniversalGraphTransformer
 

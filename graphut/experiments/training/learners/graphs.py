@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import exp
 from typing import Any, ClassVar, NoReturn
@@ -13,7 +13,7 @@ import torch
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
 from graphut.experiments.tasks.graph_readers import read_graphs
-from graphut.experiments.tasks.raw_graph import keep_labels
+from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
 from graphut.experiments.training.learner import Learner, Outcome
@@ -23,10 +23,11 @@ from graphut.experiments.training.learners.graph_batch import (
     consistency_loss,
     step_losses,
 )
-from graphut.experiments.training.learners.graph_predictions import edge_options
 from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
-from graphut.models import UniversalGraphTransformer
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.graph_inputs import num_nodes, until_quiescent
+from graphut.models.outputs import GraphPrediction
+from graphut.nn import EventDriven
 
 _LISTED = 30  # nodes, at most, whose steps are listed one by one
 
@@ -227,3 +228,56 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
 def _values_text(head: str, values: list[float]) -> str:
     return head + " ".join(f"{value:.4g}" for value in values)
+
+
+def prediction_rows(
+    model: UniversalGraphTransformer, files: Sequence[RawGraph], vocabularies: Vocabularies
+) -> Iterator[dict[str, Any]]:
+    """Yield a table row (a dictionary) for each node, graph or edge of the files, in their order.
+
+    Its steps are of the node, or of the edge's target, or the mean over the nodes of the graph.
+    With `EventDriven`, the column `steps` is named `updates`.
+    """
+    encoding = edge_options(model.config)
+    graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
+    names = vocabularies["answer"].symbols
+    steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
+    for file, graph, prediction in zip(files, graphs, model.predict(graphs), strict=True):
+        answers = _answers(prediction, names, model.config.answer_kind)
+        counts = prediction.steps.tolist()
+        if model.config.answer_at == "graph":
+            yield {"graph": file.name, **answers[0], steps: prediction.steps.double().mean().item()}
+        elif model.config.answer_at == "node":
+            for node, answer, count in zip(file.ids, answers, counts, strict=True):
+                yield {"graph": file.name, "node": node, **answer, steps: count}
+        else:
+            assert prediction.probabilities is not None
+            shares = prediction.probabilities.tolist()
+            for (source, target), share in zip(graph.edges.T.tolist(), shares, strict=True):
+                ends = {"source": file.ids[source], "target": file.ids[target]}
+                share = {"is_chosen": source == prediction.labels[target], "probability": share}
+                yield {"graph": file.name, **ends, **share, steps: counts[target]}
+
+
+def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str], int]:
+    """Return the number of node features, the edge types, and the number of edge features."""
+    return config.num_feats, config.edge_types.split(), config.edge_feats
+
+
+def _answers(
+    prediction: GraphPrediction, names: Sequence[str], target: str
+) -> list[dict[str, Any]]:
+    """Return a dictionary for each prediction: class or labels with probabilities, or values."""
+    if prediction.values is not None:
+        columns = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+        return [dict(zip(columns, row, strict=True)) for row in prediction.values.tolist()]
+    if prediction.probabilities is None or not names:
+        return []
+    answers = []
+    for row in prediction.probabilities.tolist():
+        if target == "class":
+            answer: dict[str, Any] = {"class": names[row.index(max(row))]}
+        else:
+            answer = {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)}
+        answers.append(answer | {f"probability_{n}": x for n, x in zip(names, row, strict=True)})
+    return answers

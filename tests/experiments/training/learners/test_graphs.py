@@ -14,9 +14,11 @@ from graphut._files import read_json
 from graphut.experiments.cli import main, show
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import score_graphs
+from graphut.experiments.training.learners.graphs import prediction_rows
 from graphut.nn.conv_adapters import from_edge_index
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.learners.small_graphs import (
@@ -168,3 +170,18 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
         del data["label"], data["test_mask"]
     networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked
     assert len(LEARNER.read(str(tmp_path), task.vocabularies, config, task)) == 1
+
+
+def test_prediction_rows_ignore_labels_and_name_unknown_kinds(tmp_path: Path) -> None:
+    graph = networkx.path_graph(3)
+    for node, data in graph.nodes(data=True):
+        data.update(feat="plain" if node else "marked", label="unknown")
+    networkx.write_graphml(graph, tmp_path / "path.graphml")
+    model, names = make_model(TASKS["node"]), TASKS["node"].vocabularies
+    rows = [*prediction_rows(model, read_graphs(tmp_path), names)]
+    assert [row["node"] for row in rows] == ["0", "1", "2"]
+    assert {row["class"] for row in rows} <= {*TASKS["node"].answers.symbols}
+    graph.nodes[1]["feat"] = "red"
+    networkx.write_graphml(graph, tmp_path / "path.graphml")
+    with pytest.raises(ValueError, match=r"path\.graphml: the kind of node 'red' is unknown"):
+        [*prediction_rows(model, read_graphs(tmp_path), names)]
