@@ -82,14 +82,6 @@ def test_append_rows_names_an_error_once(tmp_path: Path, monkeypatch: pytest.Mon
         append_rows(tmp_path / ("a" * 252), [{"a": 1}])
 
 
-def test_append_rows_takes_an_empty_file_for_a_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "runs.csv"
-    path.touch()
-    check_table(path)
-    append_rows(path, [{"a": 1}])
-    assert path.read_text() == "a\n1\n"
-
-
 @pytest.mark.parametrize("text", ["a,a\n", "a,\n", "a,b\n1\n", 'a\n"1\n', "a\n\xe9\n"])
 def test_append_rows_refuses_what_is_no_table(text: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
@@ -100,7 +92,11 @@ def test_append_rows_refuses_what_is_no_table(text: str, tmp_path: Path) -> None
     assert path.read_bytes() == text.encode("latin-1")
 
 
-def test_check_table_needs_a_folder(tmp_path: Path) -> None:
-    check_table(tmp_path / "runs.csv")
+def test_check_table_needs_a_folder_and_takes_an_empty_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="make its folder"):
         check_table(tmp_path / "nowhere" / "runs.csv")
+    check_table(path := tmp_path / "runs.csv")
+    path.touch()
+    check_table(path)
+    append_rows(path, [{"a": 1}])
+    assert path.read_text() == "a\n1\n"
