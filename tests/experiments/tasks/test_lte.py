@@ -82,7 +82,7 @@ def test_learning_to_execute_has_no_source_in_two_parts(name: str) -> None:
 
 def test_learning_to_execute_mixes_lengths_and_nestings() -> None:
     copy = LteCopy(length=7, held_out=300)
-    for pairs in (copy.train(0, 0), copy.validation, copy.test_sets["test"]):
+    for pairs in (copy.train(0, 0), copy.validation, copy.test):
         assert {len(source) for source, _ in pairs} == set(range(1, 8))
     assert {len(source) for source, _ in copy.test_sets["hardest"]} == {7}
     task = LteAddition(nesting=3, held_out=100)

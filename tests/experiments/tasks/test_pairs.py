@@ -31,7 +31,7 @@ def texts(task: Pairs, part: str) -> Texts:
 def numbers() -> Texts:
     """Two hundred numbers, digit by digit, and the same in letters."""
     digits = [" ".join(str(number)) for number in range(1000, 1200)]
-    return [(text, "".join(chr(ord(c) + 49) if c != " " else c for c in text)) for text in digits]
+    return [(text, text.translate(str.maketrans("0123456789", "abcdefghij"))) for text in digits]
 
 
 def test_pairs_every_pair_is_in_exactly_one_part(tmp_path: Path, numbers: Texts) -> None:
@@ -64,16 +64,11 @@ def test_pairs_a_symbol_of_one_pair_stays_in_training(tmp_path: Path) -> None:
 
 
 def test_pairs_separate_files(tmp_path: Path) -> None:
-    task = Pairs(
-        write(tmp_path / "train.tsv", [("a", "x"), ("b", "y")]),
-        write(tmp_path / "validation.tsv", [("a b", "x y")]),
-        write(tmp_path / "test.tsv", [("b a", "")]),
-    )
-    assert task.source_vocabulary == Vocabulary("ab")
-    assert task.target_vocabulary == Vocabulary("xy")
+    files = [("a", "x"), ("b", "y")], [("a b", "x y")], [("b a", "")]
+    task = Pairs(*(write(tmp_path / f"{index}.tsv", pairs) for index, pairs in enumerate(files)))
+    assert (task.source_vocabulary, task.target_vocabulary) == (Vocabulary("ab"), Vocabulary("xy"))
     assert task.train(0, 0) == task.train(5, 6) == [([2], [2]), ([3], [3])]
-    assert task.validation == [([2, 3], [2, 3])]
-    assert task.test == [([3, 2], [])]
+    assert (task.validation, task.test) == ([([2, 3], [2, 3])], [([3, 2], [])])
 
 
 def test_read_pairs_takes_byte_order_mark_windows_lines_and_empty_lines(tmp_path: Path) -> None:
@@ -116,9 +111,10 @@ def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str | None, message
 def test_read_pairs_names_a_line_that_is_too_long(tmp_path: Path, source: str, target: str) -> None:
     config = UniversalTransformerConfig(source_vocab=4, target_vocab=4, max_length=3)
     symbols = Vocabulary("ab"), Vocabulary("xy")
-    path = write(tmp_path / "pairs.tsv", [("a a a", "x x")])
+    longest = [("a a a", "x x")]
+    path = write(tmp_path / "pairs.tsv", longest)
     assert read_pairs(path, *symbols, config) == [([2, 2, 2], [2, 2])]
-    path = write(tmp_path / "pairs.tsv", [("a a a", "x x"), (source, target)])
+    write(path, [*longest, (source, target)])
     with pytest.raises(ValueError, match=r"pairs\.tsv:2: the .* but the model takes [32] at most"):
         read_pairs(path, *symbols, config)
 

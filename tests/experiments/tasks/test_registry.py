@@ -75,17 +75,14 @@ def test_register_task_needs_a_name_of_its_own() -> None:
 
 
 def test_register_task_replaces_a_class_that_is_defined_again() -> None:
-    def define(**presets: dict[str, int]) -> type[Doubled]:
-        @dataclass(frozen=True)
+    for values in ({"small": {"epochs": 3}}, {"small": {"epochs": 4}}, {}):
+
         class Again(Doubled):
             name = "again-of-tests"
+            presets = values
 
-        Again.presets = presets
-        return register_task(Again)
-
-    for presets in ({"small": {"epochs": 3}}, {"small": {"epochs": 4}}, {}):
-        assert define(**presets) is TASKS["again-of-tests"]
-        assert preset_of("again-of-tests") == presets.get("small", {})
+        assert register_task(Again) is TASKS["again-of-tests"]
+        assert preset_of("again-of-tests") == values.get("small", {})
 
 
 def test_load_task_plugins_registers_the_task_of_an_entry_point(
