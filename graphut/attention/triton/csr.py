@@ -105,13 +105,17 @@ def _row_arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
 
 
 def _arguments(inputs: KernelInputs, edges: CSREdges) -> dict[str, Any]:
+    # These kernels do not use tensor cores, so that narrow heads are not padded to 16 features.
+    widths = [padded(x.shape[2], 4) for x in (inputs.query, inputs.value)]
     return inputs.arguments() | {
+        "block_width": widths[0],
+        "block_value": widths[1],
         "indptr": edges.indptr,
         "neighbours": edges.neighbours,
         "ids": edges.ids,
         "split": edges.split,
-        "block_e": edges_at_once(max(inputs.widths)),
-        "num_warps": row_warps(max(inputs.widths)),
+        "block_e": edges_at_once(max(widths)),
+        "num_warps": row_warps(max(widths)),
     }
 
 

@@ -136,6 +136,6 @@ def packed(rows: Tensor) -> Tensor:
     return rows if dense else rows.contiguous()
 
 
-def padded(width: int) -> int:
-    """Round `width` up to a power of two of at least 16, as tensor cores require."""
-    return max(16, 1 << (width - 1).bit_length())
+def padded(width: int, least: int = 16) -> int:
+    """Round `width` up to a power of two, by default of at least 16, as tensor cores require."""
+    return max(least, 1 << (width - 1).bit_length())

