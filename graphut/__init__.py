@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from graphut import attention, models, nn, plotting, topology
     from graphut.attention import EdgeLayout, as_layout, edge_attention
     from graphut.models import (
+        Restarts,
         UniversalGraphTransformer,
         UniversalGraphTransformerConfig,
         UniversalTransformer,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EdgeLayout",
+    "Restarts",
     "UniversalGraphTransformer",
     "UniversalGraphTransformerConfig",
     "UniversalTransformer",

@@ -7,6 +7,7 @@ from graphut._lazy import lazy_names
 if TYPE_CHECKING:
     from graphut.models.classifier import UniversalTransformerClassifier
     from graphut.models.config import (
+        Restarts,
         UniversalGraphTransformerConfig,
         UniversalTransformerClassifierConfig,
         UniversalTransformerConfig,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from graphut.models.universal_transformer import UniversalTransformer
 
 __all__ = [
+    "Restarts",
     "UniversalGraphTransformer",
     "UniversalGraphTransformerConfig",
     "UniversalTransformer",

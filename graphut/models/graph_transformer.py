@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
+from graphut.models.config.restarts import Restarts
 from graphut.models.graph_inputs import (
     GraphInput,
     JoinedGraphs,
@@ -31,6 +33,7 @@ from graphut.models.graph_inputs import (
 )
 from graphut.models.layer_builders import make_attention, make_recurrence
 from graphut.models.outputs import GraphOutput, GraphPrediction
+from graphut.models.restarts import run_restarts
 from graphut.nn import (
     AdaptiveRecurrence,
     ConvAsAttention,
@@ -225,25 +228,25 @@ class UniversalGraphTransformer(AdaptiveModel):
         return weights.to(self.device).log()
 
     @torch.no_grad()
-    def predict(self, graphs: Any) -> list[GraphPrediction]:
+    def predict(self, graphs: Any, restarts: Restarts | None = None) -> list[GraphPrediction]:
         """Return the predictions for one graph, several or a dataset, in evaluation mode.
 
         A graph is a `DGLGraph` with its features in `ndata["feat"]`, or a `Data` of PyG with its
         features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
         with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit. Warn
-        if graphs were cut off before their nodes came to rest (see `EventDriven`).
+        if graphs were cut off before their nodes came to rest (see `EventDriven`). With `restarts`,
+        the answers are averages over several runs (see `Restarts`).
         """
-        config = self.config
+        config, restarts = self.config, restarts or Restarts()
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
         warn_of_missing(inputs, config)
         predictions: list[GraphPrediction] = []
         num_cut_off = 0
         largest = max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
-            for group in in_groups(inputs):
-                joined = JoinedGraphs.join(group)
-                output = self(joined.layout, joined.nodes, **joined.options)
-                sizes = joined.layout.dst_lengths.tolist()
+            for group in in_groups(inputs, 20_000 // restarts.restarts):
+                output = run_restarts(self, JoinedGraphs.join(group), group, restarts)
+                sizes = [len(graph.nodes) for graph in group]
                 answers = {
                     "node": sizes,
                     "graph": [1] * len(sizes),
@@ -251,7 +254,13 @@ class UniversalGraphTransformer(AdaptiveModel):
                 }[config.answer_at]
                 logits = output.logits.float().cpu().split(answers)
                 steps = output.ponder.steps.cpu().split(sizes)
-                predictions += map(self._prediction, group, logits, steps)
+                found = [*map(self._prediction, group, logits, steps)]
+                if (agreement := output.agreement) is not None:
+                    each = agreement.cpu().split(
+                        [1] * len(sizes) if config.answer_at == "graph" else sizes
+                    )
+                    found = [replace(x, agreement=y) for x, y in zip(found, each, strict=True)]
+                predictions += found
                 num_cut_off += output.ponder.num_cut_off
             if num_cut_off:
                 warnings.warn(

@@ -17,6 +17,7 @@ from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.training.learners.graphs import prediction_rows
 from graphut.experiments.training.processes import all_gather, is_first, process_group
 from graphut.models import UniversalGraphTransformer
+from graphut.models.config.restarts import Restarts
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -31,7 +32,8 @@ def main(arguments: Namespace) -> int:
     run, model = arguments.run, arguments.run.trained_model(pick_device(arguments.device))
     assert isinstance(model, UniversalGraphTransformer)
     files = read_graphs(arguments.data, target=None)
-    rows = [*prediction_rows(model, files, run.vocabularies)]
+    restarts = Restarts(**arguments.restarting)
+    rows = [*prediction_rows(model, files, run.vocabularies, restarts)]
     if (part := files[0].part) is not None:
         every = chain(*all_gather([[*zip(part.nodes.tolist(), rows, strict=True)]]))
         rows = [row for _, row in sorted(every, key=lambda pair: pair[0])]

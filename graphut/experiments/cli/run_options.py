@@ -23,6 +23,7 @@ from graphut.experiments.tasks.files import check_is_file
 from graphut.experiments.tasks.raw_graph import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
+from graphut.models.config.restarts import Restarts
 from graphut.models.hub import check_repository
 from graphut.models.model_files import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
@@ -113,6 +114,10 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
     for option in field_names(GenerationOptions):
         if option in options and not (kind.searches if command == "eval" else kind.generates):
             raise ValueError(f"{flag(option)} is no option of the task {name}")
+    options.restarting = {name: values[name] for name in field_names(Restarts) if name in options}
+    if options.restarting and not is_graph:
+        raise ValueError(f"{flag(next(iter(options.restarting)))} is no option of the task {name}")
+    build(Restarts, values)  # checks the values
     search = build(GenerationOptions, values)
     options.search = search if kind.generates else None
     options.changed = {name: values[name] for name in EVALUATION_SETTINGS if name in options}
@@ -134,6 +139,11 @@ def _add_generation(parser: Parser, only: Collection[str] | None = None) -> None
     add_options(group, GenerationOptions, ["generator", *skip])
 
 
+def _add_restarts(parser: Parser) -> None:
+    group = parser.add_argument_group("options of models whose nodes wake (event_driven)")
+    add_options(group, Restarts)
+
+
 def _add_eval(parser: Parser) -> None:
     _add_run(parser)
     which = parser.add_mutually_exclusive_group()
@@ -147,6 +157,7 @@ def _add_eval(parser: Parser) -> None:
            help="when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)")
     add_results(parser)
     _add_generation(parser, EVALUATION_OPTIONS)
+    _add_restarts(parser)
 
 
 def _add_partition(parser: Parser) -> None:
@@ -168,6 +179,7 @@ def _add_predict(parser: Parser) -> None:
            help="file or folder of graphs, in the formats of graphut train graphs")
     option("--out", required=True, metavar="FILE",
            help="file to write: .csv, .json, or .parquet (with pandas and pyarrow)")
+    _add_restarts(parser)
 
 
 def _add_generate(parser: Parser) -> None:

@@ -11,10 +11,12 @@ from graphut.models.config.generative_model import (
     UniversalTransformerLMConfig,
 )
 from graphut.models.config.graph_transformer import UniversalGraphTransformerConfig
+from graphut.models.config.restarts import Restarts
 
 __all__ = [
     "EncoderConfig",
     "ModelConfig",
+    "Restarts",
     "UniversalGraphTransformerConfig",
     "UniversalTransformerClassifierConfig",
     "UniversalTransformerConfig",

@@ -201,6 +201,8 @@ eval of-texts --evaluation-rule act:weighting=foo => weighting must be one of 's
 eval of-texts --evaluation-rule quantile:p=.5 => 'quantile' has no setting 'p'; its settings: q
 eval of-texts --evaluation-rule event_driven => evaluation_rule must be a rule other than global
 eval of-graphs --beam-size 3 => --beam-size is no option of the task graph-distance
+eval of-texts --restarts 2 => --restarts is no option of the task
+eval of-graphs --restarts 0 => restarts must be at least 1; got 0
 eval of-graphs --data missing => there is no missing: name a .graphml file
 share of-texts a//b => cannot upload to a//b on the Hugging Face hub
 """

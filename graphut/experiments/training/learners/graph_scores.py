@@ -19,7 +19,9 @@ from graphut.experiments.training.evaluation import score_batches
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
+from graphut.models.config.restarts import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
+from graphut.models.restarts import run_restarts
 from graphut.nn import Ponder
 
 _BATCH_NODES = 20_000
@@ -54,6 +56,8 @@ class GraphScores:
     # Unless edges answer: the logits or values of the nodes or graphs with a label, and the labels.
     predictions: NDArray[Any] | None = None
     targets: NDArray[Any] | None = None
+    # With `Restarts`: (N,) the agreement of each answer, or NaN without a label.
+    agreement: Column | None = None
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
@@ -125,6 +129,21 @@ class GraphScores:
             rows["eccentricity"] = float(self.eccentricity[graphs].mean())
         return rows
 
+    def doubts(self) -> dict[str, Any]:
+        """Return how well an agreement below 1 finds wrong answers, and graphs with one."""
+        if self.agreement is None:
+            return {}
+        rows: dict[str, Any] = {}
+        for name, groups in (("doubt", np.arange(len(self.graph))), ("graph_doubt", self.graph)):
+            doubted, wrong = (
+                np.bincount(groups, each) > 0 for each in (self.agreement < 1, self.correct == 0)
+            )
+            both = int((doubted & wrong).sum())
+            rows[name] = float(doubted[np.unique(groups[~np.isnan(self.correct)])].mean())
+            rows[f"{name}_precision"] = both / int(doubted.sum()) if doubted.any() else None
+            rows[f"{name}_recall"] = both / int(wrong.sum()) if wrong.any() else None
+        return rows
+
     def _means(self, nodes: NDArray[np.bool_]) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
         accuracy = float(correct.mean()) if correct.size else None
@@ -132,19 +151,23 @@ class GraphScores:
         return {"nodes": int(nodes.sum()), "accuracy": accuracy, "steps": steps}
 
 
-def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
+def score_graphs(
+    model: UniversalGraphTransformer,
+    graphs: Sequence[LabelledGraph],
+    restarts: Restarts | None = None,
+) -> GraphScores:
     """Compare a model's predictions for graphs with the labels; the smallest graph comes first.
 
     The parts of a divided graph count as one graph.
     """
-    largest = max(map(num_nodes, graphs), default=1)
+    largest, restarts = max(map(num_nodes, graphs), default=1), restarts or Restarts()
     with until_quiescent(model, largest):
         if graphs and graphs[0].part is not None:
-            return GraphScores.joined(all_gather([_score(model, graphs)])).of_one_graph()
+            return GraphScores.joined(all_gather([_score(model, restarts, graphs)])).of_one_graph()
         parts = score_batches(
-            partial(_score, model),
+            partial(_score, model, restarts),
             graphs,
-            max(1, _BATCH_NODES // largest),
+            max(1, _BATCH_NODES // (largest * restarts.restarts)),
             lambda graph: len(graph.nodes),
         )
     scores = GraphScores.joined(parts)
@@ -154,10 +177,12 @@ def score_graphs(model: UniversalGraphTransformer, graphs: Sequence[LabelledGrap
 
 
 @torch.no_grad()
-def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) -> GraphScores:
+def _score(
+    model: UniversalGraphTransformer, restarts: Restarts, graphs: Sequence[LabelledGraph]
+) -> GraphScores:
     batch = GraphBatch.of(graphs, model.config.answer_at)
     with model.evaluating():
-        output = batch.run(model)
+        output = run_restarts(model, batch, graphs, restarts)
     loss, correct = (each.cpu().numpy() for each in batch.judge(model, output.logits))
     predictions = targets = None
     if model.config.answer_at != "edge":
@@ -166,8 +191,10 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
     lengths, ponder = batch.layout.dst_lengths, output.ponder
     first_nodes = lengths.cumsum(0) - lengths
     at = first_nodes[batch.labelled] if model.config.answer_at == "graph" else batch.labelled
-    columns = np.full((2, int(lengths.sum())), np.nan)
-    columns[:, at.numpy()] = correct, -loss
+    columns = np.full((3, int(lengths.sum())), np.nan)
+    columns[:2, at.numpy()] = correct, -loss
+    if output.agreement is not None:
+        columns[2, at.numpy()] = output.agreement.cpu()[batch.labelled]
     depth = batch.depth.numpy()
     return GraphScores(
         correct=columns[0],
@@ -184,6 +211,7 @@ def _score(model: UniversalGraphTransformer, graphs: Sequence[LabelledGraph]) ->
         eccentricity=_eccentricity(batch, output.registers),
         predictions=predictions,
         targets=targets,
+        agreement=None if output.agreement is None else columns[2],
     )
 
 

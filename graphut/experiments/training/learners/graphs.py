@@ -25,6 +25,7 @@ from graphut.experiments.training.learners.graph_batch import (
 )
 from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.models.outputs import GraphPrediction
 from graphut.nn import EventDriven
@@ -131,13 +132,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         **options: Any,
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics, and details: accuracy by needed steps and by group, and FLOPs."""
-        scores = score_graphs(model, examples)
+        scores = score_graphs(model, examples, Restarts(**options))
         details = {
             "flops_per_example": scores.flops / len(examples),
             "flops_share": scores.flops / scores.all_flops,
             "by_depth": scores.by_depth(),
             "by_group": scores.by_group(),
             **scores.activity(),
+            **scores.doubts(),
         }
         evaluation = self.evaluation(**self.metrics(model, scores))
         if scores.quiescent is not None:
@@ -147,6 +149,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 activity += f" ({pluralize(cut_off, 'graph')} cut off)"
             if "eccentricity" in details:
                 activity += f", the eccentricity of {details['eccentricity']:.2%} of graphs"
+            if "doubt" in details:
+                activity += f", {details['doubt']:.2%} of answers and {details['graph_doubt']:.2%} "
+                activity += "of graphs in doubt"
             evaluation = replace(evaluation, summary=f"{evaluation.summary}, {activity}")
         return evaluation, details
 
@@ -231,32 +236,41 @@ def _values_text(head: str, values: list[float]) -> str:
 
 
 def prediction_rows(
-    model: UniversalGraphTransformer, files: Sequence[RawGraph], vocabularies: Vocabularies
+    model: UniversalGraphTransformer,
+    files: Sequence[RawGraph],
+    vocabularies: Vocabularies,
+    restarts: Restarts | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield a table row (a dictionary) for each node, graph or edge of the files, in their order.
 
     Its steps are of the node, or of the edge's target, or the mean over the nodes of the graph.
-    With `EventDriven`, the column `steps` is named `updates`.
+    With `EventDriven`, the column `steps` is named `updates`. With several `restarts`, the column
+    `agreement` is the share of runs that give the same answer.
     """
     encoding = edge_options(model.config)
     graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
     names = vocabularies["answer"].symbols
     steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
-    for file, graph, prediction in zip(files, graphs, model.predict(graphs), strict=True):
+    predictions = model.predict(graphs, restarts)
+    for file, graph, prediction in zip(files, graphs, predictions, strict=True):
+        agreement = [] if prediction.agreement is None else prediction.agreement.tolist()
+        agreed = [{"agreement": x} for x in agreement] or [{}] * len(prediction.steps)
         answers = _answers(prediction, names, model.config.answer_kind)
         counts = prediction.steps.tolist()
         if model.config.answer_at == "graph":
-            yield {"graph": file.name, **answers[0], steps: prediction.steps.double().mean().item()}
+            updates = prediction.steps.double().mean().item()
+            yield {"graph": file.name, **answers[0], steps: updates, **agreed[0]}
         elif model.config.answer_at == "node":
-            for node, answer, count in zip(file.ids, answers, counts, strict=True):
-                yield {"graph": file.name, "node": node, **answer, steps: count}
+            for node, answer, count, share in zip(file.ids, answers, counts, agreed, strict=True):
+                yield {"graph": file.name, "node": node, **answer, steps: count, **share}
         else:
             assert prediction.probabilities is not None
             shares = prediction.probabilities.tolist()
             for (source, target), share in zip(graph.edges.T.tolist(), shares, strict=True):
                 ends = {"source": file.ids[source], "target": file.ids[target]}
                 share = {"is_chosen": source == prediction.labels[target], "probability": share}
-                yield {"graph": file.name, **ends, **share, steps: counts[target]}
+                row = {"graph": file.name, **ends, **share, steps: counts[target]}
+                yield row | agreed[target]
 
 
 def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str], int]:

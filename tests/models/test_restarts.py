@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.models.config.restarts import Restarts
+from graphut.models.graph_inputs import GraphInput, JoinedGraphs
+from graphut.models.restarts import run_restarts
+from graphut.nn import EventDriven
+from graphut.nn.noise import DrawnNoise
+
+THREE = Restarts(restarts=3, restart_noise=1.0, restart_seed=5)
+KINDS = [{"answer_at": at} for at in ("node", "edge", "graph")] + [{"answer_kind": "labels"}]
+
+
+def build(**options: Any) -> UniversalGraphTransformer:
+    torch.manual_seed(1)
+    shape: dict[str, Any] = {"num_kinds": 2, "classes": 3, "d_model": 8, "d_hidden": 16}
+    shape |= {"adaptive": False, "step_signal": "none", "inject_input": True, "quantize": 1}
+    shape |= {"evaluation_rule": "event_driven:max_rounds=3"}
+    config = UniversalGraphTransformerConfig(**{**shape, **options})
+    return UniversalGraphTransformer(config).double().eval()
+
+
+def graphs() -> list[GraphInput]:
+    random = np.random.default_rng(0)
+    found = []
+    for size in (4, 7, 2, 9, 6):
+        node = np.arange(size)
+        edges = np.concatenate([[node, node], random.integers(0, size, (2, 2 * size))], 1)
+        found.append(GraphInput(edges, random.integers(0, 2, size)))
+    return found
+
+
+def run(model: Any, some: list[GraphInput], restarts: Restarts) -> Any:
+    with torch.no_grad():
+        return run_restarts(model, JoinedGraphs.join(some), some, restarts)
+
+
+def copies_of(model: Any, graph: GraphInput) -> list[Any]:
+    """The outputs of the copies of one graph, each run alone."""
+    one = JoinedGraphs.join([graph])
+    states = model.encoder.quantize.round(model._first_states(one.nodes))
+    noise = DrawnNoise(1.0, 5)
+    starts = [states, noise.add(states, step=1), noise.add(states, step=2)]
+    with torch.no_grad():
+        return [model.resume(start, one.layout, one.nodes) for start in starts]
+
+
+def agrees(model: Any, graph: GraphInput, kept: Tensor, other: Tensor) -> Tensor:
+    """Whether `other` gives the answers of `kept`; an edge as likely as the likeliest is one."""
+    if model.config.answer_kind == "labels":
+        return ((kept > 0) == (other > 0)).all(1)
+    if model.config.answer_at != "edge":
+        return kept.argmax(1) == other.argmax(1)
+    into = [np.flatnonzero(graph.edges[1] == node) for node in range(len(graph.nodes))]
+    best = [max(edges, key=lambda edge: (float(kept[edge]), edge)) for edges in into]
+    pairs = zip(best, into, strict=True)
+    return torch.tensor([bool(other[edge] == other[edges].max()) for edge, edges in pairs])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_restarts_average_the_copies_at_rest_of_each_graph(kind: dict[str, Any]) -> None:
+    model, rested = build(**kind), set()
+    joint = run(model, graphs(), THREE)
+    sizes = [len(graph.nodes) for graph in graphs()]
+    per_answer = [1] * len(sizes) if kind.get("answer_at") == "graph" else sizes
+    parts = [graph.edges.shape[1] for graph in graphs()]
+    parts = parts if kind.get("answer_at") == "edge" else per_answer
+    shares = {"edge": Tensor.exp, "labels": Tensor.sigmoid}.get(
+        next(iter(kind.values())), lambda x: x.softmax(-1)
+    )
+    rows = zip(graphs(), joint.logits.split(parts), joint.agreement.split(per_answer), strict=True)
+    for index, (graph, logits, agreement) in enumerate(rows):
+        copies = copies_of(model, graph)
+        rest = [bool(copy.ponder.quiescent.all()) for copy in copies]
+        counted = [copy.logits for copy, r in zip(copies, rest, strict=True) if r or not any(rest)]
+        rested.add(sum(rest))
+        mean = torch.stack([shares(each) for each in counted]).mean(0)
+        torch.testing.assert_close(shares(logits), mean)
+        same = torch.stack([agrees(model, graph, logits, each) for each in counted])
+        torch.testing.assert_close(agreement, same.float().mean(0))
+        alone = run(model, [graph], THREE)
+        torch.testing.assert_close(alone.logits, logits)
+        assert joint.ponder.quiescent[index] == any(rest)
+        assert joint.ponder.rounds[index] == max(int(copy.ponder.rounds) for copy in copies)
+        steps = sum(copy.ponder.steps for copy in copies)
+        assert torch.equal(joint.ponder.steps.split(sizes)[index], steps)
+    assert len(rested) > 2  # all, some and no copies come to rest
+
+
+def test_one_copy_and_copies_without_noise_give_the_usual_answers() -> None:
+    model = build()
+    usual, one = run(model, graphs(), Restarts()), JoinedGraphs.join(graphs())
+    plain = model(one.layout, one.nodes)
+    assert torch.equal(usual.logits, plain.logits) and usual.agreement is None
+    same = run(model, graphs(), Restarts(restarts=2, restart_noise=0.0))
+    torch.testing.assert_close(same.logits.softmax(1), plain.logits.softmax(1))
+    assert (same.agreement == 1).all() and torch.equal(same.ponder.steps, 2 * plain.ponder.steps)
+
+
+def test_restarts_depend_on_their_seed_alone() -> None:
+    model = build()
+    first, again = (run(model, graphs(), THREE) for _ in range(2))
+    other = run(model, graphs(), Restarts(restarts=3, restart_noise=1.0, restart_seed=6))
+    assert torch.equal(first.logits, again.logits)
+    assert not torch.equal(first.logits, other.logits)
+
+
+@pytest.mark.filterwarnings("ignore:.*cut off before they came to rest")
+@pytest.mark.parametrize("at", ["node", "edge", "graph"])
+def test_predictions_with_restarts_have_an_agreement(at: str) -> None:
+    model = build(answer_at=at)
+    found = model.predict(graphs(), THREE)
+    agreement = torch.cat([each.agreement for each in found if each.agreement is not None])
+    assert torch.equal(agreement, run(model, graphs(), THREE).agreement)
+    assert all(each.agreement is None for each in model.predict(graphs()))
+
+
+def test_restarts_refuse_models_that_they_do_not_fit() -> None:
+    final = build(adaptive=True, evaluation_rule="", inject_input=False)
+    with pytest.raises(ValueError, match=r"restarts=3.* needs states that come to rest"):
+        run(final, graphs(), THREE)
+    values = build(answer_kind="values")
+    assert isinstance(values.evaluation_rule, EventDriven)
+    with pytest.raises(ValueError, match="averages the probabilities of classes, not values"):
+        run(values, graphs(), THREE)
+    with pytest.raises(ValueError, match="restarts must be at least 1; got 0"):
+        Restarts(restarts=0)
