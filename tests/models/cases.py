@@ -197,6 +197,12 @@ def assert_same_generations(found: list[Generation], expected: list[Generation])
         assert a.score == pytest.approx(b.score, abs=1e-10)
 
 
+def assert_decodes_as_forward(model: Any, sources: list[list[int]], max_length: int) -> None:
+    """Greedy decoding gives what the forward pass alone gives."""
+    expected = [plain_greedy(model, source, max_length) for source in sources]
+    assert_same_generations(model.generate(sources, max_length=max_length), expected)
+
+
 def seeded(options: dict[str, Any]) -> dict[str, Any]:
     """Options of `generate`, with a new generator for sampling."""
     return {**options, "generator": torch.Generator().manual_seed(0)}

@@ -14,9 +14,8 @@ from tests.helpers import assert_same, name_of, refuses
 from tests.models.cases import (
     CASES,
     SEARCHES,
-    assert_same_generations,
+    assert_decodes_as_forward,
     build_language_model,
-    plain_greedy,
     seeded,
 )
 
@@ -56,12 +55,10 @@ def test_generate_is_the_forward_pass_of_a_language_model_again_and_again(
     row: dict[str, Any],
 ) -> None:
     model = build_language_model(**row)
-    expected = [plain_greedy(model, text, 6) for text in TEXTS]
-    assert_same_generations(model.generate(TEXTS, max_length=6), expected)
+    assert_decodes_as_forward(model, TEXTS, 6)
     if model.config.adaptive:
         model.max_steps, model.rule = 3, ACT(threshold=0.6)
-        expected = [plain_greedy(model, text, 6) for text in TEXTS]
-        assert_same_generations(model.generate(TEXTS, max_length=6), expected)
+        assert_decodes_as_forward(model, TEXTS, 6)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=str)
@@ -92,8 +89,7 @@ def test_log_likelihood_equals_the_softmax() -> None:
 @pytest.mark.parametrize("spec", SPECS)
 def test_language_model_takes_many_topologies(spec: str) -> None:
     model = build_language_model(topology=spec)
-    expected = [plain_greedy(model, text, 5) for text in TEXTS]
-    assert_same_generations(model.generate(TEXTS, max_length=5), expected)
+    assert_decodes_as_forward(model, TEXTS, 5)
     together = model(TEXTS)
     assert_same([together.logits], [torch.cat([model([text]).logits for text in TEXTS])])
     assert len(together.steps) == len(together.labels) <= len(together.ponder.steps)

@@ -52,9 +52,10 @@ def test_loading_and_saving_do_not_import_the_compiler_of_torch(tmp_path: Path) 
 def test_load_restores_each_model(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     model = case.build(halted="frozen")
-    model.max_steps, model.rule = 3, ACT(threshold=0.8)
+    model.max_steps, model.rule, model.evaluation_rule = 3, ACT(threshold=0.8), ACT(threshold=0.9)
     model.save_pretrained(tmp_path)
     again = load(tmp_path)
     assert type(again) is type(model)
-    assert again.config == replace(model.config, max_steps=3, rule="act:threshold=0.8")
+    rules = {"rule": "act:threshold=0.8", "evaluation_rule": "act:threshold=0.9"}
+    assert again.config == replace(model.config, max_steps=3, **rules)
     assert all(map(torch.equal, rows_of(case.run(again)), rows_of(case.run(model))))

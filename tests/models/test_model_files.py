@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer
 from graphut.models.tensor_file import read_checked_tensors, write_tensors
-from graphut.nn import ACT, InputNoise, Quantized, Threshold
+from graphut.nn import InputNoise, Quantized, Threshold
 from tests.helpers import refuses
 from tests.models.cases import SOURCES, build_model, logits_of, small
 
@@ -66,17 +66,6 @@ def test_from_pretrained_takes_the_dtype_of_the_weights(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     for a, b in zip(load(tmp_path).parameters(), model.parameters(), strict=True):
         assert a.dtype == torch.bfloat16 and torch.equal(a, b)
-
-
-def test_save_pretrained_keeps_present_max_steps_and_rules(tmp_path: Path) -> None:
-    model = build_model()
-    model.max_steps, model.rule, model.evaluation_rule = 9, ACT(threshold=0.5), Threshold(0.4)
-    model.save_pretrained(tmp_path)
-    again = load(tmp_path)
-    assert (again.max_steps, again.rule, again.evaluation_rule) == (9, ACT(0.5), Threshold(0.4))
-    rules = (again.config.rule, again.config.evaluation_rule)
-    assert (again.config.max_steps, *rules) == (9, "act:threshold=0.5", "threshold:threshold=0.4")
-    assert torch.equal(logits_of(again), logits_of(model))
 
 
 @pytest.mark.parametrize(
