@@ -91,8 +91,8 @@ def test_outcome_equals_the_formula(
 @pytest.mark.parametrize("metrics", [{"token_accuracy": 0.5}, {"wings": 2.0}])
 def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
     known = {"sequence_accuracy": 0.5, "encoder_steps": 1.0, "decoder_steps": 1.0}
-    found = PairLearner.evaluation(**known, token_accuracy=0.75)
-    assert list(found.metrics) == list(PairLearner.metric_meanings)
+    evaluation = PairLearner.evaluation(**known, token_accuracy=0.75)
+    assert list(evaluation.metrics) == list(PairLearner.metric_meanings)
     with pytest.raises(TypeError, match="the metrics are sequence_accuracy, token_accuracy, "):
         PairLearner.evaluation(**metrics)
 

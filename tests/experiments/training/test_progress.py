@@ -154,5 +154,5 @@ def test_progress_of_a_checkpoint_of_version_0_2() -> None:
     ],
 )
 def test_progress_end(progress: Progress, end: str | None) -> None:
-    found = progress.end(TrainingConfig(epochs=12, patience=3, target_accuracy=0.9))
-    assert (found or "none").startswith(end or "none")
+    reason = progress.end(TrainingConfig(epochs=12, patience=3, target_accuracy=0.9))
+    assert (reason or "none").startswith(end or "none")

@@ -88,11 +88,11 @@ class GraphBatch(JoinedGraphs):
         likely = torch.segment_reduce(shares.masked_fill(is_wrong, 0), "sum", lengths=degrees)
         tiny = torch.finfo(likely.dtype).tiny
         # Equal states have equal logits: a tie of a correct and a wrong edge is no answer.
-        best_right, best_wrong = (
+        best_correct, best_wrong = (
             torch.segment_reduce(shares.masked_fill(masked_edges, -1), "max", lengths=degrees)
             for masked_edges in (is_wrong, ~is_wrong)
         )
-        return -likely[rows].clamp_min(tiny).log(), (best_right > best_wrong)[rows]
+        return -likely[rows].clamp_min(tiny).log(), (best_correct > best_wrong)[rows]
 
     def judge_depth(
         self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
@@ -179,7 +179,7 @@ def step_losses(
     first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
         config.step_loss, 1
     )
-    losses, logits, rights, depths = [states.new_zeros(())], [], [], []
+    losses, logits, correct_by_step, depths = [states.new_zeros(())], [], [], []
     for number, rows in enumerate(steps, 1):
         is_all = len(rows.nodes) == len(states)
         states = rows.states if is_all else states.index_copy(0, rows.nodes, rows.states)
@@ -194,13 +194,13 @@ def step_losses(
             depths.append(batch.judge_depth(model, rows.states, rows.nodes))
         if rows.probability is not None:
             logits.append((torch.logit(rows.probability[has_label], eps=1e-6), answer[has_label]))
-            rights.append(is_correct)
+            correct_by_step.append(is_correct)
     num_steps = max(1, model.max_steps - first + 1)
     if config.halting_target == "stays_right":
-        rights = [*accumulate(reversed(rights), torch.logical_and)][::-1]
+        correct_by_step = [*accumulate(reversed(correct_by_step), torch.logical_and)][::-1]
     halting = sum(
         binary_cross_entropy_with_logits(logit, is_correct[answer].to(logit.dtype), reduction="sum")
-        for (logit, answer), is_correct in zip(logits, rights, strict=True)
+        for (logit, answer), is_correct in zip(logits, correct_by_step, strict=True)
     )
     zero = states.new_zeros(())
     return StepLosses(

@@ -50,9 +50,9 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     nodes = len(graph_of_node)
     assert weight == pytest.approx(nodes, rel=1e-4)  # the weights of a node sum to 1
     losses = losses / (nodes if step_loss == "weighted" else nodes * 4)
-    found = LEARNER.outcome(model, graphs, 0.0).total_loss(0.0)
-    torch.testing.assert_close(found, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
-    found.backward()
+    total = LEARNER.outcome(model, graphs, 0.0).total_loss(0.0)
+    torch.testing.assert_close(total, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
+    total.backward()
     assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
 
 

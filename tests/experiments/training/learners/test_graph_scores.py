@@ -24,8 +24,8 @@ from tests.nn.cases import build_step
 def test_scores_leave_out_nodes_that_are_not_asked() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
     first = [g._replace(labels=np.where(np.arange(len(g.nodes)) > 0, -1, g.labels)) for g in graphs]
-    found = score_graphs(model, first)
-    assert (~np.isnan(found.correct)).sum() == len(graphs) < len(found.steps)
+    scores = score_graphs(model, first)
+    assert (~np.isnan(scores.correct)).sum() == len(graphs) < len(scores.steps)
     none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
     assert LEARNER.outcome(model, none, 0.0).total_loss(0.0) == 0
     with pytest.raises(ValueError, match="no node of the graphs has an answer"):

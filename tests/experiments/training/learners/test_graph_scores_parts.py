@@ -53,14 +53,14 @@ def test_score_graphs_of_a_graph_in_parts(tmp_path: Path) -> None:
         graph = make_graph(labels, divided=True)
         assert num_nodes(graph) == COUNT
         for model, wanted in zip(models, expected, strict=True):
-            found = score_graphs(model, [graph])
+            scores = score_graphs(model, [graph])
             for name in ("correct", "log_probability", "steps", "predictions", "targets"):
-                np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-5)
-            assert found.metrics().keys() == wanted.metrics().keys()
+                np.testing.assert_allclose(getattr(scores, name), getattr(wanted, name), rtol=1e-5)
+            assert scores.metrics().keys() == wanted.metrics().keys()
             np.testing.assert_allclose(
-                *([x for x in each.metrics().values() if x] for each in (found, wanted)), rtol=1e-5
+                *([x for x in each.metrics().values() if x] for each in (scores, wanted)), rtol=1e-5
             )
-            assert found.activity() == wanted.activity() and len(found.by_group()) == 1
+            assert scores.activity() == wanted.activity() and len(scores.by_group()) == 1
 
     run_together(check, tmp_path)
 

@@ -152,8 +152,8 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     networkx.write_graphml(graph, tmp_path / "path.graphml")
     task = TASKS["node"]
     config = make_model(task).config
-    [found] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
-    assert found.nodes.tolist() == [1, 0, 0, 0] and found.labels.tolist() == [0, 1, 0, 1]
+    [labelled] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
+    assert labelled.nodes.tolist() == [1, 0, 0, 0] and labelled.labels.tolist() == [0, 1, 0, 1]
     with pytest.raises(ValueError, match="where edges answer, labels cannot be read"):
         LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
@@ -164,8 +164,8 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
     networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
     (tmp_path / "masked").mkdir()
     networkx.write_graphml(graph, tmp_path / "masked" / "path.graphml")
-    [found] = LEARNER.read(str(tmp_path / "masked"), task.vocabularies, config, task)
-    assert found.labels.tolist() == [-1, -1, 0, 1]
+    [labelled] = LEARNER.read(str(tmp_path / "masked"), task.vocabularies, config, task)
+    assert labelled.labels.tolist() == [-1, -1, 0, 1]
     for _, data in graph.nodes(data=True):
         del data["label"], data["test_mask"]
     networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked

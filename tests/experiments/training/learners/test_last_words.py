@@ -41,20 +41,20 @@ def scores_of(rows: list[tuple[int, float, float]]) -> list[TextScore]:
 def test_agreement_metrics_count_verbs_whose_correct_form_is_likelier(
     rows: list[tuple[int, float, float]], accuracy: float, balanced: float
 ) -> None:
-    found = AGREEMENT.metrics(scores_of(rows), VERBS)
-    assert found["accuracy"] == pytest.approx(accuracy)
-    assert found["balanced_accuracy"] == pytest.approx(balanced)
+    metrics = AGREEMENT.metrics(scores_of(rows), VERBS)
+    assert metrics["accuracy"] == pytest.approx(accuracy)
+    assert metrics["balanced_accuracy"] == pytest.approx(balanced)
     count = len(rows)
-    assert (found["nats"], found["steps"], found["verb_steps"]) == (1.0, count - 0.5, count)
+    assert (metrics["nats"], metrics["steps"], metrics["verb_steps"]) == (1.0, count - 0.5, count)
 
 
 def test_agreement_answers_are_the_likelier_forms() -> None:
     model = make_language_model().eval()
     task: Any = SimpleNamespace(vocabulary=VERBS)
     texts = [Text([3, 2] * 40 + [verb]) for verb in (SINGULAR, PLURAL)]
-    found = AGREEMENT.answers(model, task, texts)
-    assert [answer.correct for answer in found] == ["VBZ", "VBP"]
-    for text, answer in zip(texts, found, strict=True):
+    answers = AGREEMENT.answers(model, task, texts)
+    assert [answer.correct for answer in answers] == ["VBZ", "VBP"]
+    for text, answer in zip(texts, answers, strict=True):
         evaluation, _ = AGREEMENT.evaluate_in_detail(model, VOCABULARIES, [text])
         assert answer.is_correct == (evaluation["accuracy"] == 1.0)
         assert answer.is_correct == (answer.text == answer.correct)

@@ -116,8 +116,8 @@ def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
     each = np.array([learner.outcome(model, [graph], 0.0).loss.item() for graph in graphs])
     factors = np.array([3.0 if graph.labels[0] else 1.0 for graph in graphs])
     wanted = (each * factors / factors.mean()).mean()
-    found = learner.outcome(model, weighted.load("train"), 0.0).loss.item()
-    assert found == pytest.approx(wanted, rel=1e-5)
+    loss = learner.outcome(model, weighted.load("train"), 0.0).loss.item()
+    assert loss == pytest.approx(wanted, rel=1e-5)
     assert weighted.load("test")[0].label_weights is None
 
 
@@ -157,27 +157,29 @@ def test_answer_metrics_of_classes_equal_scikit_learn(classes: int) -> None:
     logits = RANDOM.normal(size=(200, classes))
     logits[:20] = 0  # ties
     labels = RANDOM.integers(0, classes, 200)
-    found = answer_metrics("class", logits, labels)
+    metrics = answer_metrics("class", logits, labels)
     shares = softmax(logits, 1)
     by_class = learned.roc_auc_score(
         labels, shares[:, 1] if classes == 2 else shares, multi_class="ovr"
     )
-    assert found["auc"] == pytest.approx(by_class)
+    assert metrics["auc"] == pytest.approx(by_class)
     wanted = learned.f1_score(labels, logits.argmax(1), average="macro")
-    assert found["macro_f1"] == pytest.approx(wanted)
-    assert found["mae"] is found["r2"] is found["label_accuracy"] is None
+    assert metrics["macro_f1"] == pytest.approx(wanted)
+    assert metrics["mae"] is metrics["r2"] is metrics["label_accuracy"] is None
 
 
 def test_answer_metrics_of_labels_and_values_equal_scikit_learn() -> None:
     learned = pytest.importorskip("sklearn.metrics")
     logits, labels = RANDOM.normal(size=(90, 3)), RANDOM.integers(0, 2, (90, 3))
-    found = answer_metrics("labels", logits, labels)
-    assert found["macro_f1"] == pytest.approx(learned.f1_score(labels, logits > 0, average="macro"))
-    assert found["auc"] == pytest.approx(learned.roc_auc_score(labels, logits))
-    assert found["label_accuracy"] == pytest.approx(((logits > 0) == labels).mean())
-    found = answer_metrics("values", logits, logits + labels)
-    assert found["mae"] == pytest.approx(labels.mean())
-    assert found["r2"] == pytest.approx(learned.r2_score(logits + labels, logits))
+    metrics = answer_metrics("labels", logits, labels)
+    assert metrics["macro_f1"] == pytest.approx(
+        learned.f1_score(labels, logits > 0, average="macro")
+    )
+    assert metrics["auc"] == pytest.approx(learned.roc_auc_score(labels, logits))
+    assert metrics["label_accuracy"] == pytest.approx(((logits > 0) == labels).mean())
+    metrics = answer_metrics("values", logits, logits + labels)
+    assert metrics["mae"] == pytest.approx(labels.mean())
+    assert metrics["r2"] == pytest.approx(learned.r2_score(logits + labels, logits))
 
 
 def test_metrics_without_a_value_are_none() -> None:

@@ -21,9 +21,10 @@ make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
 
 def test_evaluate_in_detail_is_by_length() -> None:
     model = make_model()
-    found, details = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
+    evaluation, details = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
     answered = decode(model, TASK.test)
-    assert found == LEARNER.evaluation(**pair_metrics(answered)) == evaluate(model, TASK, TASK.test)
+    assert evaluation == LEARNER.evaluation(**pair_metrics(answered))
+    assert evaluation == evaluate(model, TASK, TASK.test)
     assert details == {
         "by_source_length": by_number(answered, lambda pair: len(pair[0])),
         "by_target_length": by_number(answered, lambda pair: len(pair[1])),
@@ -90,10 +91,10 @@ def test_answers_are_compared_with_the_targets() -> None:
     source = TASK.source_vocabulary.encode("qdx")
     [wanted] = model.generate([source], max_length=9)
     other = [2, *wanted.tokens[1:]] if wanted.tokens[:1] != [2] else [3, *wanted.tokens[1:]]
-    found = LEARNER.answers(model, TASK, [(source, wanted.tokens), (source, other)])
-    assert [answer.is_correct for answer in found] == [wanted.ended, False]
-    assert found[1].correct == TASK.target_vocabulary.write(other) != found[1].text
-    for answer in found:
+    answers = LEARNER.answers(model, TASK, [(source, wanted.tokens), (source, other)])
+    assert [answer.is_correct for answer in answers] == [wanted.ended, False]
+    assert answers[1].correct == TASK.target_vocabulary.write(other) != answers[1].text
+    for answer in answers:
         assert answer.parts[0].names == ["q", "d", "x"] and answer.parts[1].reads[0] == "<bos>"
 
 
@@ -131,8 +132,8 @@ class FixedAnswers:
     ],
 )
 def test_pair_metrics_of_one_output(output: list[int], target: list[int], tokens: float) -> None:
-    found = pair_metrics([(([2], target), result(output, [2]))])
-    assert (found["sequence_accuracy"], found["token_accuracy"]) == (float(tokens == 1), tokens)
+    metrics = pair_metrics([(([2], target), result(output, [2]))])
+    assert (metrics["sequence_accuracy"], metrics["token_accuracy"]) == (float(tokens == 1), tokens)
 
 
 PAIRS: list[Pair] = [([2, 3, 4], [7, 7]), ([2], [8]), ([3], [9, 9])]

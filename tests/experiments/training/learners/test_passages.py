@@ -42,10 +42,10 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
         share = output.scores[torch.tensor(context) == answer].exp().sum()
         losses.append(-(1 - smoothing) * share.log() - smoothing * output.scores.mean())
         right += int(likeliest(output)[0]) == answer
-    found = LEARNER.outcome(model, BATCH, smoothing)
-    torch.testing.assert_close(found.loss, torch.stack(losses).mean())
-    assert (found.labels, int(found.correct)) == (3, right)
-    assert set(found.ponders) == {"encoder"}
+    outcome = LEARNER.outcome(model, BATCH, smoothing)
+    torch.testing.assert_close(outcome.loss, torch.stack(losses).mean())
+    assert (outcome.labels, int(outcome.correct)) == (3, right)
+    assert set(outcome.ponders) == {"encoder"}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -69,8 +69,8 @@ def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPa
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
     predictions = [model.predict([passage.context])[0] for passage in passages]
     expected = LEARNER.metrics([*zip(passages, predictions, strict=True)])
-    found, _ = LEARNER.evaluate_in_detail(model, TASK.vocabularies, passages)
-    assert found.metrics == pytest.approx(expected, abs=1e-6)
+    evaluation, _ = LEARNER.evaluate_in_detail(model, TASK.vocabularies, passages)
+    assert evaluation.metrics == pytest.approx(expected, abs=1e-6)
     answers = LEARNER.answers(model, TASK, passages)
     for passage, answer, alone in zip(passages, answers, predictions, strict=True):
         assert answer.is_correct == (alone.word == passage.answer)
@@ -82,13 +82,13 @@ def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPa
 
 
 def test_passage_metrics_count_unanswerable_passages_as_wrong() -> None:
-    found = summary(
+    evaluation = summary(
         (Passage([2, 3, 4], 2), 0.5, 2, [2, 1, 3]),
         (Passage([2, 3], 2), 0.25, 3, [4]),
         (Passage([2, 3], 4), 0.5, 3, [1, 1]),
         (Passage([2], 4), 1.0, 2, [2]),
     )
-    assert found.metrics == {
+    assert evaluation.metrics == {
         "accuracy": 0.25,
         "answerable_accuracy": 0.5,
         "log_probability": pytest.approx((log(0.5) + log(0.25)) / 2),
@@ -96,16 +96,19 @@ def test_passage_metrics_count_unanswerable_passages_as_wrong() -> None:
         "steps": 2.0,
         "last_steps": 2.5,
     }
-    assert str(found) == ("accuracy 25.00% (50.00% of the answerable), steps 2.00, last word 2.50")
-    assert found.score == 0.5
-    more = LEARNER.evaluation(**{**found.metrics, "log_probability": -0.5})
-    assert found.rank < more.rank < LEARNER.evaluation(**{**found.metrics, "accuracy": 0.3}).rank
+    assert str(evaluation) == (
+        "accuracy 25.00% (50.00% of the answerable), steps 2.00, last word 2.50"
+    )
+    assert evaluation.score == 0.5
+    more = LEARNER.evaluation(**{**evaluation.metrics, "log_probability": -0.5})
+    best = LEARNER.evaluation(**{**evaluation.metrics, "accuracy": 0.3})
+    assert evaluation.rank < more.rank < best.rank
 
 
 def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
     assert summary((Passage([2, 3], 2), 0.0, 3, [1]))["log_probability"] < -20
-    found = summary((Passage([2, 3], 4), 0.5, 3, [1]))
-    assert (found["answerable_accuracy"], found["log_probability"]) == (0.0, 0.0)
+    evaluation = summary((Passage([2, 3], 4), 0.5, 3, [1]))
+    assert (evaluation["answerable_accuracy"], evaluation["log_probability"]) == (0.0, 0.0)
 
 
 def test_generate_reads_words_or_letters() -> None:

@@ -39,7 +39,7 @@ def summary(found: list[Answered]) -> Evaluation:
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_outcome_with_a_loss_at_every_step_equals_the_formula(smoothing: float) -> None:
     model, plain, batch = make_model(step_loss_weight=0.5), make_model(), TASK.test[:7]
-    found = LEARNER.outcome(model, batch, smoothing)
+    outcome = LEARNER.outcome(model, batch, smoothing)
     output = model([LEARNER.inputs(q) for q in batch], get_steps=True)
     expected = LEARNER.outcome(plain, batch, smoothing).loss
     steps = [own[-1] for own in output.steps.split(output.lengths.tolist())]
@@ -49,12 +49,12 @@ def test_outcome_with_a_loss_at_every_step_equals_the_formula(smoothing: float) 
             likely = (1 - smoothing) * row[batch[number].answer] + smoothing * row.mean()
             expected = expected - 0.5 * likely / (7 * 3)
     assert sum(len(answered) for answered, _ in output.answers) == sum(map(int, steps))
-    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(outcome.loss, expected)
 
 
 def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
-    found = summary(ANSWERED)
-    assert found.metrics == {
+    evaluation = summary(ANSWERED)
+    assert evaluation.metrics == {
         "accuracy": 0.75,
         "log_probability": pytest.approx(-2.6 / 3),
         "groups": 2,
@@ -62,7 +62,7 @@ def test_question_metrics_have_the_mean_accuracy_of_groups() -> None:
         "steps": 2.0,
         "question_steps": pytest.approx(8 / 3),
     }
-    assert str(found) == (
+    assert str(evaluation) == (
         "error 25.00%, 1 of 2 tasks failed, steps 2.00 per sentence, 2.67 per question"
     )
     assert "failed" not in str(summary(ANSWERED[2:]))
@@ -87,9 +87,9 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
     ]
     alone = [model.predict([LEARNER.inputs(question)])[0] for question in questions]
     pairs = [*zip(questions, alone, strict=True)]
-    found, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
+    evaluation, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
     expected = LEARNER.metrics(pairs)
-    assert found.metrics == pytest.approx(expected, abs=1e-5)
+    assert evaluation.metrics == pytest.approx(expected, abs=1e-5)
     assert [row["group"] for row in more["by_group"]] == ["a", "b"]
     rows = more["by_supporting"]
     assert [(row["supporting"], row["questions"]) for row in rows] == [
@@ -104,8 +104,8 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
 
 def test_answers_are_the_predictions() -> None:
     model = make_model()
-    found = LEARNER.answers(model, TASK, TASK.test)
-    for question, answer in zip(TASK.test, found, strict=True):
+    answers = LEARNER.answers(model, TASK, TASK.test)
+    for question, answer in zip(TASK.test, answers, strict=True):
         [alone] = model.predict([LEARNER.inputs(question)])
         assert (answer.text, answer.correct) == (PLACES[alone.label], PLACES[question.answer])
         assert answer.is_correct == (alone.label == question.answer)
@@ -115,7 +115,7 @@ def test_answers_are_the_predictions() -> None:
         assert part.steps == part.ponder.steps.tolist() == alone.steps
         assert part.ponder.attention is not None
         assert part.ponder.attention.dense().shape[1:] == (2, 3, 3)
-    assert {answer.is_correct for answer in found} == {True, False}
+    assert {answer.is_correct for answer in answers} == {True, False}
 
 
 class Forgetful(Whereabouts):

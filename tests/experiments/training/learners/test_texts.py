@@ -147,12 +147,12 @@ def test_by_surprisal_has_the_steps_of_ten_parts() -> None:
 def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
     model = make_model().eval()
     text = TASK.vocabulary.read("0123456789" * 7)
-    [found] = LEARNER.answers(model, TASK, [Text(text)])
+    [answers] = LEARNER.answers(model, TASK, [Text(text)])
     output = model([text], ends=False)
     right = (output.logits.argmax(-1) == output.labels)[:60].sum()
-    assert found.text == f"{right} of 60 tokens predicted correctly"
-    assert (found.correct, found.is_correct) == ("", None)
-    [part] = found.parts
+    assert answers.text == f"{right} of 60 tokens predicted correctly"
+    assert (answers.correct, answers.is_correct) == ("", None)
+    [part] = answers.parts
     assert part.names == TASK.vocabulary.decode(text[:60])
     assert part.reads == ["<bos>", *part.names[:-1]]
     assert part.steps == part.ponder.steps.tolist() == output.steps[:60].tolist()

@@ -98,12 +98,12 @@ def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
         "two men": "zwei Mann",
     }
     answering(monkeypatch, model, answers, task)
-    found, more = LEARNER.evaluate_in_detail(model, task.vocabularies, pairs)
+    evaluation, more = LEARNER.evaluate_in_detail(model, task.vocabularies, pairs)
     outputs = [answers[source] for source, _ in TEXTS]
-    assert found["bleu"] == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
-    assert (found["encoder_steps"], found["decoder_steps"]) == (1, 2)
-    assert found["sequence_accuracy"] == pytest.approx(1 / 3)
-    assert str(found) == (f"BLEU {found['bleu']:.2f}, steps 1.00/2.00")
+    assert evaluation["bleu"] == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
+    assert (evaluation["encoder_steps"], evaluation["decoder_steps"]) == (1, 2)
+    assert evaluation["sequence_accuracy"] == pytest.approx(1 / 3)
+    assert str(evaluation) == (f"BLEU {evaluation['bleu']:.2f}, steps 1.00/2.00")
     assert more["bleu_signature"].startswith("nrefs:1|bs:1000|")
     assert 0 < more["bleu_interval"] < 100
     assert sum(row["examples"] for row in more["by_source_length"]) == 3
@@ -114,10 +114,10 @@ def test_evaluate_in_detail_passes_options_to_the_model(
 ) -> None:
     model = make_model(task)
     asked = answering(monkeypatch, model, dict(TEXTS), task)
-    found, _ = LEARNER.evaluate_in_detail(
+    evaluation, _ = LEARNER.evaluate_in_detail(
         model, task.vocabularies, pairs, beam_size=4, length_penalty=0.5
     )
-    assert found["bleu"] == pytest.approx(100)
+    assert evaluation["bleu"] == pytest.approx(100)
     longest = max(len(source) for source, _ in pairs)
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
 
