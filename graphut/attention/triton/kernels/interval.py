@@ -54,6 +54,13 @@ def load_interval(
 
 
 @triton.jit
+def first_edge(row_starts: tl.tensor, lo: tl.tensor, node: tl.tensor, mask: tl.tensor) -> tl.tensor:
+    """Return what to add to a source of each node for the index of their edge."""
+    edge = tl.load(row_starts + node, mask=mask, other=0)
+    return edge - tl.load(lo + node, mask=mask, other=0)
+
+
+@triton.jit
 def edge_of(shift: tl.tensor, ids: tl.tensor, source: tl.tensor, seen: tl.tensor) -> tl.tensor:
     """Return the edge id of each pair of a row and a source; 0 for pairs without an edge."""
     edge = tl.where(seen, shift + source, 0)
@@ -110,7 +117,7 @@ def interval_forward(
     node, begin, until = load_interval(lo, hi, nodes, row, mask)
     to_edge = row
     if bias is not None or seed is not None:
-        to_edge = tl.load(row_starts + node, mask=mask, other=0) - begin
+        to_edge = first_edge(row_starts, lo, node, mask)
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     top = tl.full([block_m], -INFINITY, tl.float32)
     sums = tl.full([block_m], 0.0, tl.float32)
@@ -197,7 +204,7 @@ def interval_query(
     node, begin, until = load_interval(lo, hi, nodes, row, mask)
     to_edge = row
     if bias is not None or seed is not None:
-        to_edge = tl.load(row_starts + node, mask=mask, other=0) - begin
+        to_edge = first_edge(row_starts, lo, node, mask)
     place = row * heads + head
     q = load_tile(query, head, row, query_stride, mask, width, block_width)
     o = load_tile(out, head, row, heads * value_width, mask, value_width, block_value)
@@ -311,7 +318,7 @@ def interval_source(
         mean = tl.load(delta + at_row, mask=mask, other=0.0)
         edge = None
         if bias is not None or seed is not None:
-            to_edge = tl.load(row_starts + node, mask=mask, other=0) - low
+            to_edge = first_edge(row_starts, lo, node, mask)
             edge = edge_of(to_edge[None, :], ids, source[:, None], seen)
         scores = tl.dot(k, tl.trans(q), input_precision=precision) * (scale * LOG2E)
         scores = masked_scores(scores, bias, edge, head, seen, bias_heads)
