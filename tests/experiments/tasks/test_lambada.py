@@ -87,9 +87,8 @@ def test_lambada_reading_trains_on_development_passages_where_there_is_nothing_e
     train, validation = task.train(0, 0), task.validation
     assert len(validation) == 100 and task.train(1, 2) == train
     assert all(p.answer in p.context for p in train)
-    every = {(*p.context, p.answer) for p in train + validation}
+    drawn = {(*p.context, p.answer) for p in train + validation}
     lines = (lambada_folder / "lambada_development_plain_text.txt").read_text().splitlines()
     passages = {tuple(task.vocabulary.read(line)) for line in lines}
-    assert every < passages
-    assert all(p[-1] not in p[:-1] for p in passages - every)
+    assert drawn < passages and all(p[-1] not in p[:-1] for p in passages - drawn)
     assert not {tuple(p.context) for p in train} & {tuple(p.context) for p in validation}

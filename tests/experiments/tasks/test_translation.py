@@ -12,7 +12,6 @@ from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.translation import Multi30k, TranslationTask, Wmt14
 from tests.experiments.tasks.tiny_wmt14 import TRAIN, write, write_corpora
 
-FILES = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 PARTS = {"validation": "newstest2013", "test": "newstest2014-filtered"}
 
 
@@ -27,9 +26,9 @@ def full(tmp_path: Path) -> Path:
 
 
 def test_translation_task_reads_from_the_cache_what_was_parsed(
-    full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    full: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GRAPHUT_CACHE", str(full / "cache"))
     first = Wmt14(full, subwords=300)
     assert first.test
     again = Wmt14(full, subwords=300, languages="de-en")
@@ -65,35 +64,26 @@ def test_translation_task_leaves_out_empty_and_long_training_pairs(full: Path) -
         Wmt14(full, subwords=257, longest=1).train(0, 0)
 
 
-def lines(folder: Path, part: str, language: str) -> list[str]:
-    text = (folder / "raw" / f"{FILES[part]}.{language}").read_bytes().decode()
-    return [" ".join(line.split()) for line in text.split("\n")[:-1]]
+def lines(path: Path) -> list[str]:
+    return [" ".join(line.split()) for line in path.read_bytes().decode().split("\n")[:-1]]
 
 
-@pytest.fixture(scope="module")
-def multi30k(multi30k_folder: Path) -> Multi30k:
-    return Multi30k(multi30k_folder)
-
-
-@pytest.mark.parametrize(("part", "size"), [("train", 29000), ("validation", 1014), ("test", 1000)])
-def test_multi30k_has_every_pair_of_the_files(
-    multi30k: Multi30k, multi30k_folder: Path, part: str, size: int
-) -> None:
-    pairs = multi30k.train(0, 0) if part == "train" else getattr(multi30k, part)
-    assert len(pairs) == size
-    expected = zip(*(lines(multi30k_folder, part, x) for x in ("en", "de")), strict=True)
-    assert texts(multi30k, pairs) == list(expected)
-
-    assert multi30k.source_vocabulary == multi30k.target_vocabulary
-    symbols = multi30k.source_vocabulary.readable(range(len(multi30k.vocabularies["source"])))
+def test_multi30k_has_every_pair_of_the_files(multi30k_folder: Path) -> None:
+    task = Multi30k(multi30k_folder)
+    parts = {"train": task.train(0, 0), "val": task.validation, "test_2016_flickr": task.test}
+    assert [*map(len, parts.values())] == [29_000, 1014, 1000]
+    for name, pairs in parts.items():
+        files = (multi30k_folder / "raw" / f"{name}.{language}" for language in ("en", "de"))
+        assert texts(task, pairs) == [*zip(*map(lines, files), strict=True)]
+    assert task.source_vocabulary == task.target_vocabulary
+    symbols = task.source_vocabulary.readable(range(len(task.vocabularies["source"])))
     assert len(symbols) == 8000 + 2 and {"▁man", "▁Mann", "▁bike", "▁Fahrrad"} <= {*symbols}
 
 
 def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: Path) -> None:
     task = Multi30k(multi30k_folder, text="tokenized", subwords=4000)
     files = (multi30k_folder / "tok" / f"test_2016_flickr.lc.norm.tok.{x}" for x in ("en", "de"))
-    expected = zip(*(path.read_text().splitlines() for path in files), strict=True)
-    assert texts(task, task.test) == [tuple(" ".join(x.split()) for x in pair) for pair in expected]
+    assert texts(task, task.test) == [*zip(*map(lines, files), strict=True)]
     task.target_vocabulary.save(tmp_path / "vocabulary.json")
     loaded = Subwords.load(tmp_path / "vocabulary.json")
     assert loaded.tokenized and loaded == task.target_vocabulary
@@ -110,10 +100,9 @@ def test_wmt14_the_small_files_without_their_escapes(
 ) -> None:
     pairs = getattr(small, part)
     assert len(pairs) == size
-    for side, language in enumerate(("en", "de")):
-        lines = (wmt14_folder / f"{PARTS[part]}.{language}").read_text().split("\n")[:-1]
-        expected = [" ".join(unescape(line).split()) for line in lines]
-        assert [pair[side] for pair in texts(small, pairs)] == expected
+    for language, side in zip(("en", "de"), zip(*texts(small, pairs), strict=True), strict=True):
+        escaped = (wmt14_folder / f"{PARTS[part]}.{language}").read_text().split("\n")[:-1]
+        assert [*side] == [" ".join(unescape(line).split()) for line in escaped]
 
 
 def test_wmt14_long_training_pairs_are_left_out(small: Wmt14, wmt14_folder: Path) -> None:
