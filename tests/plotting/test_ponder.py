@@ -63,7 +63,13 @@ def test_draw_ponder_writes_facts_below_each_other() -> None:
 
 @pytest.mark.parametrize(
     ("names", "most"),
-    [(["a"], 1), (["<eos>"], 150), (["word"] * 300, 8), (FACTS, 3), (["a fact " * 30] * 40, 6)],
+    [
+        (["a"], 1),
+        (["<eos>"] * 150, 150),
+        (["word"] * 300, 8),
+        (FACTS, 3),
+        (["a fact " * 30] * 40, 6),
+    ],
     ids=["one", "deep", "long", "facts", "many facts"],
 )
 def test_draw_ponder_cuts_nothing_off(names: list[str], most: int) -> None:
