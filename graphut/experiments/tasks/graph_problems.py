@@ -206,17 +206,17 @@ class GraphReach(GraphProblem):
 class GraphPath(GraphProblem):
     """Predict for each node of a tree whether it is on the path between two marked nodes.
 
-    The path includes the marked nodes, whose depth is 0. The depth of another node is the number of
-    steps after which its label can be known: once information has arrived from both marked nodes,
-    or from whole branches (a branch is the subtree behind one neighbour). A node is not on the path
-    if all its branches but one have no marked node. It is on the path if one branch has exactly one
-    marked node.
+    The path includes the marked nodes. The depth of a node (a measure of the steps that its label
+    needs) is 0 on the path. Another node has one branch with the marked nodes (a branch is the
+    subtree behind one neighbour); its depth is the number of nodes on the longest way that begins
+    at the node and leads into its other branches. After so many steps it is pruned, if every node
+    first counts as on the path and nodes are pruned from the leaves.
 
     Examples
     --------
     >>> [graph] = GraphPath(sizes="6-6", families="path", held_out=1).test
     >>> graph.nodes, graph.labels, graph.depth  # of the path 3-5-2-4-0-1
-    (array([0, 0, 1, 1, 0, 0]), array([0, 0, 1, 1, 0, 1]), array([1, 0, 0, 0, 2, 1]))
+    (array([0, 0, 1, 1, 0, 0]), array([0, 0, 1, 1, 0, 1]), array([2, 1, 0, 0, 3, 0]))
     """
 
     name: ClassVar[str] = "graph-path"
@@ -226,17 +226,10 @@ class GraphPath(GraphProblem):
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         one = union.draw(random)
         other = union.first + (one - union.first + random.integers(1, union.sizes)) % union.sizes
-        from_one, to_one, below_one = union.heights(one)
-        from_other, to_other, below_other = union.heights(other)
+        from_one, _, below = union.heights(one)
         apart = np.repeat(from_one[other], union.sizes)
-        between = from_one + from_other == apart
-        # With a mark as root, the branches below a node that is not on the path have no marks. If
-        # the node is on the path, its branch with one mark begins at the neighbour on the way to
-        # that mark, and is below this neighbour with the other mark as root.
-        one_branch = 1 + np.minimum(below_other[to_one], below_one[to_other])
-        depth = np.maximum(from_one, from_other)
-        depth = np.minimum(depth, np.where(between, one_branch, below_one))
-        depth[one] = depth[other] = 0
+        between = from_one + union.distances(other) == apart
+        depth = np.where(between, 0, below + 1)
         return _marks(union, one) + _marks(union, other), between.astype(np.int64), depth
 
 

@@ -48,10 +48,11 @@ class UniversalGraphTransformerConfig(ModelConfig):
     messages: Literal["none", "max", "sum", "max+sum"] = option(
         "none", "messages to aggregate beside attention: maximum, logarithm of the sum, or both"
     )
-    step_loss: Literal["none", "mean", "second_half", "weighted"] = option(
+    step_loss: Literal["none", "mean", "second_half", "known", "weighted"] = option(
         "none",
-        "train the answers after every step: the mean of all steps or of the second half, or each "
-        "step by its weight in the output (2107.05407); none: only the final answers",
+        "train the answers after every step: the mean of all steps, of the second half, or of the "
+        "steps from twice a node's depth on (known); or each step by its weight in the output "
+        "(2107.05407); none: only the final answers",
     )
     consistency: float = option(
         0.0,
@@ -148,6 +149,6 @@ class UniversalGraphTransformerConfig(ModelConfig):
         self._check_defaults(self.step_loss != "none", "where step_loss is 'none'", "depth_modulus")
         runs_all = not self.adaptive or self.rule.startswith("fixed")
         every = "where nodes halt in training: adaptive is True and rule is not 'fixed'"
-        second = self.step_loss != "second_half" or runs_all
-        self._check("step_loss", second, f"other than 'second_half' {every}")
+        late = self.step_loss in ("second_half", "known")
+        self._check("step_loss", not late or runs_all, f"other than {self.step_loss!r} {every}")
         self._check_defaults(runs_all, every, "change_penalty")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import networkx
@@ -125,29 +124,12 @@ def test_graph_path_equals_removing_each_node() -> None:
             held = [sum(mark in branch for mark in marks) for branch in branches]
             assert graph.labels[node] == int(1 in held)
             away = networkx.single_source_shortest_path_length(tree, node)
-            extents = [max(away[other] for other in branch) for branch in branches]
-            assert graph.depth is not None
-            assert graph.depth[node] == next(
-                radius
-                for radius in count()
-                if is_sure([sum(m in b and away[m] <= radius for m in marks) for b in branches],
-                           [extent <= radius for extent in extents])
-            )  # fmt: skip
+            unmarked = [
+                max(away[u] for u in b) for b, n in zip(branches, held, strict=True) if not n
+            ]
+            depth = 0 if graph.labels[node] else 1 + max(unmarked, default=0)
+            assert graph.depth is not None and graph.depth[node] == depth
         assert all(graph.labels[mark] == 1 and graph.depth[mark] == 0 for mark in marks)
-
-
-def is_sure(seen: list[int], is_whole: list[bool]) -> bool:
-    """True if it is certain whether two marks are in one branch.
-
-    Of each branch there is the number of marks that are seen, and if all of it is seen.
-    """
-    unseen = [branch for branch, whole in enumerate(is_whole) if not whole]
-    if sum(seen) == 2:
-        return True
-    if sum(seen) == 1:
-        holder = seen.index(1)
-        return holder not in unseen or unseen == [holder]
-    return len(unseen) == 1
 
 
 def test_graph_mis_equals_the_greedy_algorithm() -> None:

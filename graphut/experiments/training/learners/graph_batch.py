@@ -163,6 +163,8 @@ def step_losses(
     The loss of the predictions is a mean over steps, and over the nodes with a label (or in a graph
     with a label). A halted node adds 0 to later steps: the sum over steps is divided by
     `max_steps`. With `step_loss="second_half"`, only the second half of the steps counts. With
+    `step_loss="known"`, a node adds 0 before step `2 * depth + 2`, so that it does not learn to
+    guess while its answer cannot be known. With
     `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the losses are summed with the weights that
     the states have in the output. The loss of the auxiliary target is of the same steps.
 
@@ -179,6 +181,7 @@ def step_losses(
     first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
         config.step_loss, 1
     )
+    known_from = 2 * batch.depth.to(model.device) + 2
     losses, logits, correct_by_step, depths = [states.new_zeros(())], [], [], []
     for number, rows in enumerate(steps, 1):
         is_all = len(rows.nodes) == len(states)
@@ -190,6 +193,8 @@ def step_losses(
         has_label = answer >= 0
         if number >= first:
             loss = loss[answer[has_label]]
+            if config.step_loss == "known":
+                loss = loss * (number >= known_from[rows.nodes[has_label]])
             losses.append((loss * rows.weights[has_label] if weighted else loss).sum())
             depths.append(batch.judge_depth(model, rows.states, rows.nodes))
         if rows.probability is not None:

@@ -152,6 +152,25 @@ def test_losses_of_late_rounds_auxiliary_target_and_change(max_steps: int) -> No
     assert all(weight.grad.abs().sum() > 0 for weight in model.auxiliary.parameters())
 
 
+def test_losses_of_known_answers_leave_out_earlier_steps() -> None:
+    """A node counts from step 2 * depth + 2 on, and from the first if its depth is unknown."""
+    model = make_model(TASKS["node"], adaptive=False, max_steps=9, step_loss="known")
+    first, *others = TASKS["node"].test
+    graphs = [first._replace(depth=np.r_[-1, first.depth[1:]]), *others]
+    batch = GraphBatch.of(graphs, "node")
+    steps = batch.run(model, get_steps=True).steps
+    assert steps is not None
+    terms = [
+        batch.judge(model, model.read_out(batch.layout, rows.states))[0][node]
+        for number, rows in enumerate(steps, 1)
+        for node, depth in enumerate(batch.depth.tolist())
+        if number >= 2 * depth + 2
+    ]
+    assert len(batch.depth) < len(terms) < len(batch.depth) * 9
+    wanted = torch.stack(terms).sum() / (len(batch.depth) * 9)
+    torch.testing.assert_close(step_losses(model, batch, steps).answers, wanted)
+
+
 def test_change_penalty_counts_sleeping_nodes_as_unchanged() -> None:
     model, graphs = waking_model(quantize=1, change_penalty=0.1, max_steps=9), TASKS["node"].test
     batch, found = GraphBatch.of(graphs, "node"), []
