@@ -53,17 +53,23 @@ def resources(kernel: Any, folder: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    ("width", "dtype", "norm"),
+    ("width", "dtype", "norm", "drop"),
     [
-        (128, torch.bfloat16, "post"),
-        pytest.param(512, torch.bfloat16, "post", marks=pytest.mark.full),
-        pytest.param(128, torch.float32, "pre", marks=pytest.mark.full),
-        pytest.param(512, torch.float32, "post", marks=pytest.mark.full),
+        (128, torch.bfloat16, "post", 0.0),
+        pytest.param(512, torch.bfloat16, "post", 0.0, marks=pytest.mark.full),
+        pytest.param(512, torch.bfloat16, "pre", 0.1, marks=pytest.mark.full),
+        pytest.param(128, torch.float32, "pre", 0.1, marks=pytest.mark.full),
+        pytest.param(512, torch.float32, "post", 0.0, marks=pytest.mark.full),
     ],
     ids=str,
 )
 def test_kernels_compile_within_limits(
-    width: int, dtype: torch.dtype, norm: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    width: int,
+    dtype: torch.dtype,
+    norm: str,
+    drop: float,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     skip_unless_kernels_run()
     driver = triton.runtime.driver
@@ -81,8 +87,9 @@ def test_kernels_compile_within_limits(
 
     monkeypatch.setattr(Launch, "run", compile_only)
     monkeypatch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
-    transition = PositionwiseTransition(width, 4 * width, activation=nn.GELU())
-    step = UniversalTransformerStep(MultiHeadAttention(width, 8), transition, norm=norm)
+    transition = PositionwiseTransition(width, 4 * width, activation=nn.GELU(), dropout=drop)
+    attention = MultiHeadAttention(width, 8, attn_drop=drop)
+    step = UniversalTransformerStep(attention, transition, norm=norm, dropout=drop)
     layer = AdaptiveRecurrence(step, HaltingUnit(width), max_steps=2).to(dtype)
     feat, graph = torch.zeros(3, width, dtype=dtype), Complete().layout([2, 1])
     with gpu_stand_in():
