@@ -10,9 +10,6 @@ SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
 UNTIED, WAKING, GWAC, SALSA_CLRS = "untied", "waking", "gwac", "salsa-clrs"
 REGISTERS = "registers"
 
-BASELINES = (FIXED, TRANSFORMER)
-"""The baselines of the preset `small`."""
-
 MEANINGS = {
     SMALL: "for two CPU cores",
     FIXED: "the same without halting",

@@ -124,7 +124,8 @@ class TranslationTask(PairTask):
         sacrebleu_package()
 
     def load(self, part: str) -> list[Pair]:
-        return self._pairs(part, self._usable if part == "train" else None)
+        indices = self._usable if part == "train" else range(len(self._sides(part)[0][1]) - 1)
+        return self._pairs(part, indices)
 
     @cached_property
     def _usable(self) -> NDArray[np.int64]:
@@ -135,9 +136,8 @@ class TranslationTask(PairTask):
             raise ValueError(f"all training pairs are longer than {self.longest} (longest)")
         return usable
 
-    def _pairs(self, part: str, which: Iterable[int] | None = None) -> list[Pair]:
+    def _pairs(self, part: str, indices: Iterable[int]) -> list[Pair]:
         (source, s), (target, t) = self._sides(part)
-        indices = range(len(s) - 1) if which is None else which
         return [
             (source[s[i] : s[i + 1]].tolist(), target[t[i] : t[i + 1]].tolist()) for i in indices
         ]
