@@ -123,7 +123,10 @@ class _Recurrence(torch.autograd.Function):
                 static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
                 return Program(settings, static, others)
 
-        lease = Lease((settings, kinds, others), make)
+        stream = torch.cuda.current_stream(
+            tensors[0].device
+        )  # on which the last call may still run
+        lease = Lease((settings, kinds, others, stream), make)
         program = lease.program
         with torch.cuda.device_of(tensors[0]):
             program.load(inputs)
