@@ -56,7 +56,8 @@ _WAKING_REACH: Preset = WAKING_GRAPHS | {
 }
 # Whether a node is on the path depends on counts of its neighbours, which softmax attention
 # averages away. With losses before a label can be known, some runs learn to guess it from the
-# distance to the marks, and lose long paths. With more values per feature, this is likelier.
+# distance to the marks, and lose long paths. After two epochs, nodes with many pruned neighbours
+# may still count as on the path.
 _WAKING_PATH: Preset = (
     WAKING_GRAPHS
     | QUANTIZED
@@ -69,7 +70,7 @@ _WAKING_PATH: Preset = (
         "batch_size": 16,
         "layer": "none",
         "messages": "max+sum",
-        "epochs": 2,
+        "epochs": 4,
         "test_families": "near,uniform,path,balanced,maze",
     }
 )
