@@ -70,7 +70,7 @@ _WAKING_PATH: Preset = (
         "batch_size": 16,
         "layer": "none",
         "messages": "max+sum",
-        "epochs": 4,
+        "epochs": 6,
         "test_families": "near,uniform,path,balanced,maze",
     }
 )
