@@ -14,7 +14,7 @@ from graphut.nn.module_checks import check_attention_options
 
 
 class EdgeTypes(NamedTuple):
-    """The types of the nodes of a layout, and its edges with a source for each type of edge."""
+    """The type of each node, and edges whose sources are rows: one for each node and edge type."""
 
     nodes: Tensor  # (N_src,) int64, the type of each node
     edges: EdgeLayout  # from row `slots * node + slot`; the slot stands for the edge type
