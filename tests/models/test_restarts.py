@@ -53,7 +53,7 @@ def copies_of(model: Any, graph: GraphInput) -> list[Any]:
 
 
 def agrees(model: Any, graph: GraphInput, kept: Tensor, other: Tensor) -> Tensor:
-    """Whether `other` gives the answers of `kept`; an edge as likely as the likeliest is one."""
+    """Return a mask of equal answers; any of several likeliest edges of `other` may be equal."""
     if model.config.answer_kind == "labels":
         return ((kept > 0) == (other > 0)).all(1)
     if model.config.answer_at != "edge":

@@ -50,7 +50,7 @@ class _Runs(NamedTuple):
     stride: int
 
     def saving(self) -> float:
-        """Return how much cheaper the kernel for intervals is on these runs, in scores."""
+        """Return the time that the interval kernel saves on these runs, as a number of scores."""
         begins = np.arange(0, len(self.rows), _BLOCK)
         ends = np.minimum(begins + _BLOCK, len(self.rows)) - 1
         pairs = _BLOCK * (self.high[ends] - self.low[begins]).sum()

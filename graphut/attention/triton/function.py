@@ -129,5 +129,5 @@ def kernels_of(inputs: KernelInputs) -> ModuleType:
 
 
 def has_tiles(layout: EdgeLayout, width: int) -> bool:
-    """Return whether dense tiles compute attention on a layout, for heads of `width` features."""
+    """Return whether the kernels for intervals support a layout, and heads of `width` features."""
     return isinstance(layout, IntervalLayout) and layout.is_monotone and width <= WIDEST

@@ -46,9 +46,9 @@ def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
 
 @dataclass(frozen=True, eq=False)
 class TableSteps:
-    """How a table holds the keys and values that several steps have stored, `(steps * N_src, ...)`.
+    """The rows of a step in a table with the keys and values of all steps, `(steps * N_src, ...)`.
 
-    A step stores only some sources, see `table_row` in the kernels.
+    A step stores only some sources; `table_row` in the kernels finds the latest row of each.
     """
 
     settled: Tensor  # (N_src,) int32, the last step that stores a source

@@ -426,7 +426,7 @@ def in_batches(examples: Sequence[T], size: int) -> Iterator[list[T]]:
 def hold_out(
     items: Iterable[T], held_out: int, text: Callable[[T], bytes]
 ) -> tuple[list[T], list[T]]:
-    """Return the remaining items, and `held_out` items that a hash of `text(item)` selects.
+    """Divide items by a hash of `text(item)`; return the remaining and the `held_out` items.
 
     The order of the items does not change the result.
     """

@@ -48,10 +48,7 @@ def run_program(state: LoopState) -> LoopOutput:
 
 
 def _inputs(state: LoopState, step: Any, halting: Any, settings: Settings) -> dict[str, Tensor]:
-    """Return the inputs of a program by name; None is left out.
-
-    A bias has a row for each step, or a single one.
-    """
+    """Return the inputs of a program by name; a bias has a row for each step, or a single one."""
     feat, signals, attention, cross = state.feat, state.signals, step.attention, None
     device = feat.device.type
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else feat.dtype
@@ -123,9 +120,8 @@ class _Recurrence(torch.autograd.Function):
                 static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
                 return Program(settings, static, others)
 
-        stream = torch.cuda.current_stream(
-            tensors[0].device
-        )  # on which the last call may still run
+        # Of another stream, the last call may still run.
+        stream = torch.cuda.current_stream(tensors[0].device)
         lease = Lease((settings, kinds, others, stream), make)
         program = lease.program
         with torch.cuda.device_of(tensors[0]):
@@ -162,15 +158,15 @@ def _edges(
     if prefix:
         found["settled"] = layout.cached(_ones)
     width = padded(weight.shape[1] // settings.heads[bool(prefix)])
-    tiles, other = has_tiles(layout, width), None if has_tiles(layout, width) else layout
-    if tiles:
+    has = has_tiles(layout, width)
+    if has:
         drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
         tables = layout.cached(_full_tables, width, weight.dtype, drops)
         found |= {"lo": tables.lo, "hi": tables.hi}
         found |= {"row_blocks": tables.rows, "source_blocks": tables.sources}
         if drops:
             found["row_starts"] = tables.row_starts[:-1]
-    return other, {prefix + name: x for name, x in found.items()}
+    return None if has else layout, {prefix + name: x for name, x in found.items()}
 
 
 def _ones(layout: EdgeLayout) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which recurrences run as a `Program`, a fixed sequence of kernel launches on a GPU."""
+"""Settings of a `Program`, a sequence of launches on a GPU, and whether a recurrence has one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST = 2**30 - 1  # twice the number of a step and a node is one int32
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a program computes, beside the sizes of its inputs."""
+    """The computation of a program, except for the sizes of its inputs."""
 
     max_steps: int
     heads: tuple[int, ...]  # of self-attention and of any cross-attention

@@ -99,9 +99,12 @@ def test_read_arrays_refuses(changed: dict[str, Any], message: str, tmp_path: Pa
         Graphs(save(tmp_path / "data", **changed)).test  # noqa: B018
 
 
-def test_read_arrays_without_numbers_in_features_and_with_pickle(tmp_path: Path) -> None:
+def test_read_arrays_without_numbers_in_features(tmp_path: Path) -> None:
     one, _ = read_graphs(save(tmp_path / "data", features=np.zeros((5, 0))))
     assert one.kinds == ["node"] * 3 and one.features is None
+
+
+def test_read_arrays_refuses_pickle(tmp_path: Path) -> None:
     np.save(save(tmp_path / "data") / "labels.npy", np.array([{}]), allow_pickle=True)
     with pytest.raises(ValueError, match=r"labels\.npy is not a \.npy file of numbers or text"):
         read_graphs(tmp_path / "data")

@@ -43,7 +43,7 @@ def rows_of(
 def load_interval(
     lo: tl.tensor, hi: tl.tensor, nodes: tl.tensor, row: tl.tensor, mask: tl.tensor
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """Return the node of each row and the interval of its sources, which is far away if empty."""
+    """Return the node of each row, and begin and end of its sources: `FAR` and 0 without any."""
     node = row
     if nodes is not None:
         node = tl.load(nodes + row, mask=mask, other=0)
