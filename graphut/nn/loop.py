@@ -69,7 +69,7 @@ def call_recurrence(
     between = encoded = None
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)
-    kind = Options(bool(blocks), by_edge, get_attention, recorded)
+    kind = Options(bool(blocks), by_edge, get_attention, recorded, graph_ids is not None)
     plan = plan_for(layer, layout, between, feat, kind)
     context = GraphContext(layout, between, encoded, blocks, options, get_attention)
     if plan.in_place:
@@ -86,7 +86,7 @@ def call_recurrence(
     checks = FiniteChecks(plan.is_traced)
     if not plan.waits:
         checks = AsyncFiniteChecks(layer)
-    if plan.program is None:
+    if plan.waits or plan.program is None:
         checks.check_features(feat)
     rows: list[FrontierRows] | None = [] if recorded else None
     state = LoopState(
@@ -113,7 +113,7 @@ def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
     """Repeat the step until no node is active, and return the results of all nodes."""
     plan = state.plan
     if plan.program is not None:
-        output = run_program(state)
+        output = run_program(state, start)
     else:
         frontier: Any = FRONTIERS[plan.frontier]
         frontier = frontier(state) if start is None else WakingFrontier(state, start)

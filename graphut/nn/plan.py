@@ -22,6 +22,7 @@ class Options(NamedTuple):
     by_edge: bool = False  # edge biases, features or weights
     get_attention: bool = False
     record: bool = False  # whether the call returns the rows of each step
+    grouped: bool = False  # whether `graph_ids` divide the nodes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -24,7 +24,7 @@ from graphut.attention.functorch import (
     is_tracing,
 )
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.gpu.settings import program_settings
+from graphut.nn.gpu.settings import program_settings, waking_settings
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.input_checks import check_feat, first_parameter
@@ -189,6 +189,7 @@ def make_plan(
     linear = called is steps and all(step.has_linear_projection for step in steps)
     runs_all = layer.halted == "running" or isinstance(rule, FixedDepth)
     frontier = "masked" if runs_all or (layout is not None and not layout.num_dst) else "halting"
+    frontier = "waking" if waking else frontier
     # With a rule that ignores probabilities, the module reads the state that it was trained on.
     readers = [each for each in (rule, layer.rule, layer.evaluation_rule) if each.uses_probability]
     signals = None
@@ -201,10 +202,10 @@ def make_plan(
         # All steps must agree: one may be in training mode and another in evaluation mode.
         if not (options.record or options.by_edge):
             in_place = 0 if 0 in heads else heads[0]
-            if not waking and _use_triton(steps, layout, between, feat):
-                if frontier == "halting" and not _are_modules_watched():
-                    program = _program(layer, rule, layout, halted)
-                waits = frontier == "halting" and program is None
+            if _use_triton(steps, layout, between, feat):
+                if frontier != "masked" and not (options.grouped or _are_modules_watched()):
+                    program = _program(layer, rule, layout, halted, max_steps)
+                waits = waking or (frontier == "halting" and program is None)
         if waits and between is not None and not options.get_attention:
             crossing = [_heads_in_place(step.cross_attention, between, feat) for step in steps]
             cross_in_place = 0 not in crossing
@@ -217,7 +218,7 @@ def make_plan(
         rule=rule,
         max_steps=max_steps,
         steps=called,
-        frontier="waking" if waking else frontier,
+        frontier=frontier,
         halted=halted,
         has_linear_projection=linear,
         halting=probability if rule.uses_probability or options.record else None,
@@ -245,14 +246,23 @@ def make_plan(
     )
 
 
-def _program(layer: Recurrence, rule: HaltingRule, layout: EdgeLayout, halted: str) -> Any:
+def _program(
+    layer: Recurrence, rule: HaltingRule, layout: EdgeLayout, halted: str, max_steps: int
+) -> Any:
     """Return the settings of a program for a GPU, or None if the loop must call modules."""
     every_step = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
-    if layer.quantize is not None or (layer.training and every_step) or in_transform():
+    step, learns, quantize = layer.steps[0], torch.is_grad_enabled(), layer.quantize
+    if (layer.training and every_step) or in_transform():
         return None
-    step, steps, learns = layer.steps[0], layer.max_steps, torch.is_grad_enabled()
+    if isinstance(rule, EventDriven):
+        if learns or (layer.training and quantize is not None and quantize.noise):
+            return None
+        levels = 0 if quantize is None else quantize.levels
+        return waking_settings(step, rule, layout, levels=levels, max_steps=max_steps)
+    if quantize is not None:
+        return None
     return program_settings(
-        step, rule, layer.halting, layout, halted=halted, max_steps=steps, learns=learns
+        step, rule, layer.halting, layout, halted=halted, max_steps=max_steps, learns=learns
     )
 
 

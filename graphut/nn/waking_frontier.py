@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -269,18 +269,15 @@ class WakingFrontier:
 
     def result(self) -> LoopOutput:
         """Return the output (states that neighbours read), update counts, and `Ponder` fields."""
-        context, updates = self.context, self._updates
-        context.work.computed = updates.sum()
-        context.work.edges = (updates * context.layout.in_degrees).sum()
+        updates = self._updates
         awake = torch.arange(self.num_active, device=updates.device)
         if self.nodes is not None:
             awake = self.nodes
         quiescent = torch.ones_like(self._rounds, dtype=torch.bool)
         if self.state.any_active(self.num_active):
             quiescent[self._graphs()] = False
-        shown, rows = self.shown[: context.num_dst], self.state.rows
+        rows = self.state.rows
         record = {
-            "shown": shown,
             "awake": awake,
             "last_change": self._last_change,
             "rounds": self._rounds,
@@ -288,5 +285,15 @@ class WakingFrontier:
             "round_sizes": self._sizes,
             "frontiers": None if rows is None else [each.nodes for each in rows],
         }
-        zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
-        return LoopOutput(shown, updates, zeros, zeros, record)
+        return waking_output(self.context, self.shown, updates, record)
+
+
+def waking_output(
+    context: GraphContext, shown: Tensor, updates: Tensor, record: dict[str, Any]
+) -> LoopOutput:
+    """Return the results of a run; `record` has fields of `Ponder`."""
+    context.work.computed = updates.sum()
+    context.work.edges = (updates * context.layout.in_degrees).sum()
+    shown = shown[: context.num_dst]
+    zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
+    return LoopOutput(shown, updates, zeros, zeros, {"shown": shown, **record})

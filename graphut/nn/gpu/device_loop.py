@@ -34,7 +34,7 @@ def run_program(state: LoopState) -> LoopOutput:
     plan, layouts = state.plan, (state.context.layout, state.context.cross_layout)
     settings, rule = plan.program, plan.rule
     assert settings is not None and isinstance(rule, ACT)
-    inputs = _inputs(state, plan.steps[0], plan.halting, settings)
+    inputs = program_inputs(state, plan.steps[0], plan.halting, settings)
     out, remainder, steps, errors = _Recurrence.apply(  # type: ignore[no-untyped-call]
         settings, layouts, tuple(inputs), *inputs.values()
     )
@@ -47,7 +47,9 @@ def run_program(state: LoopState) -> LoopOutput:
     return LoopOutput(out, steps, remainder, cost)
 
 
-def _inputs(state: LoopState, step: Any, halting: Any, settings: Settings) -> dict[str, Tensor]:
+def program_inputs(
+    state: LoopState, step: Any, halting: Any, settings: Settings
+) -> dict[str, Tensor]:
     """Return the inputs of a program by name; a bias has a row for each step, or a single one."""
     feat, signals, attention, cross = state.feat, state.signals, step.attention, None
     device = feat.device.type
@@ -104,7 +106,7 @@ class _Recurrence(torch.autograd.Function):
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         given = dict(zip(names, tensors, strict=True))
-        inputs, num_dst = {**given, "sizes": layouts[0].cached(_sizes)}, layouts[0].num_dst
+        inputs, num_dst = {**given, "sizes": layouts[0].cached(node_counts)}, layouts[0].num_dst
         found = [
             _edges(layout, prefix, settings, given)
             for layout, prefix in zip(layouts, ("", "cross_"), strict=True)
@@ -173,7 +175,7 @@ def _ones(layout: EdgeLayout) -> Tensor:
     return torch.ones(layout.num_src, dtype=torch.int32, device=layout.device)
 
 
-def _sizes(layout: EdgeLayout) -> Tensor:
+def node_counts(layout: EdgeLayout) -> Tensor:
     """Return the numbers of sources and of destinations, on the device."""
     sizes = torch.empty(2, dtype=torch.int32, device=layout.device)
     for place, number in enumerate((layout.num_src, layout.num_dst)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -11,12 +11,13 @@ from torch import nn
 from graphut.attention import EdgeLayout
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.plain_step import is_plain, is_untouched
-from graphut.nn.rules import ACT, HaltingRule
+from graphut.nn.rules import ACT, EventDriven, HaltingRule
 
 NORMS = ("attention", "cross", "transition")
 # Where values are dropped: in attention, in what it adds, in the hidden layer, in what it adds.
 PLACES = ("attention", "output", "cross_attention", "cross_output", "inner", "last")
 WIDEST = 2048  # features of a state, a row of which fits in one program
+ROUNDS = 8  # of nodes that wake, after which the host learns whether any are still awake
 _MOST = 2**30 - 1  # twice the number of a step and a node is one int32
 
 
@@ -37,6 +38,10 @@ class Settings:
     threshold: float
     forced: bool
     learns: bool  # whether there is a backward pass
+    # With `EventDriven`, whose program computes one step in each of some rounds:
+    rounds: int = 0
+    tol: float = 0.0
+    levels: int = 0  # of quantized states; 0 without
 
 
 def program_settings(
@@ -56,6 +61,34 @@ def program_settings(
     """
     if type(rule) is not ACT or rule.weighting != "sum" or not _knows_halting(halting, layout):
         return None
+    return _settings(step, rule, halting, layout, halted, max_steps, learns)
+
+
+def waking_settings(
+    step: Any, rule: HaltingRule, layout: EdgeLayout, *, levels: int, max_steps: int
+) -> Settings | None:
+    """Return the settings of a program in whose rounds nodes wake, or None if there is none.
+
+    `levels` are those of `Quantized` states, or 0. There is no program with dropout.
+    """
+    if type(rule) is not EventDriven or not layout.num_dst or levels > 2**20:
+        return None
+    found = _settings(step, ACT(), None, layout, "frozen", ROUNDS, False)
+    if found is None or any(found.dropout):
+        return None
+    rounds = min(ROUNDS, max_steps)
+    return replace(found, max_steps=1, rounds=rounds, tol=rule.tol, levels=levels)
+
+
+def _settings(
+    step: Any,
+    rule: ACT,
+    halting: nn.Module | None,
+    layout: EdgeLayout,
+    halted: str,
+    max_steps: int,
+    learns: bool,
+) -> Settings | None:
     if not is_plain(step):
         return None
     activation, cross = _activation(step.transition.layers[1]), step.cross_attention

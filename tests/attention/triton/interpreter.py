@@ -15,7 +15,7 @@ if INTERPRET:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")  # counts when kernels are imported, which is now
         import graphut.attention.triton.function
-        import graphut.nn.gpu.kernels.rows
+        import graphut.nn.gpu.kernels.waking
 
 
 def skip_unless_kernels_run() -> None:
