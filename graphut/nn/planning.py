@@ -24,7 +24,7 @@ from graphut.attention.functorch import (
     is_tracing,
 )
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.gpu.settings import program_settings, waking_settings
+from graphut.nn.gpu.settings import program_settings
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.hooked_step import HookedStep
 from graphut.nn.input_checks import check_feat, first_parameter
@@ -250,19 +250,20 @@ def _program(
     layer: Recurrence, rule: HaltingRule, layout: EdgeLayout, halted: str, max_steps: int
 ) -> Any:
     """Return the settings of a program for a GPU, or None if the loop must call modules."""
-    every_step = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
-    step, learns, quantize = layer.steps[0], torch.is_grad_enabled(), layer.quantize
-    if (layer.training and every_step) or in_transform():
-        return None
-    if isinstance(rule, EventDriven):
-        if learns or (layer.training and quantize is not None and quantize.noise):
-            return None
-        levels = 0 if quantize is None else quantize.levels
-        return waking_settings(step, rule, layout, levels=levels, max_steps=max_steps)
-    if quantize is not None:
+    quantize = layer.quantize
+    noisy = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
+    noisy = noisy or (quantize is not None and quantize.noise > 0)
+    if (layer.training and noisy) or in_transform():
         return None
     return program_settings(
-        step, rule, layer.halting, layout, halted=halted, max_steps=max_steps, learns=learns
+        layer.steps[0],
+        rule,
+        layer.halting,
+        layout,
+        halted=halted,
+        max_steps=max_steps,
+        learns=torch.is_grad_enabled(),
+        levels=0 if quantize is None else quantize.levels,
     )
 
 

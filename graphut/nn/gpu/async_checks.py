@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from graphut.nn.finite_checks import FiniteChecks, probability_error, wrong_probabilities
 
-_NO_ERROR = 2**31 - 1
+NO_ERROR = 2**31 - 1
 
 
 class AsyncFiniteChecks(FiniteChecks):
@@ -43,13 +43,13 @@ class AsyncFiniteChecks(FiniteChecks):
         code = (step * self._size + row) * 2 + (wrong == 1)
         if len(wrong):
             self.note_first(
-                torch.where(wrong > 0, code, _NO_ERROR).amin(0, keepdim=True), self._size
+                torch.where(wrong > 0, code, NO_ERROR).amin(0, keepdim=True), self._size
             )
 
     def note_first(self, code: Tensor, size: int) -> None:
         """Store the first error of some steps, `2 * (step * size + node)`; step 0 is the features.
 
-        The code is odd if a probability is a number outside [0, 1]. `_NO_ERROR` means no error.
+        The code is odd if a probability is a number outside [0, 1]. `NO_ERROR` means no error.
         """
         self._codes.append(code)
         self._size = size
@@ -95,9 +95,9 @@ def _raise_what_arrived(layer: nn.Module) -> None:
         found, size = waiting.pop(0)
         [code] = found.numbers()
         step, node = divmod(code // 2, size)
-        if code != _NO_ERROR and step:
+        if code != NO_ERROR and step:
             raise ValueError(probability_error(node, step, code % 2 == 0))
-        if code != _NO_ERROR:
+        if code != NO_ERROR:
             raise ValueError(
                 f"a feature of node {node} is not a finite number; all of them must be"
             )

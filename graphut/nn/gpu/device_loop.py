@@ -20,7 +20,7 @@ from graphut.attention.triton.sizes import tile_sizes
 from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
-from graphut.nn.gpu.replay import Lease
+from graphut.nn.gpu.replay import lease_program
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import FlopCount
@@ -115,16 +115,7 @@ class _Recurrence(torch.autograd.Function):
         for _, edges in found:
             inputs |= edges
         sizes = {name: _full_size(name, x) for name, x in inputs.items()}
-        kinds = tuple((name, sizes[name], x.dtype, x.device) for name, x in inputs.items())
-
-        def make() -> Program:
-            with torch.inference_mode(False):
-                static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
-                return Program(settings, static, others)
-
-        # Of another stream, the last call may still run.
-        stream = torch.cuda.current_stream(tensors[0].device)
-        lease = Lease((settings, kinds, others, stream), make)
+        lease = lease_program(Program, settings, inputs, sizes, others)
         program = lease.program
         with torch.cuda.device_of(tensors[0]):
             program.load(inputs)

@@ -86,7 +86,7 @@ class Program:
         return {prefix: self.inputs[f"{prefix}output_weight"].shape[1] for prefix in prefixes}
 
     def _allocate(self) -> None:
-        size, width, steps = self.size, self.width, self.settings.max_steps
+        size, width, steps, settings = self.size, self.width, self.settings.max_steps, self.settings
         self.block = row_sizes(width)["block_m"]
         self.groups = size // GROUP + 1
         short, wide = torch.int32, torch.float32
@@ -101,12 +101,6 @@ class Program:
             self.steps[name] = self._new(steps, length, dtype=short)
         for name in ("active", "count"):
             self.steps[name] = self._new(steps, ALIGNED, dtype=short)
-        self.steps["share"] = self._by_step(size, dtype=wide)
-        self._allocate_rows()
-
-    def _allocate_rows(self) -> None:
-        """Allocate what the step computes for the rows of active nodes, and the keys and values."""
-        size, width, settings, wide = self.size, self.width, self.settings, torch.float32
         for name in self.norms:
             self.steps[name] = self._by_step(size, width)
             self.steps[f"stats_{name}"] = self._by_step(size, 2, dtype=wide)
@@ -118,6 +112,7 @@ class Program:
         self.steps["table"] = self._by_step(size, 2 * self._attentions()[""], dtype=self.work)
         hidden = len(self.inputs["first_weight"])
         self.steps["inner"] = self._by_step(size, hidden, dtype=self.work)
+        self.steps["share"] = self._by_step(size, dtype=wide)
 
     def _allocate_gradients(self) -> None:
         size, width, given, wide = self.size, self.width, self.inputs, torch.float32
@@ -236,10 +231,10 @@ class Program:
             )
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
-        by_step = None
-        if settings.learns:
-            settled = given["cross_settled"] if prefix else self.whole["settled"]
-            by_step = TableSteps(settled, len(table), t, settings.max_steps)
+        settled = given["cross_settled"] if prefix else self.whole["settled"]
+        by_step = (
+            TableSteps(settled, len(table), t, settings.max_steps) if settings.learns else None
+        )
         key, value = table.view(-1, 2, *by_head).unbind(1)
         drop = self._drop(f"{prefix}attention", t)
         inputs = KernelInputs(
@@ -283,11 +278,8 @@ class Program:
             before_last=last["before"],
             active_last=last["active"],
         )
-        return [
-            begin,
-            *self._update(t),
-            self._launch(finish, grid, t, **self._norm("sums", t)),
-        ]
+        end = self._launch(finish, grid, t, **self._norm("sums", t))
+        return [begin, *self._update(t), end]
 
     def _update(self, t: int) -> list[Launch]:
         """Return the launches from the input of a step to its last sum."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from graphut.attention.functorch import is_capturing
 from graphut.attention.triton.function import INTERPRETED
 from graphut.attention.triton.inputs import Launch
 from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.settings import Settings
 
 # Of the programs that are kept while no call uses them.
 MOST, MOST_BYTES = 8, 8 * 2**30
@@ -84,3 +87,23 @@ class Lease:
 def _exceeds() -> bool:
     """Return whether more programs are kept than there may be."""
     return len(idle) > MOST or sum(program.nbytes for _, program, *_ in idle) > MOST_BYTES
+
+
+def lease_program(
+    kind: type[Program],
+    settings: Settings,
+    inputs: Mapping[str, Tensor],
+    sizes: Mapping[str, torch.Size],
+    layouts: tuple[Any, ...],
+) -> Lease:
+    """Return a program for inputs of these sizes, from an earlier call if possible."""
+    kinds = tuple((name, sizes[name], x.dtype, x.device) for name, x in inputs.items())
+
+    def make() -> Program:
+        with torch.inference_mode(False):
+            static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
+            return kind(settings, static, layouts)
+
+    # Of another stream, the last call may still run.
+    stream = torch.cuda.current_stream(inputs["states"].device)
+    return Lease((settings, kinds, layouts, stream), make)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
@@ -18,6 +18,7 @@ NORMS = ("attention", "cross", "transition")
 PLACES = ("attention", "output", "cross_attention", "cross_output", "inner", "last")
 WIDEST = 2048  # features of a state, a row of which fits in one program
 ROUNDS = 8  # of nodes that wake, after which the host learns whether any are still awake
+_MOST_LEVELS = 2**20  # of states, which are rounded in float32
 _MOST = 2**30 - 1  # twice the number of a step and a node is one int32
 
 
@@ -38,10 +39,8 @@ class Settings:
     threshold: float
     forced: bool
     learns: bool  # whether there is a backward pass
-    # With `EventDriven`, whose program computes one step in each of some rounds:
-    rounds: int = 0
-    tol: float = 0.0
-    levels: int = 0  # of quantized states; 0 without
+    tol: float  # where nodes wake, as in `EventDriven`; a step is then one of some rounds
+    levels: int  # of `Quantized` states; 0 without
 
 
 def program_settings(
@@ -53,50 +52,31 @@ def program_settings(
     halted: str,
     max_steps: int,
     learns: bool,
+    levels: int = 0,
 ) -> Settings | None:
     """Return the settings of a program for a recurrence, or None if there is none for it.
 
     The step must be as graphut makes it, without hooks, and the rule `ACT` with weighted sums,
-    whose probabilities are those of a unit or of a schedule.
+    whose probabilities are those of a unit or of a schedule. Or the rule is `EventDriven`, without
+    dropout and gradients.
     """
-    if type(rule) is not ACT or rule.weighting != "sum" or not _knows_halting(halting, layout):
-        return None
-    return _settings(step, rule, halting, layout, halted, max_steps, learns)
-
-
-def waking_settings(
-    step: Any, rule: HaltingRule, layout: EdgeLayout, *, levels: int, max_steps: int
-) -> Settings | None:
-    """Return the settings of a program in whose rounds nodes wake, or None if there is none.
-
-    `levels` are those of `Quantized` states, or 0. There is no program with dropout.
-    """
-    if type(rule) is not EventDriven or not layout.num_dst or levels > 2**20:
-        return None
-    found = _settings(step, ACT(), None, layout, "frozen", ROUNDS, False)
-    if found is None or any(found.dropout):
-        return None
-    rounds = min(ROUNDS, max_steps)
-    return replace(found, max_steps=1, rounds=rounds, tol=rule.tol, levels=levels)
-
-
-def _settings(
-    step: Any,
-    rule: ACT,
-    halting: nn.Module | None,
-    layout: EdgeLayout,
-    halted: str,
-    max_steps: int,
-    learns: bool,
-) -> Settings | None:
     if not is_plain(step):
+        return None
+    tol, dropout = 0.0, tuple(_dropouts(step))
+    if type(rule) is EventDriven:
+        if learns or any(dropout) or not layout.num_dst or levels > _MOST_LEVELS:
+            return None
+        tol, halted, max_steps = rule.tol, "stale", min(ROUNDS, max_steps)
+        rule = ACT()  # whose settings are not read
+    elif not _knows_halting(halting, layout) or levels:
+        return None
+    if type(rule) is not ACT or rule.weighting != "sum":
         return None
     activation, cross = _activation(step.transition.layers[1]), step.cross_attention
     too_large = step.attention.in_feats[1] > WIDEST or (max_steps + 1) * layout.num_src > _MOST
     if activation is None or too_large:
         return None
     stored = {"stale": "none", "frozen": "halting", "copied": "halting"}[halted]
-    dropout = tuple(_dropouts(step))
     # Otherwise the step signal moves all values of a step by one vector.
     moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
     if halted == "copied" and not moves:
@@ -117,6 +97,8 @@ def _settings(
         threshold=rule.threshold,
         forced=rule.forced_remainder,
         learns=learns,
+        tol=tol,
+        levels=levels,
     )
 
 

@@ -11,127 +11,121 @@ from graphut.attention.triton.csr import by_destination, by_source
 from graphut.attention.triton.function import SPLIT, has_tiles
 from graphut.attention.triton.inputs import Launch, padded
 from graphut.nn.call_state import LoopOutput, LoopState
+from graphut.nn.gpu.async_checks import NO_ERROR
 from graphut.nn.gpu.device_loop import node_counts, program_inputs
-from graphut.nn.gpu.kernels.waking import attend, count, list_awake, read, settle, wake_far
-from graphut.nn.gpu.program import ALIGNED, GROUP, Program
-from graphut.nn.gpu.replay import Lease
+from graphut.nn.gpu.kernels.rows import advance
+from graphut.nn.gpu.kernels.waking import attend, count, settle
+from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.replay import Replay, lease_program
 from graphut.nn.waking_frontier import Start, waking_output
 
-PROGRAMS = 4096  # of a kernel that loops over rows: more than run at the same time
-_NO_ERROR = 2**31 - 1
+PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same time
 
 
 class WakingProgram(Program):
-    """The launches of some rounds in which nodes wake, and the tensors that they read and write.
+    """The launches of `max_steps` rounds in which nodes wake. They replace the states among inputs.
 
-    The inputs `clock` and `woken` are as in `graphut.nn.gpu.kernels.waking`. The launches replace
-    the states among the inputs, and those of the next rounds are the same.
+    Rounds in `halted` and `last_change` count from the first round of a run.
     """
 
+    def begin(self, frontier: Tensor | None) -> None:
+        """Project all sources to keys and values, and wake the nodes in `frontier` (None: all)."""
+        all_rows = {"is_first": True, "stored": "all", "signal": None}
+        self._launch(advance, (self.size // self.block + 1,), 1, **all_rows).run()
+        self._update(1)[0].run()
+        torch._foreach_zero_([self.whole[x] for x in ("halted", "updates", "last_change")])
+        awake = self.whole["halted"][: self.layouts[0].num_dst]
+        if frontier is None:
+            awake.fill_(1)
+        else:
+            awake.index_fill_(0, frontier, 1)
+
+    def run(self, replay: Replay, rounds: int) -> tuple[list[int], int, int]:
+        """Run rounds; return how many nodes each has, how many the next has, and any error."""
+        if rounds == self.settings.max_steps:
+            replay.run()
+        else:
+            for launch in self.forward[: rounds * len(self.forward) // self.settings.max_steps]:
+                launch.run()
+        halted, last_change = self.whole["halted"], self.whole["last_change"]
+        left = (halted > rounds).sum(0, keepdim=True)
+        active, errors = self.steps["active"][:rounds, 0], self.whole["errors"]
+        *sizes, left, error = torch.cat([active, left, errors.amin(0, keepdim=True)]).tolist()
+        torch._foreach_sub_([halted, last_change], rounds)
+        return [*filter(None, sizes)], left, error
+
     def _allocate(self) -> None:
-        size, steps, short = self.size, self.steps, torch.int32
-        self.groups = size // GROUP + 1
-        for name, length in (("before", size + ALIGNED), ("nodes", size), ("active", ALIGNED)):
-            steps[name] = self._new(1, length, dtype=short)
-        steps["count"] = steps["active"]
+        super()._allocate()
         for name in ("updates", "last_change"):
-            self.whole[name] = self._new(size, dtype=short)
-        self.whole["going"] = self._new(self.groups, dtype=short)
-        self.whole["report"] = self._new(self.settings.rounds + 2, dtype=short)
-        self._allocate_rows()
+            self.whole[name] = self._new(self.size, dtype=torch.int32)
 
     def _forward(self, t: int) -> list[Launch]:
         edges = self.layouts[0].cached(by_source, SPLIT)
-        ends = {"out_starts": edges.indptr, "targets": edges.neighbours, "split": SPLIT}
-        own = {"threshold": self.settings.tol**2, "block_e": 8, **ends}
-        rows, groups = (min(self.size, PROGRAMS),), (self.groups,)
-        end = [self._launch(settle, rows, t, **self._norm("sums", t), **own)]
-        if pieces := len(edges.pieces.owner):
-            far = {"owner": edges.pieces.owner, "start": edges.pieces.start, **ends}
-            end.append(self._launch(wake_far, (pieces,), t, **far))
-        counted = self._launch(count, groups, t)
-        listed = [
-            self._launch(list_awake, groups, t, place=1 + place)
-            for place in range(self.settings.rounds + 1)
+        own: dict[str, Any] = {"out_starts": edges.indptr, "targets": edges.neighbours}
+        own |= {"threshold": self.settings.tol**2, "block_e": 16, **self._norm("sums", t)}
+        blocks = self.size // self.block + 1
+        return [
+            self._launch(count, (self.groups,), t),
+            self._launch(advance, (blocks,), t, is_first=False, signal=None),
+            *self._update(t),
+            self._launch(settle, (min(blocks, PROGRAMS),), t, **own),
         ]
-        body = self._update(t)
-        begin = [self._launch(read, rows, t, begins=True), body[0]]
-        body = [self._launch(read, rows, t, begins=False), *body, *end]
-        launches = [x for each in listed[:-1] for x in (counted, each, *body)]
-        return [*begin, *launches, counted, listed[-1]]
 
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
         launches, heads = super()._attend(t, prefix, backward=backward), self.settings.heads[0]
-        width = self._attentions()[""] // heads
-        if has_tiles(self.layouts[0], padded(width)):
+        layout, width = self.layouts[0], self._attentions()[""] // heads
+        if has_tiles(layout, padded(width)):
             return launches
-        edges = self.layouts[0].cached(by_destination, SPLIT)
-        by_head, by_width = padded(heads, 1), padded(width, 1)
+        edges, tile = layout.cached(by_destination, SPLIT), padded(heads, 1) * padded(width, 1)
         own: dict[str, Any] = {"indptr": edges.indptr, "neighbours": edges.neighbours}
         own |= {"factor": width**-0.5, "heads": heads, "width": width, "split": SPLIT}
-        own |= {"block_h": by_head, "block_w": by_width, "num_warps": 1}
-        own |= {"block_e": max(2, min(8, 1024 // (by_head * by_width)))}
-        if by_head * by_width > 512:
-            own["num_warps"] = 4
-        # Rows with more edges are computed in pieces.
+        own |= {"block_h": padded(heads, 1), "block_w": padded(width, 1)}
+        own |= {"block_e": max(2, min(8, 1024 // tile)), "num_warps": 1 if tile <= 512 else 4}
+        # The other launches are for rows with more edges.
         return [self._launch(attend, (min(self.size, PROGRAMS),), t, **own), *launches[1:]]
 
 
 def run_program(state: LoopState, start: Start | None) -> LoopOutput:
     """Run rounds until no node is awake, and return the results of all nodes."""
     plan, context, settings = state.plan, state.context, state.plan.program
-    layout, limit = context.layout, plan.max_steps
+    layout, limit, done, left = context.layout, plan.max_steps, 0, 1
     inputs = program_inputs(state, plan.steps[0], None, settings)
-    woken = torch.ones(layout.num_src, dtype=torch.int32, device=layout.device)
+    inputs["sizes"] = layout.cached(node_counts)
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
-        if start.frontier is not None:
-            woken = torch.zeros_like(woken).index_fill_(0, start.frontier, 1)
-    clock = torch.zeros(ALIGNED, dtype=torch.int32, device=layout.device)
-    clock[1].fill_(min(limit, 2**30))
-    inputs |= {"woken": woken, "clock": clock, "sizes": layout.cached(node_counts)}
-
-    def make() -> WakingProgram:
-        with torch.inference_mode(False):
-            static = {name: torch.empty_like(x) for name, x in inputs.items()}
-            return WakingProgram(settings, static, (layout, None))
-
-    kinds = tuple((name, x.shape, x.dtype, x.device) for name, x in inputs.items())
-    stream = torch.cuda.current_stream(layout.device)
-    lease = Lease((settings, kinds, layout, stream), make)
-    program = lease.program
-    sizes: list[int] = []
+    shapes = {name: x.shape for name, x in inputs.items()}
+    lease = lease_program(WakingProgram, settings, inputs, shapes, (layout, None))
+    program, sizes = lease.program, list[int]()
+    assert isinstance(program, WakingProgram)
     with torch.cuda.device_of(state.feat):
         program.load(inputs)
-        left = 1
-        while left and len(sizes) < limit:
-            lease.forward.run()
-            error, *numbers = program.whole["report"].tolist()
-            if error != _NO_ERROR:
-                t, node = divmod(error, program.size)
+        program.begin(None if start is None else start.frontier)
+        while left and done < limit:
+            rounds = min(settings.max_steps, limit - done)
+            active, left, error = program.run(lease.forward, rounds)
+            if error != NO_ERROR:
+                t, node = divmod(error // 2, program.size)
                 raise ValueError(
-                    f"the state of node {node} is not finite in round {len(sizes) + t + 1}: a "
-                    "weight of the model or a state that the node reads is not finite"
+                    f"the state of node {node} is not finite in round {done + t}: a weight of the "
+                    "model or a state that the node reads is not finite"
                 )
-            rounds = min(settings.rounds, limit - len(sizes))
-            left = numbers[rounds]
-            sizes += filter(None, numbers[:rounds])
-        states, woken = program.inputs["states"].clone(), program.inputs["woken"].long()
-        updates, last = (
-            program.whole[name][: layout.num_dst].long() for name in ("updates", "last_change")
-        )
+            sizes += active
+            done += rounds
+        names = "halted", "last_change", "updates"
+        halted, last_change, updates = (program.whole[x][: layout.num_dst].long() for x in names)
+        shown = program.inputs["states"].clone()
     context.work.projected = updates.sum() + layout.num_src
-    record = _graphs(state, woken[: layout.num_dst], len(sizes), bool(left))
-    record |= {"last_change": last, "round_sizes": sizes}
-    return waking_output(context, states, updates, record)
+    record = _graphs(state, halted + done, len(sizes), bool(left))
+    record |= {"last_change": last_change + done, "round_sizes": sizes}
+    return waking_output(context, shown, updates, record)
 
 
-def _graphs(state: LoopState, woken: Tensor, rounds: int, is_cut: bool) -> dict[str, Any]:
+def _graphs(state: LoopState, halted: Tensor, rounds: int, is_cut: bool) -> dict[str, Any]:
     """Return the nodes that are awake after the last round, and the rounds of each graph."""
-    awake = (woken > rounds).nonzero()[:, 0] if is_cut else woken.new_empty(0)
+    awake = (halted > rounds).nonzero()[:, 0] if is_cut else halted.new_empty(0)
     if state.batch is None:
-        last = woken.new_full((1,), rounds + is_cut)
+        last = halted.new_full((1,), rounds + is_cut)
     else:  # a graph whose nodes are all at rest stays at rest
-        last = woken.new_zeros(state.batch.num_graphs)
-        last = last.scatter_reduce(0, state.batch.graph, woken, "amax")
+        last = halted.new_zeros(state.batch.num_graphs)
+        last = last.scatter_reduce(0, state.batch.graph, halted, "amax")
     return {"awake": awake, "rounds": last.clamp_max(rounds), "quiescent": last <= rounds}

@@ -19,22 +19,27 @@ from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
     EventDriven,
+    InputNoise,
     Ponder,
     Quantized,
     dense_event_driven,
 )
 from graphut.nn.gpu import replay, settings, waking
+from graphut.nn.plan import Options
+from graphut.nn.planning import plan_for
 from graphut.topology import Patch
+from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import StandIn, gpu_stand_in
-from tests.helpers import assert_same, layout_of, name_of, normal
+from tests.helpers import assert_same, layout_of, name_of, normal, relative_error
 from tests.nn.cases import FEATS
-from tests.nn.test_waking_frontier import GRAPHS, build
+from tests.nn.gpu.test_device_loop import Recorder, poison
+from tests.nn.test_waking_frontier import GRAPHS, build, messages_step
 
-ROUNDS = 3  # of a program in these tests
+ROUNDS = 2  # of a program in these tests
 WORK = ("computed", "edges", "all_edges")
 EXTRA = {
-    "grid": Patch(3, 1).layout([9]),
-    "path": layout_of([(i, i + 1) for i in range(11)], 12, 12),
+    "grid": Patch(2, 1).layout([4]),
+    "path": layout_of([(i, i + 1) for i in range(7)], 8, 8),
 }
 
 
@@ -109,13 +114,150 @@ CASES: list[dict[str, Any]] = [
     {"graph": "one-way", "rule": EventDriven(0.05, 2), "norm": "pre"},
     {"graph": "one-way", "rule": EventDriven(9.0)},  # all at rest at once
     {"graph": "rows", "rule": EventDriven(), "quantize": Quantized(1)},
-    {"graph": "block", "rule": EventDriven(0.1)},
-    {"graph": "grid", "rule": EventDriven(), "quantize": Quantized(3), "norm": "pre"},
+    {"graph": "block", "rule": EventDriven(0.1, 3)},
+    {"graph": "grid", "rule": EventDriven(0.0, 3), "quantize": Quantized(3), "norm": "pre"},
     {"graph": "window", "rule": EventDriven(0.1, 2), "inject_input": False},
-    *({"graph": "path", "rule": EventDriven(0.0, n), "quantize": Quantized(1)} for n in (3, 4, 30)),
+    *({"graph": "path", "rule": EventDriven(0.0, n), "quantize": Quantized(1)} for n in (3, 30)),
 ]
 
 
 @pytest.mark.parametrize("modes", CASES, ids=name_of)
 def test_program_equals_the_masked_reference(modes: dict[str, Any]) -> None:
     same_as_reference(*quick(**modes))
+
+
+def test_resume_equals_the_masked_reference() -> None:
+    """A run that was cut off goes on, with new features, two new nodes and edges into node 9."""
+    layer, layout, feat = quick("rows", rule=EventDriven(0.1, 1), quantize=Quantized(2))
+    earlier = layer(layout, feat)[1]
+    earlier = replace(earlier, shown=earlier.shown[:8], awake=torch.tensor([1, 3]))
+    options = {"changed": torch.tensor([5]), "edges_into": torch.tensor([9])}
+    layer.rule = EventDriven(0.1, 3)
+    expected = layer.resume(earlier, layout, feat, **options)
+    with gpu_stand_in() as gpu:
+        out, ponder = on_device(gpu, layer, layout, feat, earlier, **options)
+        assert "settle" in {name for name, _ in gpu.launches}
+        assert len(ponder.round_sizes) > 1 and ponder.round_sizes[0] < 10
+        assert_same([out], [expected[0]], 1e-5)
+        same_record(ponder, expected[1])
+        # With nothing changed, and nothing awake, no node computes.
+        rest = replace(ponder, awake=torch.arange(0))
+        again, ponder = on_device(gpu, layer, layout, feat, rest)
+        assert torch.equal(again, out) and ponder.round_sizes == [] and ponder.quiescent.all()
+
+
+def test_program_with_positions_and_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waking, "SPLIT", 2)
+    monkeypatch.setattr("graphut.nn.gpu.program.SPLIT", 2)
+    layer, layout, feat = quick("rows", rule=EventDriven(0.1, 2))
+    names = same_as_reference(layer, layout, feat, positions=torch.arange(10) % 4 + 1)[1]
+    assert {"attend", "rows_forward", "merge_outputs"} <= {*names}
+
+
+def test_program_in_bfloat16_is_near_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    mend_bfloat16(monkeypatch)
+    layer, layout, feat = quick("grid", rule=EventDriven(), max_steps=2)
+    expected = layer(layout, feat)[0]
+    with gpu_stand_in() as gpu:
+        out, _ = on_device(gpu, layer.bfloat16(), layout, feat.bfloat16())
+    assert out.dtype == torch.bfloat16 and relative_error(out, expected) <= 0.02
+
+
+# What a call launches, and what later calls leave as it is.
+
+
+def test_launches_do_not_depend_on_the_nodes_that_wake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host waits for a check of the features, after each run, and for nodes still awake."""
+    runs: list[list[Any]] = []
+    run, limit = replay.Replay.run, 2 * ROUNDS
+    layer, layout, feat = quick("path", rule=EventDriven(0.1, limit))
+    with gpu_stand_in() as gpu:
+
+        def counted(launches: replay.Replay) -> None:
+            before = gpu.waits[:], gpu.copies[:]
+            first, called = len(gpu.launches), len(gpu.calls)
+            run(launches)
+            assert before == (gpu.waits, gpu.copies)
+            runs.append(gpu.calls[called:])
+            assert len(gpu.launches) - first == len(runs[-1]) == 8 * ROUNDS  # of at most 12
+
+        monkeypatch.setattr(replay.Replay, "run", counted)
+        earlier = on_device(gpu, layer, layout, feat)[1]  # derives tensors from the layout
+        sizes = []
+        for awake, x in (([4, 5], -3 * feat), ([7], feat)):
+            gpu.clear()
+            before = replace(earlier, awake=torch.tensor(awake))
+            sizes.append(on_device(gpu, layer, layout, x, before)[1].round_sizes)
+            waits = [line.partition(":")[0] for _, line in gpu.waits if line.startswith("nn/gpu")]
+            assert len(waits) <= 3  # after each run, and at the end if nodes are awake
+    assert sizes[0][0] == 2 and sizes[1] == [1]
+    assert len(runs) == 5 and all(each == runs[0] for each in runs)
+
+
+def test_a_program_is_used_again_whatever_its_tensors_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second run on, a graph is replayed; it leaves earlier results as they are."""
+    graphs: list[Recorder] = []
+    monkeypatch.setattr(replay, "can_capture", lambda: True)
+    monkeypatch.setattr(replay, "capture", lambda run: graphs.append(Recorder(run)) or graphs[-1])
+    layer, layout, feat = quick("path", rule=EventDriven(0.1, ROUNDS))
+    expected = layer(layout, feat)[1]
+    with gpu_stand_in() as gpu:
+        earlier = layer.to("cuda")(layout, feat.cuda())
+        [(_, program, *_)] = replay.idle
+        poison(program)
+        on_device(gpu, layer, layout, -feat)
+        poison(program)
+        out, ponder = on_device(gpu, layer, layout, feat)
+        kept = gpu.host(earlier[0]), gpu.host(earlier[1].last_change), gpu.host(earlier[1].steps)
+        assert len(replay.idle) == 1 and [each.replayed for each in graphs] == [2]
+    assert all(map(torch.equal, kept, (out, ponder.last_change, ponder.steps)))
+    same_record(ponder, expected)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+def test_what_is_not_a_number_is_an_error() -> None:
+    layer, layout, feat = quick("path", rule=EventDriven(0.1, 4))
+    with gpu_stand_in() as gpu:
+        feat[7, 1] = torch.inf
+        with pytest.raises(ValueError, match="feature 1 of node 7 is inf"):
+            on_device(gpu, layer, layout, feat)
+        feat[7, 1] = 0.0
+        layer.step.transition.layers[0].weight[1, 1] = torch.nan
+        with pytest.raises(ValueError, match="state of node 0 is not finite in round 1: a weight"):
+            on_device(gpu, layer, layout, feat)
+
+
+# Beside programs.
+
+
+OTHERS: dict[str, Any] = {
+    "gradients": lambda layer: torch.set_grad_enabled(True),
+    "noise": lambda layer: setattr(layer, "noise", InputNoise(0.1, "every_step")),
+    "noise of states": lambda layer: setattr(layer, "quantize", Quantized(1, 0.1)),
+    "dropout": lambda layer: setattr(layer.step.dropout, "p", 0.1),
+    "messages": lambda layer: setattr(layer, "step", messages_step(True).float()),
+    "hook": lambda layer: layer.step.attention.query.register_forward_hook(lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "by_edge", "record", "grouped", "evaluation"])
+def test_other_calls_run_in_the_loop(name: str) -> None:
+    layer, layout, feat = quick("window")
+    if name in OTHERS:
+        OTHERS[name](layer)
+    if name == "evaluation":  # without noise and dropout
+        for each in ("noise", "noise of states", "dropout"):
+            OTHERS[each](layer.eval())
+    kind = Options(**{name: True}) if name in Options._fields else Options()
+    with gpu_stand_in():
+        plan = plan_for(layer.to("cuda"), layout.to("cuda"), None, feat.to("cuda"), kind)
+    assert (plan.program is None) == (name != "evaluation") and plan.frontier == "waking"
+
+
+def test_graph_ids_divide_the_record_in_the_loop() -> None:
+    layer, layout, feat = quick("window", rule=EventDriven(0.1, 2))
+    ids = torch.tensor([7] * 9 + [3] + [0] * 4)
+    expected = layer(layout, feat, graph_ids=ids)[1]
+    with gpu_stand_in() as gpu:
+        found = on_device(gpu, layer, layout, feat, graph_ids=ids)[1]
+    assert torch.equal(found.rounds, expected.rounds)
