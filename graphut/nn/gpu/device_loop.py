@@ -114,7 +114,7 @@ class _Recurrence(torch.autograd.Function):
         others = tuple(layout for layout, _ in found)
         for _, edges in found:
             inputs |= edges
-        sizes = {name: _full_size(name, x) for name, x in inputs.items()}
+        sizes = {name: full_shape(name, x) for name, x in inputs.items()}
         lease = lease_program(Program, settings, inputs, sizes, others)
         program = lease.program
         with torch.cuda.device_of(tensors[0]):
@@ -191,7 +191,7 @@ _BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
 _BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
 
 
-def _full_size(name: str, x: Tensor) -> torch.Size:
+def full_shape(name: str, x: Tensor) -> torch.Size:
     """Return the size of an input of a program for all calls with about as many nodes."""
     return torch.Size([full_size(len(x)), *x.shape[1:]]) if name in _BY_NODE else x.shape
 

@@ -12,7 +12,7 @@ from graphut.attention.triton.function import SPLIT, has_tiles
 from graphut.attention.triton.inputs import Launch, padded
 from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import NO_ERROR
-from graphut.nn.gpu.device_loop import node_counts, program_inputs
+from graphut.nn.gpu.device_loop import full_shape, node_counts, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
 from graphut.nn.gpu.kernels.waking import attend, count, settle
 from graphut.nn.gpu.program import Program
@@ -93,7 +93,7 @@ def run_program(state: LoopState, start: Start | None) -> LoopOutput:
     inputs["sizes"] = layout.cached(node_counts)
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
-    shapes = {name: x.shape for name, x in inputs.items()}
+    shapes = {name: full_shape(name, x) for name, x in inputs.items()}
     lease = lease_program(WakingProgram, settings, inputs, shapes, (layout, None))
     program, sizes = lease.program, list[int]()
     assert isinstance(program, WakingProgram)
@@ -113,7 +113,7 @@ def run_program(state: LoopState, start: Start | None) -> LoopOutput:
             done += rounds
         names = "halted", "last_change", "updates"
         halted, last_change, updates = (program.whole[x][: layout.num_dst].long() for x in names)
-        shown = program.inputs["states"].clone()
+        shown = program.inputs["states"][: layout.num_src].clone()
     context.work.projected = updates.sum() + layout.num_src
     record = _graphs(state, halted + done, len(sizes), bool(left))
     record |= {"last_change": last_change + done, "round_sizes": sizes}

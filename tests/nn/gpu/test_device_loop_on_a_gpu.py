@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.nn import dense_recurrence
-from tests.helpers import assert_same, name_of, no_device_waits
-from tests.nn.cases import PAIRS, build_case, engine
+from graphut.nn import EventDriven, Quantized, dense_event_driven, dense_recurrence
+from graphut.nn.gpu.replay import Replay
+from tests.helpers import assert_same, name_of, no_device_waits, normal
+from tests.nn.cases import FEATS, PAIRS, build_case, engine
+from tests.nn.test_waking_frontier import GRAPHS, build, event_driven
 
 pytestmark = pytest.mark.gpu
 
@@ -38,3 +40,31 @@ def test_recurrence_with_dropout_draws_a_new_mask_in_each_replay() -> None:
     case.layer.step.dropout.p = 0.5
     outs = [engine(case.layer, case.graph, case.feat, **case.arguments)[0] for _ in range(3)]
     assert not torch.equal(outs[0], outs[1]) and not torch.equal(outs[1], outs[2])
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_waking_on_a_gpu(graph: str, norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results are correct, also of CUDA graphs, and rounds launched together never wait."""
+    layer = build(norm=norm, rule=EventDriven(0.0, 20), quantize=Quantized(2)).float()
+    layout, run = GRAPHS[graph], Replay.run
+    feat = normal(layout.num_src, FEATS, seed=60, dtype=torch.float32).detach()
+
+    def without_waits(replay: Replay) -> None:
+        with no_device_waits():
+            run(replay)
+
+    with torch.no_grad():
+        expected = dense_event_driven(layer, layout, feat)
+        layer.to("cuda")
+        for turn in range(4):
+            if turn == 3:  # the first run has compiled, and the second has captured
+                monkeypatch.setattr(Replay, "run", without_waits)
+            found = event_driven(layer, layout, feat.to("cuda"))
+            assert_same([x.cpu() for x in found], expected, 1e-4)
+        layer.rule = EventDriven(0.0, 3)
+        _, cut = layer(layout, feat.to("cuda"))
+        layer.rule = EventDriven(0.0, 20)
+        assert_same([layer.resume(cut, layout, feat.to("cuda"))[0].cpu()], expected[:1], 1e-4)
+    assert layout.to("cuda").plans[layer]
+    assert all(kept.plan.program for kept in layout.to("cuda").plans[layer].values())

@@ -23,13 +23,17 @@ import triton
 from graphut.attention.triton.inputs import Launch
 from graphut.nn import (
     AdaptiveRecurrence,
+    EventDriven,
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
+    Quantized,
     UniversalTransformerStep,
 )
-from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.topology import Complete
+from graphut.nn.gpu.async_checks import NO_ERROR, AsyncFiniteChecks
+from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.waking import WakingProgram
+from graphut.topology import Complete, Patch
 from tests.attention.triton.compile_for_hopper import Hopper
 from tests.gpu_stand_in import compiled_kernel, gpu_stand_in
 
@@ -53,6 +57,36 @@ def resources(kernel: Any, folder: Path) -> tuple[int, int]:
     return int(registers), int(spilled)
 
 
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, tuple[str, Any]]:
+    """The name and the compiled form of each kernel, which is launched only to be compiled."""
+    skip_unless_kernels_run()
+    driver = triton.runtime.driver
+    if not hasattr(driver, "_active"):
+        pytest.skip("needs Triton 3.4 to compile kernels beside interpreted ones")
+    monkeypatch.setattr(driver, "_active", Hopper())
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    found: dict[str, tuple[str, Any]] = {}
+
+    def compile_only(launch: Launch) -> None:
+        arguments = {name: getattr(x, "numbers", x) for name, x in launch.arguments.items()}
+        kernel = compiled_kernel(launch.kernel)
+        compiled = kernel.run(grid=launch.grid, warmup=True, **arguments)
+        found[compiled.hash] = launch.kernel.__name__, compiled
+
+    monkeypatch.setattr(Launch, "run", compile_only)
+    return found
+
+
+def check_limits(made: dict[str, tuple[str, Any]], folder: Path) -> None:
+    """Assert that all kernels fit in the device."""
+    for name, kernel in made.values():
+        registers, spilled = resources(kernel, folder)
+        limit = SPILLED.get(name, 0)
+        assert registers <= REGISTERS and spilled <= limit, f"{name}: {registers}, {spilled}"
+        assert kernel.metadata.shared <= SHARED, f"{name}: {kernel.metadata.shared}"
+
+
 @pytest.mark.parametrize(
     ("width", "dtype", "norm", "drop"),
     [
@@ -69,24 +103,10 @@ def test_kernels_compile_within_limits(
     dtype: torch.dtype,
     norm: str,
     drop: float,
+    made: dict[str, tuple[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    skip_unless_kernels_run()
-    driver = triton.runtime.driver
-    if not hasattr(driver, "_active"):
-        pytest.skip("needs Triton 3.4 to compile kernels beside interpreted ones")
-    monkeypatch.setattr(driver, "_active", Hopper())
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    made: dict[str, tuple[str, Any]] = {}
-
-    def compile_only(launch: Launch) -> None:
-        arguments = {name: getattr(x, "numbers", x) for name, x in launch.arguments.items()}
-        kernel = compiled_kernel(launch.kernel)
-        found = kernel.run(grid=launch.grid, warmup=True, **arguments)
-        made[found.hash] = launch.kernel.__name__, found
-
-    monkeypatch.setattr(Launch, "run", compile_only)
     monkeypatch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
     transition = PositionwiseTransition(width, 4 * width, activation=nn.GELU(), dropout=drop)
     attention = MultiHeadAttention(width, 8, attn_drop=drop)
@@ -100,8 +120,36 @@ def test_kernels_compile_within_limits(
     assert {"advance", "product", "finish", "rows_backward", "weight_gradient"} <= {
         name for name, _ in made.values()
     }
-    for name, kernel in made.values():
-        registers, spilled = resources(kernel, tmp_path)
-        limit = SPILLED.get(name, 0)
-        assert registers <= REGISTERS and spilled <= limit, f"{name}: {registers}, {spilled}"
-        assert kernel.metadata.shared <= SHARED, f"{name}: {kernel.metadata.shared}"
+    check_limits(made, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "dtype", "norm"),
+    [
+        (64, 8, torch.float32, "post"),
+        pytest.param(512, 8, torch.float32, "pre", marks=pytest.mark.full),
+        pytest.param(2048, 16, torch.bfloat16, "post", marks=pytest.mark.full),
+    ],
+    ids=str,
+)
+def test_kernels_of_waking_compile_within_limits(
+    width: int,
+    heads: int,
+    dtype: torch.dtype,
+    norm: str,
+    made: dict[str, tuple[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(
+        WakingProgram, "run", lambda _, replay, __: (replay.run() or [], 0, NO_ERROR)
+    )
+    monkeypatch.setattr(Program, "_update", WakingProgram._attend)  # the test above has the others
+    step = UniversalTransformerStep(
+        MultiHeadAttention(width, heads), PositionwiseTransition(width, width), norm=norm
+    )
+    layer = AdaptiveRecurrence(step, rule=EventDriven(), step_signal=None, quantize=Quantized(2))
+    with gpu_stand_in(), torch.no_grad():
+        layer.to("cuda", dtype)(Patch(3, 1).layout([9]), torch.zeros(9, width, dtype=dtype).cuda())
+    assert {name for name, _ in made.values()} == {"count", "advance", "attend", "settle"}
+    check_limits(made, tmp_path)

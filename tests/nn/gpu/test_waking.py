@@ -38,7 +38,7 @@ from tests.nn.test_waking_frontier import GRAPHS, build, messages_step
 ROUNDS = 2  # of a program in these tests
 WORK = ("computed", "edges", "all_edges")
 EXTRA = {
-    "grid": Patch(2, 1).layout([4]),
+    "grid": Patch(3, 1).layout([9]),
     "path": layout_of([(i, i + 1) for i in range(7)], 8, 8),
 }
 
