@@ -144,11 +144,13 @@ _SUDOKU: Preset = (
         "evaluation_rule": "threshold:threshold=0.99,halt_from=output",
     }
 )
-# Puzzles that need a guess may never come to rest.
+# Puzzles that need a guess may never come to rest. Trained from noisy states, a model also solves
+# them from the states that noise in the first rounds of restarts leaves.
 _WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
     "graph": "candidates",
     "messages": "sum",
     "noise": 0.1,
+    "initial_noise": 1.0,
     "evaluation_rule": "event_driven:tol=0.01,max_rounds=200",
     "batch_size": 16,
     "epochs": 4,

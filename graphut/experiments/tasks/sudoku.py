@@ -163,8 +163,9 @@ class Sudoku(GraphTask):
     With `graph="candidates"` there is a node for each candidate, a digit that is possible in an
     empty cell, and a node for each constraint. There are four kinds of constraints: an empty cell
     has one digit, and a row, a column and a box have each digit once. Edges lead from candidates to
-    their four constraints and back, and the model chooses a candidate for each constraint. In
-    training all constraints are labelled, and in validation and test only those of cells.
+    their four constraints and back, and the model chooses a candidate for each constraint. A
+    candidate chooses its cell if it is correct, and else itself. In training all nodes are
+    labelled, and in validation and test only the constraints of cells.
     """
 
     name = "sudoku"
@@ -253,7 +254,8 @@ def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> Label
 
     Nodes are the constraints (of cells, rows, columns and boxes, in this order) and then the
     candidates. The label of an edge is 1 from a correct candidate to its cell and, if `label_all`,
-    to its other constraints.
+    to its other constraints, from a cell to its correct candidate, and from a wrong candidate to
+    itself.
     """
     givens = puzzle[:, None] == np.arange(1, 10)
     cell, digit = np.nonzero((_SEES @ givens == 0) & (puzzle[:, None] == 0))
@@ -264,9 +266,11 @@ def candidate_graph(puzzle: Cells, solution: Cells, *, label_all: bool) -> Label
     candidates, met = np.tile(nodes[len(constraints) :], 4), met.ravel()
     sources = np.concatenate([candidates, met, nodes])
     edges = np.stack([sources, np.concatenate([met, candidates, nodes])])
-    labels = np.zeros(len(sources), np.int64)
-    is_correct = np.tile(solution[cell] == digit + 1, 4 if label_all else 1)
-    labels[: len(is_correct)] = is_correct
+    labels, is_correct = np.zeros(len(sources), np.int64), solution[cell] == digit + 1
+    labels[: len(cell)] = is_correct
+    if label_all:
+        labels[: 5 * len(cell)] = np.tile(is_correct, 5)
+        labels[-len(cell) :] = ~is_correct
     depth = np.full(len(nodes), -1)
     empty = puzzle == 0
     depth[: empty.sum()] = rounds(puzzle)[empty]

@@ -164,6 +164,9 @@ def test_candidates_meet_the_constraints_of_their_cell_row_column_and_box(part: 
             expected |= {(node, constraint), (constraint, node)}
             if plain.labels[cell] + 1 == digit and (part == "train" or kind == 0):
                 right_expected.add((node, constraint))
+        if part == "train":
+            is_right = plain.labels[cell] + 1 == digit
+            right_expected.add((constraint_of[0, cell] if is_right else node, node))
     assert sorted(constraint_of.values()) == [*range(first)]
     assert set(map(tuple, edges)) == expected and len(edges) == len(expected)
     assert right == right_expected
