@@ -1,8 +1,9 @@
-"""Runs of disjoint copies of graphs from noisy first states, with averaged answers."""
+"""Runs of disjoint copies of graphs from noisy first states, with joint answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from graphut.nn.noise import DrawnNoise
 def run_restarts(
     model: Any, one: JoinedGraphs, graphs: Sequence[Any], restarts: Restarts
 ) -> GraphOutput:
-    """Run copies of graphs in a `UniversalGraphTransformer`, and return the averaged output.
+    """Run copies of graphs in a `UniversalGraphTransformer`, and return the joint output.
 
     `one` is the union of `graphs`. In the record, updates are sums over the copies.
 
@@ -40,16 +41,25 @@ def run_restarts(
         raise ValueError(f"{restarts} averages the probabilities of classes, not {what}")
     union = JoinedGraphs.join([*graphs] * copies)
     states, quantize = model._first_states(union.nodes), model.encoder.quantize
-    first, *others = (states if quantize is None else quantize.round(states)).chunk(copies)
+    start = states if quantize is None else quantize.round(states)
     place = torch.cat([torch.arange(len(graph.nodes)) for graph in graphs]).to(model.device)
-    noise = DrawnNoise(restarts.restart_noise, restarts.restart_seed)
-    shown = torch.cat([first, *(noise.add(x, place, k) for k, x in enumerate(others, 1))])
+    shown, late = start, restarts.restart_rounds - 1
+    for t in range(restarts.restart_rounds):
+        if t:
+            with _one_round(model):
+                output = model.resume(shown, union.layout, union.nodes, **union.options)
+            shown = output.ponder.shown
+        noise = DrawnNoise(restarts.restart_noise, restarts.restart_seed ^ t << 32)
+        others = enumerate(shown.chunk(copies)[1:], 1)
+        shown = torch.cat([start[: len(place)], *(noise.add(x, place, k) for k, x in others)])
     output = model.resume(shown, union.layout, union.nodes, **union.options)
     ponder, layout = output.ponder, one.layout.to(model.device)
     assert ponder.quiescent is not None and ponder.rounds is not None
     rest, rounds, steps = (
         each.unflatten(0, (copies, -1)) for each in (ponder.quiescent, ponder.rounds, ponder.steps)
     )
+    rounds[1:] += late
+    steps[1:] += late
     ponder = replace(
         ponder,
         layouts=(layout,) * len(ponder.layouts),
@@ -61,14 +71,26 @@ def run_restarts(
         last_change=None,
     )
     each = output.logits.unflatten(0, (copies, -1))
-    logits, agreement = _average(model, layout, each, rest | ~rest.any(0))
+    surest = restarts.restart_keep == "surest"
+    logits, agreement = _join(model, layout, each, rest | ~rest.any(0) | surest, surest)
     return GraphOutput(logits, ponder, agreement=agreement)
 
 
-def _average(
-    model: Any, layout: EdgeLayout, logits: Tensor, counts: Tensor
+@contextmanager
+def _one_round(model: Any) -> Iterator[None]:
+    """Context manager in which a run of a model with the rule `EventDriven` ends after a round."""
+    [recurrence], former = model._recurrences, model._recurrences[0]._evaluation_rule
+    model.evaluation_rule = replace(model.evaluation_rule, max_rounds=1)
+    try:
+        yield
+    finally:
+        recurrence._evaluation_rule = former
+
+
+def _join(
+    model: Any, layout: EdgeLayout, logits: Tensor, counts: Tensor, surest: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the averaged logits, and the agreement of each answer.
+    """Return the averaged logits, or those of the surest copy, and the agreement of each answer.
 
     `logits` are the outputs of all copies, `(copies, ...)`, and `counts`, `(copies, graphs)`, says
     which copies count.
@@ -83,10 +105,18 @@ def _average(
         graph = torch.empty_like(edge).index_copy(0, edge, answer_graph[target])
     elif kind == "labels":
         shares = logits.sigmoid()
-    weights = counts[:, graph].to(shares.dtype)
+    tiny, kept = torch.finfo(shares.dtype).tiny, counts
+    if surest:
+        if at == "edge":
+            likely = torch.stack([_largest(layout, each) for each in shares])
+        else:
+            likely = shares.amax(-1) if kind == "class" else shares.maximum(1 - shares).prod(-1)
+        sums = torch.zeros(counts.shape, dtype=likely.dtype, device=likely.device)
+        sums = sums.index_add(1, answer_graph, likely.clamp_min(tiny).log())
+        kept = torch.zeros_like(counts).scatter(0, sums.argmax(0)[None], True)
+    weights = kept[:, graph].to(shares.dtype)
     weights = weights.view(*weights.shape, *[1] * (shares.dim() - 2))
     mean = (shares * weights).sum(0) / weights.sum(0)
-    tiny = torch.finfo(mean.dtype).tiny
     averaged = mean.logit() if kind == "labels" else mean.clamp_min(tiny).log()
     if at == "edge":
         # Edges from equal states are equally likely: a copy agrees if no other edge is likelier.
