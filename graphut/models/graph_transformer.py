@@ -235,7 +235,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
         with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit. Warn
         if graphs were cut off before their nodes came to rest (see `EventDriven`). With `restarts`,
-        the answers are averages over several runs (see `Restarts`).
+        the answers are joined from several runs (see `Restarts`).
         """
         config, restarts = self.config, restarts or Restarts()
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
