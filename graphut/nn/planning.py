@@ -203,7 +203,8 @@ def make_plan(
         if not (options.record or options.by_edge):
             in_place = 0 if 0 in heads else heads[0]
             if _use_triton(steps, layout, between, feat):
-                if frontier != "masked" and not (options.grouped or _are_modules_watched()):
+                may_wake = waking and not options.grouped
+                if (may_wake or frontier == "halting") and not _are_modules_watched():
                     program = _program(layer, rule, layout, halted, max_steps)
                 waits = waking or (frontier == "halting" and program is None)
         if waits and between is not None and not options.get_attention:

@@ -30,9 +30,8 @@ class WakingProgram(Program):
 
     def begin(self, frontier: Tensor | None) -> None:
         """Project all sources to keys and values, and wake the nodes in `frontier` (None: all)."""
-        all_rows = {"is_first": True, "stored": "all", "signal": None}
-        self._launch(advance, (self.size // self.block + 1,), 1, **all_rows).run()
-        self._update(1)[0].run()
+        for launch in self.start:
+            launch.run()
         torch._foreach_zero_([self.whole[x] for x in ("halted", "updates", "last_change")])
         awake = self.whole["halted"][: self.layouts[0].num_dst]
         if frontier is None:
@@ -63,11 +62,14 @@ class WakingProgram(Program):
         edges = self.layouts[0].cached(by_source, SPLIT)
         own: dict[str, Any] = {"out_starts": edges.indptr, "targets": edges.neighbours}
         own |= {"threshold": self.settings.tol**2, "block_e": 16, **self._norm("sums", t)}
-        blocks = self.size // self.block + 1
+        blocks, update = self.size // self.block + 1, self._update(t)
+        if t == 1:  # all sources are listed, and projected to keys and values
+            everyone = {"is_first": True, "stored": "all", "signal": None}
+            self.start = [self._launch(advance, (blocks,), t, **everyone), update[0]]
         return [
             self._launch(count, (self.groups,), t),
             self._launch(advance, (blocks,), t, is_first=False, signal=None),
-            *self._update(t),
+            *update,
             self._launch(settle, (min(blocks, PROGRAMS),), t, **own),
         ]
 
