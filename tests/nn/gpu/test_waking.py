@@ -95,6 +95,7 @@ def same_as_reference(
     record = ponder.steps, ponder.last_change, ponder.rounds, ponder.quiescent
     assert_same([out, *record], expected, 1e-5)
     same_record(ponder, by_loop)
+    assert ponder.projected == layout.num_src + ponder.steps.sum()
     return ponder, names
 
 
