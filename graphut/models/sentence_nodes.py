@@ -17,6 +17,8 @@ from graphut.attention.ragged import starts
 from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout, token_lengths
 from graphut.topology import Topology, node_positions, token_nodes, with_extra_nodes
 
+_LONGEST_RUN = 32  # adjacent positions in training
+
 
 @dataclass(frozen=True, eq=False)
 class SentenceNodes:
@@ -139,8 +141,9 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     They increase up to `length + max_offset`. Without `spread`, all positions of a sentence get one
     offset (arXiv 1807.03819, section 3.4). With `spread`, they are a random subset of a range
     (arXiv 2305.16843), which in the paper is always `0..length + max_offset`. Here its width is
-    log-uniform, and half of the ranges start at 0, so that training also covers adjacent and small
-    positions, as in evaluation.
+    log-uniform, half of the ranges start at 0, and the subset consists of runs of adjacent numbers
+    with a log-uniform length of at most 32, so that training also covers adjacent and small
+    positions beside distant ones, as in evaluation.
     """
     position = torch.arange(int(lengths.max()) + 1)
     if not spread:
@@ -151,8 +154,11 @@ def draw_positions(lengths: Tensor, max_offset: int, *, spread: bool) -> Tensor:
     start = (torch.rand(sizes.shape) * (sizes + max_offset - width + 1)).long()
     start = start * torch.randint(2, sizes.shape)
     number = torch.arange(int(width.max()))
-    key = torch.rand(len(width), len(number)).masked_fill(number >= width, 2.0)
-    chosen = key.argsort(1).argsort(1) < sizes  # sizes[i] random integers below width[i]
+    run = (_LONGEST_RUN ** torch.rand(sizes.shape)).long()
+    key = torch.rand(len(width), len(number)).gather(1, number // run)  # equal within a run
+    key = key.masked_fill(number >= width, 2.0)
+    # sizes[i] integers below width[i], in random runs
+    chosen = key.argsort(dim=1, stable=True).argsort(1) < sizes
     subset = torch.where(chosen, number, len(number)).sort(1).values[:, : len(position)]
     last = subset.gather(1, lengths[:, None])
     return start + torch.where(position < sizes, subset, last + position - lengths[:, None])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import combinations
+from itertools import chain, permutations, product
 
 import pytest
 import torch
@@ -67,19 +67,25 @@ def test_draw_positions_increase_and_stay_within_the_offset(
             assert bool((own.diff() == 1).all())
 
 
+def runs_of_two(width: int, run: int) -> list[tuple[int, ...]]:
+    """The two smallest numbers below `width` in each order of its runs of `run` numbers."""
+    runs = [range(first, min(first + run, width)) for first in range(0, width, run)]
+    return [tuple(sorted([*chain(*order)][:2])) for order in permutations(runs)]
+
+
 def test_draw_positions_spread_has_the_documented_distribution() -> None:
     # 2 of 0..3, in ranges of width 2 to 4.
     torch.manual_seed(0)
     drawn = draw_positions(torch.ones(30_000, dtype=torch.int64), 2, spread=True)
     counts = Counter(map(tuple, drawn.tolist()))
     expected: Counter[tuple[int, ...]] = Counter()
-    for width in (2, 3, 4):
+    for width, run in product((2, 3, 4), (1, 2, 3, 4)):
         often = 30_000 * math.log((width + 1) / width) / math.log(5 / 2)
-        for start in range(4 - width + 1):
-            subsets = list(combinations(range(start, start + width), 2))
-            for subset in subsets:
-                chance = 0.5 / (5 - width) + (0.5 if start == 0 else 0.0)
-                expected[subset] += often * chance / len(subsets)
+        often *= math.log((run + 1) / run if run < 4 else 32 / run, 32)
+        pairs = runs_of_two(width, run)
+        for start, pair in product(range(4 - width + 1), pairs):
+            chance = 0.5 / (5 - width) + (0.5 if start == 0 else 0.0)
+            expected[start + pair[0], start + pair[1]] += often * chance / len(pairs)
     assert counts.keys() == expected.keys()
     assert all(counts[s] == pytest.approx(expected[s], rel=0.1) for s in expected)
 
@@ -147,6 +153,7 @@ def test_model_positions_count_from_both_ends(signals: list[Tensor], framed: boo
     assert start == [p for row in expected for p in row]
     assert end == [p for row in expected for p in row[::-1]]
     signals.clear()
+    torch.manual_seed(2)
     logits_of(build_model(max_offset=30, spread_positions=True, **options).train())
     assert len(signals[1].diff().unique()) > 3
     parts = signals[0].split([len(row) for row in expected])
