@@ -73,6 +73,9 @@ class UniversalTransformer(GenerativeModel):
             if config.share_embeddings
             else nn.Embedding(config.source_vocab, config.d_model)
         )
+        self.segment_embedding = (
+            nn.Embedding(2, config.d_model) if config.segment_embedding else None
+        )
         self.encoder = make_recurrence(config)
         self.decoder = make_recurrence(
             config,
@@ -144,7 +147,7 @@ class UniversalTransformer(GenerativeModel):
             source = self._read_sources(graph)
             target, cross = self._read_targets(targets, source.lengths)
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
-        inputs = [source.layout, source.token, self._source_positions(source, drawn)]
+        inputs = [source.layout, source.token, *self._source_positions(source, drawn)]
         inputs += [target.layout, target.token, target.positions(drawn), cross]
         *encoder_inputs, layout, token, positions, cross = upload(inputs, self.device)
         memory, encoder = self._encode(source, *encoder_inputs, get_attention=get_attention)
@@ -160,7 +163,7 @@ class UniversalTransformer(GenerativeModel):
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]:
         self._check_length(options.max_length, f"an output of max_length={options.max_length}")
         nodes = self._read_sources(sequences)
-        inputs = [nodes.layout, nodes.token, self._source_positions(nodes, None)]
+        inputs = [nodes.layout, nodes.token, *self._source_positions(nodes, None)]
         memory, ponder = self._encode(nodes, *upload(inputs, self.device))
         source = EncodedSource(nodes.select_tokens(memory), nodes.lengths, self.cross_topology)
         embed = partial(self._embed, self.target_embedding)
@@ -183,27 +186,35 @@ class UniversalTransformer(GenerativeModel):
         layout: EdgeLayout,
         token: Tensor,
         positions: Tensor,
+        segment: Tensor,
         *,
         get_attention: bool = False,
     ) -> tuple[Tensor, Ponder]:
-        feat = source.first_states(self._embed(self.source_embedding, token))
+        feat = self._embed(self.source_embedding, token)
+        if self.segment_embedding is not None:
+            feat = feat + self._look_up(self.segment_embedding, segment)
         out, ponder, *_ = self.encoder(
-            layout, feat, positions=positions, get_attention=get_attention
+            layout, source.first_states(feat), positions=positions, get_attention=get_attention
         )
         return out, ponder
 
-    def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> Tensor:
-        """Return positions from the start, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`."""
+    def _source_positions(
+        self, source: SentenceNodes, drawn: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the positions of nodes, and 1 for nodes whose positions have restarted, else 0.
+
+        Positions are from the start, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`.
+        """
         first, separator = int(self.config.add_bos_eos), self.config.restart_after
+        plain = start = source.position - first
         if separator:
             index = source.expand(starts(source.lengths)) + first
             start = restart_positions(source.token, index, separator)
-        else:
-            start = source.position - first
-        if self.config.source_positions == "start":
-            return source.positions(drawn, start)
-        end = source.expand(source.lengths + 1 - 2 * first) - start
-        return torch.stack([source.positions(drawn, start), source.positions(drawn, end)], 1)
+        positions = source.positions(drawn, start)
+        if self.config.source_positions == "both":
+            end = source.expand(source.lengths + 1 - 2 * first) - start
+            positions = torch.stack([positions, source.positions(drawn, end)], 1)
+        return positions, (start != plain).long()
 
     def _read_graph(self, graph: DGLGraph) -> tuple[SentenceNodes, SentenceNodes, EdgeLayout]:
         """Return the source nodes, the target nodes and the edges between them of a graph."""

@@ -47,6 +47,11 @@ GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
         (small, {**SEPCONV, **STAR_ENCODER}, "transition must be 'positionwise' if a topology"),
         (small, {**LEARNED, **BOTH_ENDS}, "position_signal must be other than 'learned' if"),
         (small, {"restart_after": 2, **BOTH_ENDS}, "restart_after must be 0 if .*; got 2"),
+        (
+            small,
+            {"segment_embedding": True},
+            "segment_embedding must be False if restart_after is 0",
+        ),
         (small, {"restart_after": 2, **STAR_ENCODER}, "restart_after must be 0 if .*; got 2"),
         (small, {"share_embeddings": True, "source_vocab": 9}, "share_embeddings must be False if"),
         (small, {"share_weights": False}, "share_weights must be True if adaptive is"),

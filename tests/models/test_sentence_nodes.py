@@ -182,3 +182,20 @@ def test_model_positions_restart_after_a_separator(
     model.train()(sources, TARGETS)
     offsets = (signals[0] - torch.tensor(place)).split(list(map(len, expected)))
     assert [len(part.unique()) for part in offsets] == [1, 1, 1]
+
+
+def test_model_segment_embeddings_tell_equal_positions_apart() -> None:
+    # The same as other tokens after the separator, whose embeddings are the sums.
+    model = build_model(restart_after=2, segment_embedding=True)
+    words = model.source_embedding.weight
+    first, second = model.segment_embedding.weight
+    plain = build_model(restart_after=2, source_vocab=2 * len(words))
+    parameters = {k: v for k, v in model.state_dict().items() if k != "segment_embedding.weight"}
+    parameters["source_embedding.weight"] = torch.cat([words + first, words + second])
+    plain.load_state_dict(parameters)
+    sources = [[3, 4, 2, 5, 3], [2, 6], [4, 3]]
+    renamed = [[3, 4, 2, 5 + len(words), 3 + len(words)], [2, 6 + len(words)], [4, 3]]
+    expected = plain(renamed, TARGETS).logits
+    assert torch.allclose(model(sources, TARGETS).logits, expected, atol=1e-6)
+    answers, same = model.generate(sources, max_length=4), plain.generate(renamed, max_length=4)
+    assert [each.tokens for each in answers] == [each.tokens for each in same]

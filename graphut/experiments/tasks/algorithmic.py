@@ -14,7 +14,7 @@ import numpy as np
 
 from graphut._tokens import EOS
 from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, Pair, PairTask
-from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, with_baselines
+from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
@@ -37,11 +37,16 @@ _COPY = (
 # post-norm, a fixed number of six steps reverses no sequence of 400 digits.
 _REVERSE = _COPY | {"source_positions": "both", "norm": "pre"}
 # Positions restart after the plus sign, so that digits of the same place share a position. A carry
-# comes from the neighbouring place, so a window of two neighbours is enough.
+# comes from the neighbouring place, so a window of two neighbours is enough. The mean of two equal
+# digits is the digit, as where only one number has a digit at this place; with a vector for each
+# number the model tells these cases apart.
 _ADDITION = (
     _COPY
-    | {"ponder_weight": 1e-3, "epochs": 6, "restart_after": _SUMS.encode("+")[0]}
+    | model_size(64, 248, 3)
+    | {"norm": "pre", "symmetric_init": True, "ponder_weight": 1e-3}
+    | {"restart_after": _SUMS.encode("+")[0], "segment_embedding": True}
     | {"encoder_topology": "window:2", "decoder_topology": "window:2&causal"}
+    | {"learning_rate": 4e-3, "batch_size": 32, "epochs": 3, "ema": 0.999, "choose_by": "last"}
 )
 
 

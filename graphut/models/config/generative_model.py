@@ -32,6 +32,9 @@ class UniversalTransformerConfig(ModelConfig):
     restart_after: int = option(
         0, "id of a source token after which positions restart at 1, such as '+'; 0 for none"
     )
+    segment_embedding: bool = option(
+        False, "add one learned vector to source tokens before restart_after, another to later ones"
+    )
     share_embeddings: bool = option(False, "use one embedding for source and target")
     encoder_topology: str = option("complete", "source tokens that a source token attends to")
     decoder_topology: str = option("causal", "target tokens that a target token attends to")
@@ -64,6 +67,7 @@ class UniversalTransformerConfig(ModelConfig):
         self._check_defaults(one_way, "if source_positions is 'both'", "restart_after")
         extra = "if the encoder's topology has extra nodes"
         self._check_defaults(not encoder.has_extra_nodes, extra, "restart_after")
+        self._check_defaults(self.restart_after != 0, "if restart_after is 0", "segment_embedding")
 
 
 @dataclass(frozen=True, kw_only=True)
