@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from graphut.experiments.bench import gpu
 from graphut.experiments.bench.gpu import TINY, measure_missing, sections
 from graphut.experiments.cli import main
 from tests.attention.triton.interpreter import skip_unless_kernels_run
+from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import read_rows
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -30,6 +32,16 @@ def test_all_sections_run_on_tiny_sizes(tmp_path: Path, capsys: pytest.CaptureFi
     timed = [row for row in rows if row["contender"] == "triton"]
     assert len(timed) == 2 and all(float(row["ms"]) > 0 for row in timed)
     assert {row["command"] for row in rows} == {"graphut bench gpu"}
+
+
+def test_waking_measures_a_program_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_unless_kernels_run()
+    monkeypatch.setattr(gpu, "measure", lambda _, contenders, **__: [{} for _ in contenders])
+    monkeypatch.setattr("graphut.nn.gpu.settings.ROUNDS", 2)
+    with gpu_stand_in() as device:
+        rows = gpu.waking(replace(TINY, device=torch.device("cuda")), "a grid", 2)
+    assert "settle" in {name for name, _ in device.launches}
+    assert rows[1]["error"] < 1e-6 and rows[2]["value"] >= rows[3]["value"] > 0
 
 
 def test_measure_missing_continues_after_an_interruption(
