@@ -347,10 +347,11 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
 
     def run(self: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
         gpu.launch(self.__name__)
-        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        flat, _ = tree_flatten((args, kwargs))
+        tensors = [x for x in flat if isinstance(x, Tensor)]
         assert all(isinstance(x, DeviceTensor) for x in tensors), f"{self.__name__} on the host"
         args, kwargs = tree_map(_on_host, (args, kwargs))
-        shown = (x.shape if isinstance(x, Tensor) else x for x in (*args, *kwargs.values()))
+        shown = (x.shape if isinstance(x, Tensor) else x for x in flat)
         gpu.calls.append((self.__name__, grid, *shown))
         if compiles:
             made = compiled_kernel(self).run(*args, grid=grid, warmup=True, **kwargs)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import torch
+import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.dropout import signed_threshold
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.triton.sizes import FUSED
+
+OPTIONS = ("num_warps", "num_stages")  # of a launch
+constant = lru_cache(None, typed=True)(tl.constexpr)  # what a kernel is compiled for
 
 
 class Launch(NamedTuple):
@@ -25,36 +31,77 @@ class Launch(NamedTuple):
         self.kernel[self.grid](**self.arguments)
 
 
-@dataclass(frozen=True, eq=False)
-class ActiveRows:
+def launch_of(kernel: Any, grid: tuple[int, ...], known: Mapping[str, Any]) -> Launch:
+    """Return a launch that takes the arguments of a kernel, and its options, by their names."""
+    arguments = {name: known[name] for name in kernel.arg_names}
+    options = {name: known[name] for name in OPTIONS if name in known}
+    return Launch(kernel, grid, {**arguments, **options, **FUSED})
+
+
+def named(kind: Any, known: Mapping[str, Any]) -> Any:
+    """Return a named tuple of a kind with fields that are known by their names; else None."""
+    return kind(*map(known.get, kind._fields))
+
+
+# Arguments of kernels. The compiler makes a variant for each None and each `constant` in them, and
+# for integers that are 1 or multiples of 16.
+
+
+class Heads(NamedTuple):
+    """A tensor `(rows, heads, width)` each row of which has no gaps: see `packed`."""
+
+    data: Tensor
+    stride: int  # from one row to the next
+    width: tl.constexpr
+    block: tl.constexpr  # a power of two; kernels load as many features of a head
+
+
+class Rows(NamedTuple):
     """The destination of each query row of a call; made by `active_rows`."""
 
     nodes: Tensor | None  # (rows,) ids, sorted; None if row i is destination i
-    rows: int  # how many rows there may be
     before: Tensor | None  # (num_dst + 1,) int32, number of rows before each destination
-    count: Tensor | None = None  # int32, the number of rows, if only the device knows it
+    number: Tensor | None = None  # int32, the number of rows, if only the device knows it
 
 
-def active_rows(num_dst: int, frontier: Tensor | None) -> ActiveRows:
-    """Return the `ActiveRows` of a frontier, or of all destinations if it is None."""
-    if frontier is None:
-        return ActiveRows(None, num_dst, None)
-    nodes = frontier.contiguous()
-    every = torch.arange(num_dst + 1, device=nodes.device)
-    return ActiveRows(nodes, nodes.numel(), torch.searchsorted(nodes, every, out_int32=True))
-
-
-@dataclass(frozen=True, eq=False)
-class TableSteps:
-    """The rows of a step in a table with the keys and values of all steps, `(steps * N_src, ...)`.
+class Stored(NamedTuple):
+    """A table with the keys and values of all steps, `(steps * size, ...)`.
 
     A step stores only some sources; `table_row` in the kernels finds the latest row of each.
     """
 
     settled: Tensor  # (N_src,) int32, the last step that stores a source
     size: int  # number of rows for each step
-    step: int  # the step that reads the table, counted from 1
-    last_step: int  # the last step
+
+
+class Bias(NamedTuple):
+    """A tensor `(edges, heads)` by edge id, added to scores."""
+
+    data: Tensor
+    edge_stride: int
+    head_stride: int
+
+
+class Dropout(NamedTuple):
+    """What decides which values are dropped, as in `graphut.attention.dropout`."""
+
+    seed: Tensor  # int64
+    threshold: int  # below which a hash is dropped, as a 32-bit pattern
+    keep: float  # factor of what is kept
+
+
+class KernelCall(NamedTuple):
+    """The arguments that all attention kernels share."""
+
+    query: Heads
+    key: Heads
+    value: Heads
+    rows: Rows
+    bias: Bias | None
+    stored: Stored | None  # None if key and value have one row for each source
+    drop: Dropout | None
+    scale: float  # factor of the scores
+    heads: tl.constexpr
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +109,17 @@ class KernelInputs:
     """The inputs of an attention call that forward and backward kernels share."""
 
     layout: EdgeLayout
-    active: ActiveRows
-    query: Tensor  # (rows, H, D), as key and value each row without gaps: see `packed`
+    rows: Rows
+    query: Tensor  # (rows, H, D), as key and value packed
     key: Tensor  # (N_src, H, D)
     value: Tensor  # (N_src, H, Dv)
-    edge_bias: Tensor | None  # (E, H) or (E, 1), contiguous
-    scale: float  # factor of the scores
-    dropout: float  # probability that a weight is dropped
-    seed: int | Tensor  # of the dropout mask; with dropout a tensor, int64
+    edge_bias: Tensor | None  # (E, H) or (E, 1)
+    scale: float
+    drop: Dropout | None
     split: int  # edges of a row that one program does at most, where rows are gathered
-    steps: TableSteps | None = None  # None if key and value have one row for each source
+    stored: Stored | None = None
+    step: int = 1  # the step that reads a table of all steps, counted from 1
+    last_step: int = 1
     tables: Any = None  # in place of those of the layout
 
     @property
@@ -80,53 +128,68 @@ class KernelInputs:
         return self.query.shape[1]
 
     @property
-    def widths(self) -> tuple[int, int]:
-        """Features per head of key and of value, each padded to a power of two, at least 16."""
-        return padded(self.query.shape[2]), padded(self.value.shape[2])
+    def by_edge(self) -> bool:
+        """Whether the kernels need the ids of edges."""
+        return self.edge_bias is not None or self.drop is not None
 
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments that all attention kernels share, as a dictionary by name."""
-        block_width, block_value = self.widths
-        return {
-            "query": self.query,
-            "key": self.key,
-            "value": self.value,
-            "bias": self.edge_bias,
-            "nodes": self.active.nodes,
-            "before": self.active.before,
-            "settled": None if self.steps is None else self.steps.settled,
-            "num_src": 0 if self.steps is None else self.steps.size,
-            "step": 1 if self.steps is None else self.steps.step,
-            "query_stride": self.query.stride(0),
-            "key_stride": self.key.stride(0),
-            "value_stride": self.value.stride(0),
-            "scale": float(self.scale),
-            **self._dropout_arguments(),
-            "heads": self.heads,
-            "bias_heads": 0 if self.edge_bias is None else self.edge_bias.shape[1],
-            "width": self.query.shape[2],
-            "value_width": self.value.shape[2],
-            "block_width": block_width,
-            "block_value": block_value,
-            **FUSED,
-        }
+    def width(self, least: int = 16) -> int:
+        """Return the features of the widest heads, padded as for kernels."""
+        return padded(max(self.query.shape[2], self.value.shape[2]), least)
 
-    def source_arguments(self, to_key: Tensor, to_value: Tensor) -> dict[str, Any]:
-        """Return the further arguments of kernels that write the gradients of key and value."""
-        return {
-            "last_step": 1 if self.steps is None else self.steps.last_step,
-            "to_key_stride": to_key.stride(0),
-            "to_value_stride": to_value.stride(0),
-        }
+    def arguments(self, results: Mapping[str, Tensor | None], least: int = 16) -> dict[str, Any]:
+        """Return arguments by name: the call, and other tensors, for heads padded to `least`."""
+        bias = self.edge_bias
+        if bias is not None:
+            bias = bias.expand(-1, self.heads)
+        call = KernelCall(
+            query=heads_of(self.query, self.heads, least),
+            key=heads_of(self.key, self.heads, least),
+            value=heads_of(self.value, self.heads, least),
+            rows=self.rows,
+            bias=None if bias is None else Bias(bias, *bias.stride()),
+            stored=self.stored,
+            drop=self.drop,
+            scale=float(self.scale),
+            heads=constant(self.heads),
+        )
+        steps = {"step": self.step, "last_step": self.last_step}
+        return {"call": call, **steps, **by_head(results, self.heads, least)}
 
-    def _dropout_arguments(self) -> dict[str, Any]:
-        if self.dropout == 0.0:
-            return dict.fromkeys(("seed", "threshold", "keep"))
-        return {
-            "seed": self.seed,
-            "threshold": signed_threshold(self.dropout),
-            "keep": 1.0 / (1.0 - self.dropout),
-        }
+
+BY_HEAD = {"out", "rest", "to_out", "to_query", "to_key", "to_value"}
+
+
+def by_head(results: Mapping[str, Tensor | None], heads: int, least: int) -> dict[str, Any]:
+    """Return results in which those in `BY_HEAD` are `Heads`."""
+    return {
+        name: heads_of(x, heads, least) if name in BY_HEAD and x is not None else x
+        for name, x in results.items()
+    }
+
+
+def heads_of(x: Tensor, heads: int, least: int) -> Heads:
+    """Return `(n, H, D)` or `(n, H * D)` for kernels that load at least `least` features."""
+    width = x.shape[2] if x.dim() == 3 else x.shape[1] // heads
+    return Heads(x, x.stride(0), *_widths(width, least))
+
+
+@cache
+def _widths(width: int, least: int) -> tuple[tl.constexpr, tl.constexpr]:
+    return tl.constexpr(width), tl.constexpr(padded(width, least))
+
+
+def active_rows(num_dst: int, frontier: Tensor | None) -> Rows:
+    """Return the `Rows` of a frontier, or of all destinations if it is None."""
+    if frontier is None:
+        return Rows(None, None)
+    nodes = frontier.contiguous()
+    every = torch.arange(num_dst + 1, device=nodes.device)
+    return Rows(nodes, torch.searchsorted(nodes, every, out_int32=True))
+
+
+def dropout_of(p: float, seed: Any) -> Dropout | None:
+    """Return the dropout with probability `p`, or None if it is 0."""
+    return Dropout(seed, signed_threshold(p), 1.0 / (1.0 - p)) if p else None
 
 
 def packed(rows: Tensor) -> Tensor:

@@ -2,62 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, IntervalLayout, cu_seqlens
-from graphut.attention.triton.inputs import KernelInputs, Launch
+from graphut.attention.triton.inputs import KernelInputs, Launch, constant, launch_of
 from graphut.attention.triton.kernels.interval import (
     interval_forward,
     interval_query,
     interval_source,
 )
-from graphut.attention.triton.sizes import tile_sizes
+from graphut.attention.triton.sizes import TileSizes, tile_sizes
 
 
-def forward(
-    inputs: KernelInputs, out: Tensor, rest: Tensor | None, softmax: Tensor
+def forward(inputs: KernelInputs, results: Mapping[str, Tensor | None]) -> list[Launch]:
+    """Write `out`, its rounding error `rest`, and each row's `softmax` maximum and sum."""
+    return _launches(inputs, results, interval_forward)
+
+
+def backward(inputs: KernelInputs, results: Mapping[str, Tensor | None]) -> list[Launch]:
+    """Write the gradients in `results`, and to `delta` the product `out . to_out`."""
+    kernels = [interval_query]
+    if results["to_key"] is not None:
+        kernels.append(interval_source)
+    return _launches(inputs, results, *kernels)
+
+
+def _launches(
+    inputs: KernelInputs, results: Mapping[str, Tensor | None], *kernels: Any
 ) -> list[Launch]:
-    """Write the output, its rounding error to `rest`, and each row's softmax maximum and sum."""
-    arguments, tables = _arguments(inputs)
-    arguments |= {"blocks": tables.rows, "out": out, "rest": rest, "softmax": softmax}
-    return [Launch(interval_forward, (len(tables.rows), inputs.heads), arguments)]
-
-
-def backward_rows(inputs: KernelInputs, to_query: Tensor, given: dict[str, Any]) -> list[Launch]:
-    """Write the query's gradient; write to `given` the bias gradient and `delta = out . to_out`."""
-    arguments, tables = _arguments(inputs)
-    arguments |= {"blocks": tables.rows, "to_query": to_query} | given
-    return [Launch(interval_query, (len(tables.rows), inputs.heads), arguments)]
-
-
-def backward_sources(
-    inputs: KernelInputs, to_key: Tensor, to_value: Tensor, given: dict[str, Any]
-) -> list[Launch]:
-    """Write the gradients of key and value; `given` has the other arguments of the kernel."""
-    arguments, tables = _arguments(inputs)
-    arguments |= {"blocks": tables.sources, "to_key": to_key, "to_value": to_value} | given
-    arguments |= inputs.source_arguments(to_key, to_value)
-    return [Launch(interval_source, (len(tables.sources), inputs.heads), arguments)]
-
-
-def _arguments(inputs: KernelInputs) -> tuple[dict[str, Any], IntervalTables]:
-    """Return the arguments that the interval kernels share, and the tables of the layout."""
-    by_edge = inputs.edge_bias is not None or inputs.dropout > 0
-    sizes = tile_sizes(max(inputs.widths), inputs.query.dtype, by_edge=by_edge)
+    sizes = tile_sizes(inputs.width(), inputs.query.dtype, by_edge=inputs.by_edge)
     tables = inputs.tables
     if tables is None:
         tables = inputs.layout.cached(interval_tables, sizes.block_m, sizes.block_n)
-    by_node = {"lo": tables.lo, "hi": tables.hi, "row_starts": tables.row_starts}
-    return inputs.arguments() | by_node | {"ids": tables.ids, **asdict(sizes)}, tables
+    if not inputs.by_edge:
+        tables = tables._replace(row_starts=None, ids=None)
+    known = inputs.arguments(results) | sizes._asdict() | {"edges": tables}
+    known["tiles"] = TileSizes(*map(constant, sizes))
+    launches = []
+    for kernel in kernels:
+        blocks = tables.source_blocks if kernel is interval_source else tables.row_blocks
+        launches.append(launch_of(kernel, (len(blocks), inputs.heads), known))
+    return launches
 
 
-@dataclass(frozen=True, eq=False)
-class IntervalTables:
-    """The edges of a layout for the interval kernels, and the blocks that their programs compute.
+class IntervalTables(NamedTuple):
+    """The edges of a layout as an argument of kernels, and the blocks that programs compute.
 
     A block of rows or sources is within one sentence. In each block of rows, the active ones among
     as many consecutive destinations come first.
@@ -65,12 +58,12 @@ class IntervalTables:
 
     lo: Tensor  # (N_dst,) int64, the first source of each destination
     hi: Tensor  # (N_dst,) int64, the end of its sources
-    row_starts: Tensor  # (N_dst + 1,) int64, the index of its first edge
+    row_starts: Tensor | None  # (N_dst,) int64 or more, the index of its first edge
     ids: Tensor | None  # (E,) int64, the id of each edge; None if it is the index
     # (blocks, 3) int32: first destination and end of the sentence, index of the first row in it
-    rows: Tensor
+    row_blocks: Tensor
     # (blocks, 4) int32: first source and end, first destination that may see one of them, and end
-    sources: Tensor
+    source_blocks: Tensor
 
 
 def interval_tables(layout: EdgeLayout, block_m: int, block_n: int) -> IntervalTables:

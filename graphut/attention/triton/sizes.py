@@ -7,7 +7,7 @@ fast as a float32 product on the ordinary units (measured on an H200).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 
@@ -17,15 +17,14 @@ WIDEST = 512
 FUSED = {"enable_fp_fusion": True}
 
 
-@dataclass(frozen=True)
-class TileSizes:
-    """The tile sizes and the launch options of an interval kernel."""
+class TileSizes(NamedTuple):
+    """The tile sizes and the launch options of an interval kernel, or constants with them."""
 
-    block_m: int  # rows
-    block_n: int  # sources
-    num_warps: int  # of a program
-    num_stages: int  # tiles in flight
-    precision: str = "tf32x3"  # of float32 products
+    block_m: Any  # rows
+    block_n: Any  # sources
+    num_warps: Any  # of a program
+    num_stages: Any  # tiles in flight
+    precision: Any = "tf32x3"  # of float32 products
 
 
 # By the features of a head. Up to 64 features these were the fastest of 30 on an H200.
@@ -53,7 +52,7 @@ def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> Tile
     Tiles are smaller with `by_edge`, for calls with a bias or dropout, which need more registers.
     """
     sizes = (FLOAT32 if dtype == torch.float32 else HALF)[width]
-    return replace(sizes, block_n=min(sizes.block_n, 32)) if by_edge else sizes
+    return sizes._replace(block_n=min(sizes.block_n, 32)) if by_edge else sizes
 
 
 def edges_at_once(width: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import torch
@@ -155,10 +154,7 @@ def _edges(
     if has:
         drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
         tables = layout.cached(_full_tables, width, weight.dtype, drops)
-        found |= {"lo": tables.lo, "hi": tables.hi}
-        found |= {"row_blocks": tables.rows, "source_blocks": tables.sources}
-        if drops:
-            found["row_starts"] = tables.row_starts[:-1]
+        found |= {name: x for name, x in tables._asdict().items() if x is not None}
     return None if has else layout, {prefix + name: x for name, x in found.items()}
 
 
@@ -180,11 +176,12 @@ def _full_tables(
     """Return the tables of a layout for attention; the blocks are followed by empty ones."""
     tiles = tile_sizes(width, dtype, by_edge=by_edge)
     tables = interval_tables(layout, tiles.block_m, tiles.block_n)
-    rows, sources = (
+    row_blocks, source_blocks = (
         pad(blocks, (0, 0, 0, full_size(len(blocks)) - len(blocks)))
-        for blocks in (tables.rows, tables.sources)
+        for blocks in (tables.row_blocks, tables.source_blocks)
     )
-    return replace(tables, rows=rows, sources=sources)
+    starts = layout.row_starts[:-1] if by_edge else None
+    return IntervalTables(tables.lo, tables.hi, starts, None, row_blocks, source_blocks)
 
 
 _BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphut.attention.dropout import signed_threshold
 from graphut.attention.triton.function import SPLIT, kernels_of
-from graphut.attention.triton.inputs import ActiveRows, KernelInputs, Launch, TableSteps, padded
+from graphut.attention.triton.inputs import (
+    Dropout,
+    KernelInputs,
+    Launch,
+    Rows,
+    Stored,
+    constant,
+    dropout_of,
+    launch_of,
+    named,
+    padded,
+)
 from graphut.attention.triton.interval import IntervalTables
-from graphut.attention.triton.sizes import FUSED
+from graphut.nn.gpu.arguments import (
+    Gradients,
+    Matrix,
+    Norm,
+    Operand,
+    Shared,
+    Step,
+    Tiles,
+)
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
@@ -20,6 +39,8 @@ from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 GROUP = 1024  # nodes whose active ones are counted together
 ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
 PROGRAMS = 256  # of a kernel that loops over rows, or over parts of a weight's gradient
+PRODUCT = {"num_warps": 4, "num_stages": 3}  # options of a launch
+ALL = slice(None)  # all steps
 Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop` and in kernels
 
 
@@ -41,18 +62,25 @@ class Program:
         norms = ["attention", *["cross"] * settings.crosses, "transition"]
         after: list[str | None] = [None, *norms] if settings.norm == "post" else [*norms, None]
         self.norms = dict(zip(sums, after if settings.norm else [None] * 4, strict=False))
-        self.before_last = sums[-2]
+        # What each weight is multiplied by, the result, and what is added to it.
+        self.reads = {"joint": "rows", "output": "mixed", "last": "inner", "first": sums[-2]}
+        self.reads |= {"cross_query": "middle", "cross_output": "cross_mixed"}
+        self.writes = {"joint": "query", "output": "middle", "last": "sums", "first": "inner"}
+        self.writes |= {"cross_query": "cross_query", "cross_output": "crossed"}
+        self.beside = {"output": "rows", "cross_output": "middle", "last": sums[-2]}
         self.whole: dict[str, Tensor] = {}  # tensors that all steps share
         self.steps: dict[str, Tensor] = {}  # tensors with a row for each step
         self.parts: dict[str, Tensor] = {}  # sums of programs, which `gradients` adds up
         self._allocate()
+        self.shared = self._shared()
         steps = range(1, settings.max_steps + 1)
         self.forward = [launch for t in steps for launch in self._forward(t)]
         self.backward: list[Launch] = []
         if settings.learns:
             self._allocate_gradients()
             self.backward = [launch for t in reversed(steps) for launch in self._backward(t)]
-            self.backward += self._weight_gradients()
+            weights = [name for name in self.inputs if name.endswith("_weight")]
+            self.backward += [self._weight_gradient(x.removesuffix("_weight")) for x in weights]
         kinds = (self.inputs, self.whole, self.steps, self.parts)
         self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
 
@@ -87,19 +115,18 @@ class Program:
 
     def _allocate(self) -> None:
         size, width, steps, settings = self.size, self.width, self.settings.max_steps, self.settings
-        self.block = row_sizes(width)["block_m"]
-        self.groups = size // GROUP + 1
+        self.block, _ = row_sizes(width)
         short, wide = torch.int32, torch.float32
         for name in ("halted", "settled", "closed"):
             self.whole[name] = self._new(size, dtype=short)
         for name in ("spent", "remainder"):
             self.whole[name] = self._new(size, dtype=wide)
         self.whole["out"] = self._new(size, width)
-        self.whole["going"] = self._new(steps + 1, self.groups, dtype=short)
+        self.whole["going"] = self._new(steps + 1, size // GROUP + 1, dtype=short)
         self.whole["errors"] = self._new(size // self.block + 1, dtype=short)
         for name, length in (("before", size + ALIGNED), ("nodes", size)):
             self.steps[name] = self._new(steps, length, dtype=short)
-        for name in ("active", "count"):
+        for name in ("active", "number"):
             self.steps[name] = self._new(steps, ALIGNED, dtype=short)
         for name in self.norms:
             self.steps[name] = self._by_step(size, width)
@@ -144,285 +171,214 @@ class Program:
             self.parts[norm] = self._new(self.programs, 2, width, dtype=wide)
         for name in [key for key in given if key.endswith("_weight")]:
             outer, inner = given[name].shape
-            sizes = product_sizes(inner, outer, self.work)
-            tiles = -(-outer // sizes["block_n"]) * -(-inner // sizes["block_k"])
-            parts = max(1, min(PROGRAMS // tiles, -(-size // sizes["block_m"])))
+            tiles = product_tiles(inner, outer, self.work)
+            by_tile = PROGRAMS // math.prod(grid_of(given[name], tiles))
+            parts = max(1, min(by_tile, -(-size // tiles.block_m.value)))
             self.parts[name] = self._new(parts, outer, inner, dtype=wide)
             bias = name.replace("_weight", "_bias")
             self.parts[bias] = self._new(parts, steps, outer, dtype=wide)
 
     # Launches.
 
-    def _launch(self, kernel: Any, grid: tuple[int, ...], t: int, **own: Any) -> Launch:
-        """Return a launch in step `t` whose arguments are `own`, or tensors of the same names."""
+    def _shared(self) -> Any:
+        """Return the tuple `Shared` of the kernels for rows."""
+        block_m, block_w = row_sizes(self.width)
+        known: dict[str, Any] = vars(self.settings) | {"width": self.width, "group": GROUP}
+        known |= {"block_m": block_m, "block_w": block_w}
+        known = {name: constant(x) for name, x in known.items()}
+        known |= {"size": self.size, **self.inputs, **self.whole}
+        return named(Shared, known)
+
+    def _launch(self, kernel: Any, t: int, grid: tuple[int, ...], **own: Any) -> Launch:
+        """Return a launch in step `t`; `own` are its arguments beside those of the step."""
         last = self.settings.max_steps
-        known = vars(self.settings) | dict(self.inputs) | self.whole
-        known |= {name: x[t - 1] for name, x in self.steps.items()}
-        known |= {"step": t, "last_step": last, "is_first": t == 1, "is_last": t == last}
-        known |= {"size": self.size, "groups": self.groups, "group": GROUP, "lanes": 128}
-        known |= {"width": self.width, **row_sizes(self.width), **own}
-        arguments = {name: known.get(name) for name in kernel.arg_names}
-        options = ("num_warps", "num_stages", *FUSED)
-        return Launch(
-            kernel, grid, arguments | {name: known[name] for name in options if name in known}
-        )
+        known = {"shared": self.shared, "now": self._step(t), "step": t, "last_step": last}
+        known |= {"is_first": t == 1, "is_last": t == last, **own}
+        return launch_of(kernel, grid, known)
 
-    def _norm(self, value: str, t: int) -> dict[str, Any]:
-        """Return the arguments for the LayerNorm of a sum."""
-        norm = self.norms[value]
+    def _step(self, t: int) -> Step:
+        return Step(*(self.steps[name][t - 1] for name in Step._fields))
+
+    # In the following, `at` is the index of a step, or `ALL`.
+
+    def _norm(self, value: str, at: Any) -> Norm | None:
+        """Return the LayerNorm of a sum, or None if it has none."""
+        norm = self.norms.get(value)
         if norm is None:
-            return {"stats": None, "scale": None, "shift": None, "eps": 0.0}
-        return {
-            "stats": self.steps[f"stats_{value}"][t - 1],
-            "scale": self.inputs[f"{norm}_scale"],
-            "shift": self.inputs[f"{norm}_shift"],
-            "eps": self.settings.eps[NORMS.index(norm)],
-        }
+            return None
+        scale, shift = (self.inputs[f"{norm}_{x}"] for x in ("scale", "shift"))
+        eps = self.settings.eps[NORMS.index(norm)]
+        return Norm(self.steps[f"stats_{value}"][at], scale, shift, eps)
 
-    def _residual(self, value: str, t: int) -> dict[str, Any]:
-        """Return the arguments that add a sum to a product, after its LayerNorm in post-norm."""
-        found = {"residual": self.steps[value][t - 1]}
-        if self.settings.norm == "post":
-            norm = self._norm(value, t)
-            found |= {f"residual_{name}": norm[name] for name in ("stats", "scale", "shift")}
-        return found
+    def _drop(self, place: str, at: Any) -> Dropout | None:
+        """Return the dropout in one of `PLACES`; there is none elsewhere."""
+        index = PLACES.index(place) if place in PLACES else 0
+        p = self.settings.dropout[index] if place in PLACES else 0.0
+        return dropout_of(p, self.inputs["seeds"][at, index, 0] if p else None)
 
-    def _drop(self, place: str, t: int, prefix: str = "") -> dict[str, Any]:
-        """Return the arguments for dropout of what a product writes, or with a prefix of `x`."""
-        p = self.settings.dropout[PLACES.index(place)]
-        if not p:
-            return {}
-        found: dict[str, Any] = {"seed": self.inputs["seeds"][t - 1, PLACES.index(place), 0]}
-        found |= {"drop_below": signed_threshold(p), "keep": 1.0 / (1.0 - p)}
-        return {prefix + name: x for name, x in found.items()}
+    def _read(self, name: str, at: Any) -> Operand:
+        """Return what a weight is multiplied by."""
+        value = self.reads[name]
+        x = operand(self.steps[value][at], norm=self._norm(value, at))
+        if name == "last":
+            activation = constant(self.settings.activation)
+            x = x._replace(activation=activation, drop=self._drop("inner", at))
+        return x
+
+    def _written(self, name: str, at: Any, prefix: str = "") -> Operand:
+        """Return the result of a product with a weight, or with the prefix "to_" its gradient."""
+        table = self.steps[f"{prefix}table"][at] if name == "joint" else None
+        drop = self._drop(name, at) if prefix else None
+        return operand(self.steps[prefix + self.writes[name]][at], table, drop=drop)
+
+    def _multiply(self, name: str, t: int) -> Launch:
+        """Return the launch that multiplies a weight, and adds what is beside it."""
+        at, bias, residual = t - 1, self.inputs.get(f"{name}_bias"), None
+        if name in self.beside:
+            value = self.beside[name]
+            norm = self._norm(value, at) if self.settings.norm == "post" else None
+            residual = operand(self.steps[value][at], norm=norm)
+        more: dict[str, Any] = {"bias": None if bias is None else bias[min(t, len(bias)) - 1]}
+        more |= {"drop": self._drop(name, at), "residual": residual, "hidden": None}
+        return self._product(name, t, self._read(name, at), self._written(name, at), **more)
+
+    def _pass(self, name: str, t: int, to_x: Tensor, residual: Tensor | None = None) -> Launch:
+        """Return the launch that passes a gradient through a weight, and adds `residual`."""
+        more: dict[str, Any] = {"bias": None, "drop": None, "hidden": None}
+        if name == "last":
+            more["hidden"] = self._read(name, t - 1)
+            more["drop"] = more["hidden"].drop
+        more["residual"] = None if residual is None else operand(residual)
+        grad = self._written(name, t - 1, "to_")
+        return self._product(name, t, grad, operand(to_x), turned=True, **more)
 
     def _product(
-        self, t: int, x: Tensor, name: str, out: Tensor, *, turned: bool = False, **more: Any
+        self, name: str, t: int, x: Operand, out: Operand, *, turned: bool = False, **more: Any
     ) -> Launch:
-        """Multiply rows by a weight, or, `turned`, gradients of the results by its transpose."""
-        weight = self.inputs[f"{name}_weight"]
-        outer, inner = weight.shape
-        own: dict[str, Any] = {"outer_stride": inner, "inner_stride": 1}
-        bias = self.inputs.get(f"{name}_bias")
-        own["bias"] = None if bias is None else bias[min(t, len(bias)) - 1]
-        if turned:
-            outer, inner = inner, outer
-            own = {"outer_stride": 1, "inner_stride": outer}
-        own |= {"x": x, "weight": weight, "out": out, "inner": inner, "outer": outer}
-        own |= {"count": self.steps["active"][t - 1], "split": inner, "out_split": outer}
-        own |= {"activation": "", "slope_of": "", "eps": 0.0}
-        sizes = product_sizes(inner, outer, self.work)
-        grid = -(-self.size // sizes["block_m"]), -(-outer // sizes["block_n"])
-        return self._launch(product, grid, t, **own | sizes | more)
+        """Return the launch of a product with a weight, which is transposed if `turned`."""
+        weight, now = self.inputs[f"{name}_weight"], self._step(t)
+        strides = (weight.shape[1], 1) if turned else (1, weight.shape[1])
+        more |= {"x": x, "weight": Matrix(weight, *strides), "out": out}
+        more |= {"nodes": now.nodes, "active": now.active}
+        more["number"] = now.number if name == "joint" else now.active
+        tiles = product_tiles(x.width.value, out.width.value, self.work)
+        grid = -(-self.size // tiles.block_m.value), -(-out.width.value // tiles.block_n.value)
+        return self._launch(product, t, grid, tiles=tiles, **PRODUCT, **more)
 
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
         """Return the launches of self-attention, or with the prefix "cross_" of cross-attention."""
-        settings, given = self.settings, self.inputs
+        settings, given, whole = self.settings, self.inputs, self.whole
         steps = {name: x[t - 1] for name, x in self.steps.items()}
         heads, layout = settings.heads[bool(prefix)], self.layouts[bool(prefix)]
         by_head = heads, self._attentions()[prefix] // heads
         tables = None
         if layout is None:
-            lo, hi, rows, sources = (
-                given[prefix + name] for name in ("lo", "hi", "row_blocks", "source_blocks")
-            )
-            tables = IntervalTables(
-                lo, hi, given.get(f"{prefix}row_starts", lo), None, rows, sources
-            )
+            fields: Any = {name: given.get(prefix + name) for name in IntervalTables._fields}
+            tables = IntervalTables(**fields)
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
-        settled = given["cross_settled"] if prefix else self.whole["settled"]
-        by_step = (
-            TableSteps(settled, len(table), t, settings.max_steps) if settings.learns else None
-        )
+        settled = given["cross_settled"] if prefix else whole["settled"]
         key, value = table.view(-1, 2, *by_head).unbind(1)
-        drop = self._drop(f"{prefix}attention", t)
         inputs = KernelInputs(
             layout=layout,
-            active=ActiveRows(steps["nodes"], self.size, steps["before"], steps["active"]),
+            rows=Rows(steps["nodes"], steps["before"], steps["active"]),
             query=steps[f"{prefix}query"].view(-1, *by_head),
             key=key,
             value=value,
             edge_bias=None,
             scale=by_head[1] ** -0.5,
-            dropout=settings.dropout[PLACES.index(f"{prefix}attention")],
-            seed=drop.get("seed", 0),
+            drop=self._drop(f"{prefix}attention", t - 1),
             split=SPLIT,
-            steps=by_step,
+            stored=Stored(settled, len(table)) if settings.learns else None,
+            step=t,
+            last_step=settings.max_steps,
             tables=tables,
         )
-        kernels, out = kernels_of(inputs), steps[f"{prefix}mixed"].view(-1, *by_head)
-        softmax, rest = steps[f"{prefix}softmax"], steps.get(f"{prefix}rest")
-        rest = None if rest is None else rest.view(-1, *by_head)
+        names = {"out": "mixed", "rest": "rest", "softmax": "softmax"}
+        results = {name: steps.get(prefix + kept) for name, kept in names.items()}
         if not backward:
-            return kernels.forward(inputs, out, rest, softmax)
-        to_out = self.whole[f"{prefix}to_mixed"].view(-1, *by_head)
-        shared = {"to_out": to_out, "to_out_stride": to_out.stride(0), "softmax": softmax}
-        shared["delta"] = self.whole[f"{prefix}delta"]
-        to_query = steps[f"to_{prefix}query"].view(-1, *by_head)
-        to_table = self.whole["to_encoded"] if prefix else self.steps["to_table"][0]
-        to_key, to_value = to_table.view(-1, 2, *by_head).unbind(1)
-        of_rows = {"out": out, "rest": rest, "to_bias": None}
-        launches = kernels.backward_rows(inputs, to_query, of_rows | shared)
-        return launches + kernels.backward_sources(inputs, to_key, to_value, shared)
+            return kernels_of(inputs).forward(inputs, results)
+        to_table = whole["to_encoded"] if prefix else self.steps["to_table"][0]
+        results["to_key"], results["to_value"] = to_table.view(-1, 2, *by_head).unbind(1)
+        results |= {"to_out": whole[f"{prefix}to_mixed"], "delta": whole[f"{prefix}delta"]}
+        results |= {"to_query": steps[f"to_{prefix}query"], "to_bias": None}
+        return kernels_of(inputs).backward(inputs, results)
 
     def _forward(self, t: int) -> list[Launch]:
-        grid = (self.size // self.block + 1,)
-        last = {name: x[t - 2] if t > 1 else None for name, x in self.steps.items()}
-        signals = self.inputs.get("signals")
-        begin = self._launch(
-            advance,
-            grid,
-            t,
-            signal=None if signals is None else signals[t - 1],
-            before_last=last["before"],
-            active_last=last["active"],
-        )
-        end = self._launch(finish, grid, t, **self._norm("sums", t))
-        return [begin, *self._update(t), end]
+        grid, signals = (self.size // self.block + 1,), self.inputs.get("signals")
+        own: dict[str, Any] = {"signal": None if signals is None else signals[t - 1]}
+        own["last"] = self._step(t - 1) if t > 1 else None
+        end = self._launch(finish, t, grid, norm=self._norm("sums", t - 1))
+        return [self._launch(advance, t, grid, **own), *self._update(t), end]
 
     def _update(self, t: int) -> list[Launch]:
         """Return the launches from the input of a step to its last sum."""
-        steps = {name: x[t - 1] for name, x in self.steps.items()}
-        launches = [
-            self._product(
-                t,
-                steps["rows"],
-                "joint",
-                steps["query"],
-                count=steps["count"],
-                out_other=steps["table"],
-                out_split=self._attentions()[""],
-                **self._norm("rows", t),
-            ),
-            *self._attend(t),
-            self._product(
-                t,
-                steps["mixed"],
-                "output",
-                steps["middle"],
-                **self._residual("rows", t),
-                **self._drop("output", t),
-            ),
-        ]
+        launches = [self._multiply("joint", t), *self._attend(t), self._multiply("output", t)]
         if self.settings.crosses:
-            norm, more = self._norm("middle", t), self._drop("cross_output", t)
-            query, mixed, crossed = (steps[x] for x in ("cross_query", "cross_mixed", "crossed"))
-            more |= self._residual("middle", t)
-            launches += [
-                self._product(t, steps["middle"], "cross_query", query, **norm),
-                *self._attend(t, "cross_"),
-                self._product(t, mixed, "cross_output", crossed, **more),
-            ]
-        before = self.before_last
-        more = {
-            **self._residual(before, t),
-            **self._drop("last", t),
-            **self._drop("inner", t, "x_"),
-        }
-        more["activation"] = self.settings.activation
-        return [
-            *launches,
-            self._product(t, steps[before], "first", steps["inner"], **self._norm(before, t)),
-            self._product(t, steps["inner"], "last", steps["sums"], **more),
-        ]
+            launches += [self._multiply("cross_query", t), *self._attend(t, "cross_")]
+            launches += [self._multiply("cross_output", t)]
+        return [*launches, self._multiply("first", t), self._multiply("last", t)]
 
     def _backward(self, t: int) -> list[Launch]:
         steps, whole = {name: x[t - 1] for name, x in self.steps.items()}, self.whole
-        grid, follows = (self.programs,), None
-        if t < self.settings.max_steps:
-            follows = self.steps["count"][t]
-        to_sums, to_inner, to_middle = (steps[f"to_{x}"] for x in ("sums", "inner", "middle"))
-        ends: dict[str, Any] = {"unit_parts": self.parts.get("unit"), "count_next": follows}
-        ends |= {"norm_parts": self.parts.get(self.norms["sums"] or "")}
-        more = {"hidden": steps["inner"], "slope_of": self.settings.activation}
-        more |= {**self._drop("last", t, "x_"), **self._drop("inner", t)}
         launches = [
-            self._launch(finish_backward, grid, t, **self._norm("sums", t), **ends),
-            self._product(t, to_sums, "last", to_inner, turned=True, **more),
-            *self._through(t, self.before_last, "first", to_inner, to_sums),
+            self._end(finish_backward, t, "sums"),
+            self._pass("last", t, steps["to_inner"]),
+            *self._through(t, "first", steps["to_sums"]),
         ]
         if self.settings.crosses:
-            mixed, crossed = whole["cross_to_mixed"], steps["to_crossed"]
-            more = self._drop("cross_output", t, "x_")
             launches += [
-                self._product(t, crossed, "cross_output", mixed, turned=True, **more),
+                self._pass("cross_output", t, whole["cross_to_mixed"]),
                 *self._attend(t, "cross_", backward=True),
-                *self._through(t, "middle", "cross_query", steps["to_cross_query"], crossed),
+                *self._through(t, "cross_query", steps["to_crossed"]),
             ]
-        more, mixed = self._drop("output", t, "x_"), whole["to_mixed"]
-        joint = {"other": steps["to_table"], "split": mixed.shape[1], "count": steps["count"]}
-        launches += [
-            self._product(t, to_middle, "output", mixed, turned=True, **more),
-            *self._attend(t, backward=True),
-            self._product(t, steps["to_query"], "joint", whole["passed"], turned=True, **joint),
-        ]
-        own: dict[str, Any] = {
-            "grad": whole["passed"],
-            "sums": steps["rows"],
-            "residual": to_middle,
-        }
-        own |= {"norm_parts": self.parts.get(self.norms["rows"] or ""), "count_next": follows}
-        if "signals" in self.parts:
-            own["signal_parts"] = self.parts["signals"][t - 1]
-        if self.settings.reads_input:
-            own["logit"] = steps.get("to_logit")
-        return [*launches, self._launch(rows_backward, grid, t, **own, **self._norm("rows", t))]
-
-    def _through(
-        self, t: int, value: str, name: str, to_out: Tensor, to_next: Tensor
-    ) -> list[Launch]:
-        """Return launches for the gradient of a sum, which a weight and the next sum read."""
-        to_value, passed = self.steps[f"to_{value}"][t - 1], self.whole["passed"]
-        pre, norm = self.settings.norm == "pre", self.norms[value]
-        if norm is None:
-            return [self._product(t, to_out, name, to_value, turned=True, residual=to_next)]
-        added = None if pre else to_next
-        own: dict[str, Any] = {
-            "grad": passed,
-            "sums": self.steps[value][t - 1],
-            "to_rows": to_value,
-        }
-        own |= {"residual": to_next if pre else None, "count": self.steps["active"][t - 1]}
-        own |= {"norm_parts": self.parts[norm], "to_states": None}
+        own = {"residual": steps["to_middle"], "to_rows": None}
         return [
-            self._product(t, to_out, name, passed, turned=True, residual=added),
-            self._launch(rows_backward, (self.programs,), t, **own, **self._norm(value, t)),
+            *launches,
+            self._pass("output", t, whole["to_mixed"]),
+            *self._attend(t, backward=True),
+            self._pass("joint", t, whole["passed"]),
+            self._end(rows_backward, t, "rows", **own),
         ]
 
-    def _weight_gradients(self) -> list[Launch]:
-        steps, whole = self.steps, {"nodes": self.steps["nodes"], "active": self.steps["active"]}
-        of = {"output": "mixed", "cross_output": "cross_mixed", "last": "inner"}
-        of |= {"joint": "rows", "cross_query": "middle", "first": self.before_last}
-        grads = {"output": "middle", "cross_output": "crossed", "last": "sums"}
-        grads |= {"joint": "query", "cross_query": "cross_query", "first": "inner"}
-        found = []
-        for weight in [key for key in self.inputs if key.endswith("_weight")]:
-            name = weight.removesuffix("_weight")
-            outer, inner = self.inputs[weight].shape
-            parts, sizes = self.parts[weight], product_sizes(inner, outer, self.work)
-            own: dict[str, Any] = {
-                "grad": steps[f"to_{grads[name]}"],
-                "x": steps[of[name]],
-                "split": outer,
-            }
-            own |= {"inner": inner, "outer": outer, "weight": self.inputs[weight], "activation": ""}
-            own |= {"to_weight": parts, "to_bias": self.parts[f"{name}_bias"], **whole}
-            own |= {"count": steps["active"], "steps": self.settings.max_steps, **sizes}
-            own["places"] = 2 * len(PLACES)
-            if of[name] in self.norms:
-                own |= self._norm(of[name], 1)
-                own["stats"] = steps[f"stats_{of[name]}"]
-            if name == "joint":
-                own |= {"count": steps["count"], "other": steps["to_table"]}
-                own["split"] = steps["query"].shape[2]
-            if name == "last":
-                own |= {"activation": self.settings.activation, **self._drop("inner", 1, "x_")}
-            if name in ("output", "cross_output", "last"):
-                own |= self._drop(name, 1)
-            tiles = -(-outer // sizes["block_n"]), -(-inner // sizes["block_k"])
-            found.append(self._launch(weight_gradient, (*tiles, len(parts)), 1, **own))
-        return found
+    def _through(self, t: int, name: str, to_next: Tensor) -> list[Launch]:
+        """Return launches for the gradient of a sum, which a weight and the next sum read."""
+        value, pre = self.reads[name], self.settings.norm == "pre"
+        to_value = self.steps[f"to_{value}"][t - 1]
+        if self.norms[value] is None:
+            return [self._pass(name, t, to_value, to_next)]
+        own = {"residual": to_next if pre else None, "to_rows": to_value}
+        return [
+            self._pass(name, t, self.whole["passed"], None if pre else to_next),
+            self._end(rows_backward, t, value, **own),
+        ]
+
+    def _end(self, kernel: Any, t: int, value: str, **own: Any) -> Launch:
+        """Return a launch for the gradient of a sum and of its LayerNorm."""
+        known: dict[str, Any] = self.whole | {name: x[t - 1] for name, x in self.steps.items()}
+        signals = self.parts.get("signals")
+        known |= {"to_unit": self.parts.get("unit")}
+        known |= {"to_signals": None if signals is None else signals[t - 1]}
+        if t < self.settings.max_steps:
+            known["next_number"] = self.steps["number"][t]
+        own |= {"grads": named(Gradients, known)}
+        own |= {
+            "norm": self._norm(value, t - 1),
+            "norm_parts": self.parts.get(self.norms[value] or ""),
+        }
+        own |= {"grad": self.whole["passed"], "sums": self.steps[value][t - 1]}
+        return self._launch(kernel, t, (self.programs,), **own)
+
+    def _weight_gradient(self, name: str) -> Launch:
+        weight, to_weight = self.inputs[f"{name}_weight"], self.parts[f"{name}_weight"]
+        tiles = product_tiles(weight.shape[1], weight.shape[0], self.work)
+        own: dict[str, Any] = {name: self.steps[name] for name in ("nodes", "active")}
+        own["number"] = self.steps["number" if name == "joint" else "active"]
+        own |= {"x": self._read(name, ALL), "grad": self._written(name, ALL, "to_")}
+        own |= {"weight": Matrix(weight, 1, weight.shape[1]), "tiles": tiles}
+        own |= {"to_weight": to_weight, "to_bias": self.parts[f"{name}_bias"], "size": self.size}
+        own |= {"steps": self.settings.max_steps, "places": 2 * len(PLACES), **PRODUCT}
+        return self._launch(weight_gradient, 1, (*grid_of(weight, tiles), len(to_weight)), **own)
 
     def gradients(self, inputs: Tensors) -> dict[str, Tensor]:
         """Return the gradients of the inputs after the launches of the backward pass."""
@@ -441,15 +397,28 @@ class Program:
         return {name: x.to(inputs[name].dtype) for name, x in found.items()}
 
 
-def row_sizes(width: int) -> dict[str, Any]:
-    """Return the tile sizes and launch options of kernels whose programs read whole rows."""
+def operand(x: Tensor, by_node: Tensor | None = None, **more: Any) -> Operand:
+    """Return rows for a product; `by_node` has more columns, by node."""
+    split = x.shape[-1]
+    width = split if by_node is None else split + by_node.shape[-1]
+    return Operand(x, constant(split), constant(width), by_node, **more)
+
+
+def row_sizes(width: int) -> tuple[int, int]:
+    """Return rows and columns of a tile in kernels whose programs read whole rows."""
     block_w = padded(width)
-    return {"block_m": max(1, min(32, 2048 // block_w)), "block_w": block_w, **FUSED}
+    return max(1, min(32, 2048 // block_w)), block_w
 
 
-def product_sizes(inner: int, outer: int, dtype: torch.dtype) -> dict[str, Any]:
-    """Return the tile sizes and launch options of products."""
+def grid_of(weight: Tensor, tiles: Tiles) -> tuple[int, int]:
+    """Return the number of tiles of a weight's gradient, along both axes."""
+    outer, inner = weight.shape
+    return -(-outer // tiles.block_n.value), -(-inner // tiles.block_k.value)
+
+
+def product_tiles(inner: int, outer: int, dtype: torch.dtype) -> Tiles:
+    """Return the tiles of products."""
     half = dtype.itemsize == 2
-    sizes = {"block_m": 64, "block_n": min(128 if half else 64, padded(outer))}
-    sizes |= {"block_k": min(64 if half else 32, padded(inner)), "num_warps": 4, "num_stages": 3}
-    return {**sizes, "precision": "tf32x3", **FUSED}
+    block_n = min(128 if half else 64, padded(outer))
+    block_k = min(64 if half else 32, padded(inner))
+    return Tiles(*map(constant, (64, block_n, block_k, "tf32x3")))

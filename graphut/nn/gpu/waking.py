@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import triton.language as tl
 from torch import Tensor
 
-from graphut.attention.triton.csr import by_destination, by_source
+from graphut.attention.triton.csr import CSREdges, by_source
 from graphut.attention.triton.function import SPLIT, has_tiles
-from graphut.attention.triton.inputs import Launch, padded
+from graphut.attention.triton.inputs import Launch, constant, launch_of, padded
 from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import NO_ERROR
 from graphut.nn.gpu.device_loop import full_shape, node_counts, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
 from graphut.nn.gpu.kernels.waking import attend, count, settle
-from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.program import GROUP, Program
 from graphut.nn.gpu.replay import Replay, lease_program
 from graphut.nn.waking_frontier import Start, waking_output
 
 PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same time
+
+
+class Waking(NamedTuple):
+    """What rounds need beside steps, as an argument of kernels."""
+
+    updates: Tensor  # (sources,) how often each node has computed
+    last_change: Tensor  # (sources,) the last round that has changed a node
+    out_edges: CSREdges
+    threshold: float  # square of the tolerance
+    levels: tl.constexpr
+    is_relative: tl.constexpr  # whether changes are
 
 
 class WakingProgram(Program):
@@ -59,18 +71,22 @@ class WakingProgram(Program):
             self.whole[name] = self._new(self.size, dtype=torch.int32)
 
     def _forward(self, t: int) -> list[Launch]:
-        edges = self.layouts[0].cached(by_source, SPLIT)
-        own: dict[str, Any] = {"out_starts": edges.indptr, "targets": edges.neighbours}
-        own |= {"threshold": self.settings.tol**2, "block_e": 16, **self._norm("sums", t)}
-        blocks, update = self.size // self.block + 1, self._update(t)
+        settings, blocks, update = self.settings, self.size // self.block + 1, self._update(t)
+        out_edges, levels = self.layouts[0].cached(by_source, SPLIT), constant(settings.levels)
+        by_node = self.whole["updates"], self.whole["last_change"]
+        is_relative = constant(settings.norm == "pre")
+        waking = Waking(*by_node, out_edges, settings.tol**2, levels, is_relative)
+        own: dict[str, Any] = {"waking": waking, "norm": self._norm("sums", t - 1)}
+        listed: dict[str, Any] = {"last": None, "signal": None}
         if t == 1:  # all sources are listed, and projected to keys and values
-            everyone = {"is_first": True, "stored": "all", "signal": None}
-            self.start = [self._launch(advance, (blocks,), t, **everyone), update[0]]
+            everyone = listed | {"shared": self.shared._replace(stored=constant("all"))}
+            begin = self._launch(advance, t, (blocks,), **everyone, is_first=True)
+            self.start = [begin, update[0]]
         return [
-            self._launch(count, (self.groups,), t),
-            self._launch(advance, (blocks,), t, is_first=False, signal=None),
+            self._launch(count, t, (self.size // GROUP + 1,)),
+            self._launch(advance, t, (blocks,), is_first=False, **listed),
             *update,
-            self._launch(settle, (min(blocks, PROGRAMS),), t, **own),
+            self._launch(settle, t, (min(blocks, PROGRAMS),), **own),
         ]
 
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
@@ -78,13 +94,11 @@ class WakingProgram(Program):
         layout, width = self.layouts[0], self._attentions()[""] // heads
         if has_tiles(layout, padded(width)):
             return launches
-        edges, tile = layout.cached(by_destination, SPLIT), padded(heads, 1) * padded(width, 1)
-        own: dict[str, Any] = {"indptr": edges.indptr, "neighbours": edges.neighbours}
-        own |= {"factor": width**-0.5, "heads": heads, "width": width, "split": SPLIT}
-        own |= {"block_h": padded(heads, 1), "block_w": padded(width, 1)}
-        own |= {"block_e": max(2, min(8, 1024 // tile)), "num_warps": 1 if tile <= 512 else 4}
-        # The other launches are for rows with more edges.
-        return [self._launch(attend, (min(self.size, PROGRAMS),), t, **own), *launches[1:]]
+        rows, *pieces = launches  # the others are for rows with more edges
+        tile = padded(heads, 1) * padded(width, 4)
+        own = rows.arguments | {"block_h": padded(heads, 1), "num_warps": 1 if tile <= 512 else 4}
+        own["block_e"] = max(2, min(8, 1024 // tile))
+        return [launch_of(attend, (min(self.size, PROGRAMS),), own), *pieces]
 
 
 def run_program(state: LoopState, start: Start | None) -> LoopOutput:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 pytest.importorskip("triton", reason="needs triton")
 
@@ -17,12 +18,12 @@ class Launches:
     """Launches a kernel, and keeps the numbers that a variant is compiled for."""
 
     def __init__(self, kernel: Any) -> None:
-        self.kernel = kernel
+        self.kernel, self.arg_names = kernel, kernel.arg_names
         self.numbers: list[dict[str, Any]] = []
 
     def __getitem__(self, grid: Any) -> Any:
         def launch(**arguments: Any) -> None:
-            self.numbers.append({k: x for k, x in arguments.items() if not isinstance(x, Tensor)})
+            self.numbers.append(tree_map_only(Tensor, lambda _: None, arguments))
             self.kernel[grid](**arguments)
 
         return launch

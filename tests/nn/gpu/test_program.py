@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_map
 
 pytest.importorskip("triton", reason="needs triton")
 
@@ -69,7 +70,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, tuple[str
     found: dict[str, tuple[str, Any]] = {}
 
     def compile_only(launch: Launch) -> None:
-        arguments = {name: getattr(x, "numbers", x) for name, x in launch.arguments.items()}
+        arguments = tree_map(lambda x: getattr(x, "numbers", x), launch.arguments)
         kernel = compiled_kernel(launch.kernel)
         compiled = kernel.run(grid=launch.grid, warmup=True, **arguments)
         found[compiled.hash] = launch.kernel.__name__, compiled

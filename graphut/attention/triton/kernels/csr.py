@@ -7,7 +7,6 @@ from graphut.attention.triton.kernels.primitives import (
     INFINITY,
     LOG2E,
     dropout_factor,
-    finite,
     goes_on,
     largest,
     load_row,
@@ -15,7 +14,9 @@ from graphut.attention.triton.kernels.primitives import (
     load_tile,
     lost,
     masked_scores,
+    online_softmax,
     row_of,
+    score_gradient,
     store_row,
     store_softmax,
     table_row,
@@ -24,305 +25,150 @@ from graphut.attention.triton.kernels.primitives import (
 
 
 @triton.jit
-def locate(
-    item: tl.tensor,
-    nodes: tl.tensor,  # (rows,) node of each row
-    count: tl.tensor,  # the number of rows, if there are fewer than `nodes`
-    before: tl.tensor,  # only where pieces are computed
-    indptr: tl.tensor,
-    owner: tl.tensor,  # (pieces,) node of each piece, `None` for whole rows
-    start: tl.tensor,  # (pieces,) first edge of each piece
-    split: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+def locate(heads, nodes, number, before, edges, sizes):
     """Find the row or the piece of a row that a program computes.
 
-    Returns `(do, node, row, begin, end)`: whether there is anything to compute, the node, its query
-    row, and the range of edges. Rows of more than `split` edges are computed in pieces only.
+    Returns `(do, head, node, row, place, begin, end)`: whether there is anything to compute, the
+    head, the node, its query row, where the result goes, and the range of edges. Rows of more than
+    `split` edges are computed in pieces only.
     """
-    if owner is None:
-        row = item.to(tl.int64)
+    item = tl.program_id(0) // heads
+    place = item.to(tl.int64)
+    if not sizes.in_pieces:
+        row = place
         node = row
         if nodes is not None:
             node = tl.load(nodes + item).to(tl.int64)
         do = item >= 0
-        if count is not None:
-            do = item < tl.load(count)
-        begin = tl.load(indptr + node, mask=do, other=0)
-        end = tl.load(indptr + node + 1, mask=do, other=0)
-        do = do & (end - begin <= split)
+        if number is not None:
+            do = item < tl.load(number)
+        begin = tl.load(edges.indptr + node, mask=do, other=0)
+        end = tl.load(edges.indptr + node + 1, mask=do, other=0)
+        do = do & (end - begin <= sizes.split)
     else:
-        node = tl.load(owner + item).to(tl.int64)
+        node = tl.load(edges.pieces.owner + item).to(tl.int64)
         row = node
         do = row >= 0
         if before is not None:
             row, do = row_of(before, node, do)
-        begin = tl.load(start + item)
-        end = tl.minimum(begin + split, tl.load(indptr + node + 1))
-    return do, node, row, begin, end
+        begin = tl.load(edges.pieces.start + item)
+        end = tl.minimum(begin + sizes.split, tl.load(edges.indptr + node + 1))
+    return do, tl.program_id(0) % heads, node, row, place, begin, end
 
 
 @triton.jit
-def edge_at(ids: tl.tensor, place: tl.tensor, mask: tl.tensor) -> tl.tensor:
-    """Return the ids of the edges at indices `place` in CSR order; 0 where `mask` is false."""
+def edges_at(edges, sizes, first, end):
+    """Return the other ends, the ids (0 if outside), and which edges of a block there are."""
+    place = first + tl.arange(0, sizes.block)
+    mask = place < end
+    other = tl.load(edges.neighbours + place, mask=mask, other=0)
     edge = place
-    if ids is not None:
-        edge = tl.load(ids + place, mask=mask, other=0)
-    return tl.where(mask, edge, 0)
+    if edges.ids is not None:
+        edge = tl.load(edges.ids + place, mask=mask, other=0)
+    return other, tl.where(mask, edge, 0), mask
 
 
-@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step"])
-def rows_forward(
-    query: tl.tensor,  # (rows, heads, width)
-    key: tl.tensor,  # (sources, heads, width)
-    value: tl.tensor,  # (sources, heads, value_width)
-    out: tl.tensor,  # (rows or pieces, heads, value_width) out
-    rest: tl.tensor,  # as `out`, for rows: what rounding took from it
-    softmax: tl.tensor,  # (rows or pieces, heads, 2) out, see `store_softmax`
-    nodes: tl.tensor,
-    count: tl.tensor,
-    before: tl.tensor,
-    indptr: tl.tensor,
-    neighbours: tl.tensor,
-    ids: tl.tensor,
-    owner: tl.tensor,
-    start: tl.tensor,
-    bias: tl.tensor,
-    settled: tl.tensor,
-    num_src: tl.tensor,
-    step: tl.tensor,
-    query_stride: tl.tensor,
-    key_stride: tl.tensor,
-    value_stride: tl.tensor,
-    scale: tl.tensor,
-    seed: tl.tensor,
-    threshold: tl.tensor,
-    keep: tl.tensor,
-    heads: tl.constexpr,
-    bias_heads: tl.constexpr,
-    width: tl.constexpr,
-    value_width: tl.constexpr,
-    block_width: tl.constexpr,
-    block_value: tl.constexpr,
-    block_e: tl.constexpr,
-    split: tl.constexpr,
-) -> None:
+@triton.jit
+def scores_at(call, edges, sizes, step, q, head, first, end):
+    """Return key, value, score and id of a block of in-edges, and which of them there are."""
+    source, edge, mask = edges_at(edges, sizes, first, end)
+    at = table_row(source, mask, call.stored, step)
+    k = load_tile(call.key, head, at, mask).to(tl.float32)
+    v = load_tile(call.value, head, at, mask).to(tl.float32)
+    scores = total(k * q[None, :], 1) * (call.scale * LOG2E)
+    return k, v, masked_scores(scores, call.bias, edge, head, mask), edge, mask
+
+
+@triton.jit(do_not_specialize=["step"])
+def rows_forward(call, edges, sizes, step, out, rest, softmax):
     """Compute attention for a row (or a piece) in one pass over its edges, with online softmax."""
-    item = tl.program_id(0) // heads
-    head = tl.program_id(0) % heads
-    do, _, row, begin, end = locate(item, nodes, count, before, indptr, owner, start, split)
+    do, head, _node, row, place, begin, end = locate(
+        call.heads, call.rows.nodes, call.rows.number, call.rows.before, edges, sizes
+    )
     if not do:
         return
-    q = load_row(query + row * query_stride + head * width, width, block_width)
+    q = load_row(call.query, head, row)
     top = -INFINITY
     sums = 0.0
-    acc = tl.full([block_value], 0.0, tl.float32)
-    for first in range(begin, end, block_e):
-        place = first + tl.arange(0, block_e)
-        mask = place < end
-        source = tl.load(neighbours + place, mask=mask, other=0)
-        stored = table_row(source, mask, settled, num_src, step)
-        k = load_tile(key, head, stored, key_stride, mask, width, block_width)
-        v = load_tile(value, head, stored, value_stride, mask, value_width, block_value)
-        scores = total(k.to(tl.float32) * q[None, :], 1) * (scale * LOG2E)
-        edge = None
-        if bias is not None or seed is not None:
-            edge = edge_at(ids, place, mask)
-        scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
-        new = tl.maximum(top, largest(scores, 0))
-        weights = tl.exp2(scores - finite(new))
-        shrink = tl.exp2(top - finite(new))
+    acc = tl.full([call.value.block], 0.0, tl.float32)
+    for first in range(begin, end, sizes.block):
+        _, v, scores, edge, _ = scores_at(call, edges, sizes, step, q, head, first, end)
+        top, shrink, weights = online_softmax(top, scores, 0)
         sums = sums * shrink + total(weights, 0)
-        if seed is not None:
-            weights = weights * dropout_factor(edge, head, seed, threshold, keep)
-        acc = acc * shrink + total(weights[:, None] * v.to(tl.float32), 0)
-        top = new
+        if call.drop is not None:
+            weights = weights * dropout_factor(edge, head, call.drop)
+        acc = acc * shrink + total(weights[:, None] * v, 0)
     acc = acc / tl.where(sums == 0.0, 1.0, sums)
-    at = row * heads + head
-    if owner is not None:
-        at = item.to(tl.int64) * heads + head
-    store_softmax(softmax, at, top, sums, do)
-    store_row(out + at * value_width, acc, value_width, block_value)
-    if rest is not None and owner is None:
-        store_row(rest + at * value_width, lost(acc, out), value_width, block_value)
+    store_softmax(softmax, place * call.heads + head, top, sums, do)
+    store_row(out, head, place, acc)
+    if rest is not None and not sizes.in_pieces:
+        store_row(rest, head, place, lost(acc, out))
 
 
-@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step"])
-def rows_query(
-    query: tl.tensor,
-    key: tl.tensor,
-    value: tl.tensor,
-    out: tl.tensor,
-    rest: tl.tensor,
-    to_out: tl.tensor,  # (rows, heads, value_width) gradient of `out`
-    softmax: tl.tensor,
-    delta: tl.tensor,  # (rows, heads) out: `out . to_out`
-    to_query: tl.tensor,  # (rows or pieces, heads, width) out
-    to_bias: tl.tensor,  # (edges, heads) out
-    nodes: tl.tensor,
-    count: tl.tensor,
-    before: tl.tensor,
-    indptr: tl.tensor,
-    neighbours: tl.tensor,
-    ids: tl.tensor,
-    owner: tl.tensor,
-    start: tl.tensor,
-    bias: tl.tensor,
-    settled: tl.tensor,
-    num_src: tl.tensor,
-    step: tl.tensor,
-    query_stride: tl.tensor,
-    key_stride: tl.tensor,
-    value_stride: tl.tensor,
-    to_out_stride: tl.tensor,
-    scale: tl.tensor,
-    seed: tl.tensor,
-    threshold: tl.tensor,
-    keep: tl.tensor,
-    heads: tl.constexpr,
-    bias_heads: tl.constexpr,
-    width: tl.constexpr,
-    value_width: tl.constexpr,
-    block_width: tl.constexpr,
-    block_value: tl.constexpr,
-    block_e: tl.constexpr,
-    split: tl.constexpr,
-) -> None:
-    """Recompute a row's attention weights, and write the gradients of its query and bias.
-
-    If `g` is the gradient of a weight, the gradient of its score is `weight * (g - delta)`, where
-    `delta` is the mean of `g` over the row, weighted by attention.
-    """
-    item = tl.program_id(0) // heads
-    head = tl.program_id(0) % heads
-    do, node, row, begin, end = locate(item, nodes, count, before, indptr, owner, start, split)
+@triton.jit(do_not_specialize=["step"])
+def rows_query(call, edges, sizes, step, out, rest, to_out, softmax, delta, to_query, to_bias):
+    """Recompute a row's attention weights, and write the gradients of its query and bias."""
+    do, head, node, row, place, begin, end = locate(
+        call.heads, call.rows.nodes, call.rows.number, call.rows.before, edges, sizes
+    )
     if not do:
         return
-    at_row = row * heads + head
-    q = load_row(query + row * query_stride + head * width, width, block_width)
-    o = load_row(out + at_row * value_width, value_width, block_value)
+    at_row = row * call.heads + head
+    q = load_row(call.query, head, row)
+    o = load_row(out, head, row)
     if rest is not None:
-        o += load_row(rest + at_row * value_width, value_width, block_value)
-    to_o = load_row(to_out + row * to_out_stride + head * value_width, value_width, block_value)
+        o += load_row(rest, head, row)
+    to_o = load_row(to_out, head, row)
     mean = total(o * to_o, 0)
-    if begin == tl.load(indptr + node):  # of a row's pieces, the first writes it
+    if begin == tl.load(edges.indptr + node):  # of a row's pieces, the first writes it
         tl.store(delta + at_row, mean)
     top, inverse = load_softmax(softmax, at_row, do)
-    acc = tl.full([block_width], 0.0, tl.float32)
-    for first in range(begin, end, block_e):
-        place = first + tl.arange(0, block_e)
-        mask = place < end
-        source = tl.load(neighbours + place, mask=mask, other=0)
-        stored = table_row(source, mask, settled, num_src, step)
-        k = load_tile(key, head, stored, key_stride, mask, width, block_width)
-        v = load_tile(value, head, stored, value_stride, mask, value_width, block_value)
-        k = k.to(tl.float32)
-        scores = total(k * q[None, :], 1) * (scale * LOG2E)
-        edge = None
-        if (bias is not None or seed is not None) or to_bias is not None:
-            edge = edge_at(ids, place, mask)
-        scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
+    acc = tl.full([call.query.block], 0.0, tl.float32)
+    for first in range(begin, end, sizes.block):
+        k, v, scores, edge, mask = scores_at(call, edges, sizes, step, q, head, first, end)
         weights = tl.exp2(scores - top) * inverse
-        to_weights = total(v.to(tl.float32) * to_o[None, :], 1)
-        if seed is not None:
-            to_weights = to_weights * dropout_factor(edge, head, seed, threshold, keep)
-        to_scores = weights * (to_weights - mean)
+        to_weights = total(v * to_o[None, :], 1)
+        _, to_scores = score_gradient(weights, to_weights, mean, edge, head, call.drop)
         if to_bias is not None:
-            tl.store(to_bias + edge * heads + head, to_scores, mask=mask)
+            tl.store(to_bias + edge * call.heads + head, to_scores, mask=mask)
         acc += total(to_scores[:, None] * k, 0)
-    at_out = at_row
-    if owner is not None:
-        at_out = item.to(tl.int64) * heads + head
-    store_row(to_query + at_out * width, acc * scale, width, block_width)
+    store_row(to_query, head, place, acc * call.scale)
 
 
-@triton.jit(do_not_specialize=["seed", "threshold", "num_src", "step", "last_step"])
-def rows_source(
-    query: tl.tensor,
-    key: tl.tensor,
-    value: tl.tensor,
-    to_out: tl.tensor,
-    softmax: tl.tensor,
-    delta: tl.tensor,
-    to_key: tl.tensor,  # (sources or pieces, heads, width) out
-    to_value: tl.tensor,  # (sources or pieces, heads, value_width) out
-    before: tl.tensor,  # destinations without a row are skipped
-    indptr: tl.tensor,
-    neighbours: tl.tensor,
-    ids: tl.tensor,
-    owner: tl.tensor,
-    start: tl.tensor,
-    bias: tl.tensor,
-    settled: tl.tensor,
-    num_src: tl.tensor,
-    step: tl.tensor,
-    last_step: tl.tensor,
-    to_key_stride: tl.tensor,
-    to_value_stride: tl.tensor,
-    query_stride: tl.tensor,
-    key_stride: tl.tensor,
-    value_stride: tl.tensor,
-    to_out_stride: tl.tensor,
-    scale: tl.tensor,
-    seed: tl.tensor,
-    threshold: tl.tensor,
-    keep: tl.tensor,
-    heads: tl.constexpr,
-    bias_heads: tl.constexpr,
-    width: tl.constexpr,
-    value_width: tl.constexpr,
-    block_width: tl.constexpr,
-    block_value: tl.constexpr,
-    block_e: tl.constexpr,
-    split: tl.constexpr,
-) -> None:
+@triton.jit(do_not_specialize=["step", "last_step"])
+def rows_source(call, edges, sizes, step, last_step, to_out, softmax, delta, to_key, to_value):
     """Write the gradients of a source's key and value, summed over its out-edges in fixed order."""
-    item = tl.program_id(0) // heads
-    head = tl.program_id(0) % heads
-    do, _, node, begin, end = locate(item, None, None, None, indptr, owner, start, split)
+    do, head, node, _row, place, begin, end = locate(call.heads, None, None, None, edges, sizes)
     if not do:
         return
-    at = table_row(node, do, settled, num_src, step).to(tl.int64)
-    k = load_row(key + at * key_stride + head * width, width, block_width)
-    v = load_row(value + at * value_stride + head * value_width, value_width, block_value)
-    to_k = tl.full([block_width], 0.0, tl.float32)
-    to_v = tl.full([block_value], 0.0, tl.float32)
-    for first in range(begin, end, block_e):
-        place = first + tl.arange(0, block_e)
-        mask = place < end
-        row = tl.load(neighbours + place, mask=mask, other=0)
-        if before is not None:
-            row, mask = row_of(before, row, mask)
+    at = table_row(node, do, call.stored, step)
+    k = load_row(call.key, head, at)
+    v = load_row(call.value, head, at)
+    to_k = tl.full([call.key.block], 0.0, tl.float32)
+    to_v = tl.full([call.value.block], 0.0, tl.float32)
+    for first in range(begin, end, sizes.block):
+        row, edge, mask = edges_at(edges, sizes, first, end)
+        if call.rows.before is not None:
+            row, mask = row_of(call.rows.before, row, mask)
         if largest(mask.to(tl.int32), 0) > 0:
-            q = load_tile(query, head, row, query_stride, mask, width, block_width)
-            to_o = load_tile(to_out, head, row, to_out_stride, mask, value_width, block_value)
-            q = q.to(tl.float32)
-            to_o = to_o.to(tl.float32)
-            at_row = row * heads + head
+            q = load_tile(call.query, head, row, mask).to(tl.float32)
+            to_o = load_tile(to_out, head, row, mask).to(tl.float32)
+            at_row = row * call.heads + head
             top, inverse = load_softmax(softmax, at_row, mask)
             mean = tl.load(delta + at_row, mask=mask, other=0.0)
-            scores = total(q * k[None, :], 1) * (scale * LOG2E)
-            edge = None
-            if bias is not None or seed is not None:
-                edge = edge_at(ids, place, mask)
-            scores = masked_scores(scores, bias, edge, head, mask, bias_heads)
+            scores = total(q * k[None, :], 1) * (call.scale * LOG2E)
+            scores = masked_scores(scores, call.bias, edge, head, mask)
             weights = tl.exp2(scores - top) * inverse
             to_weights = total(to_o * v[None, :], 1)
-            kept = weights
-            if seed is not None:
-                factor = dropout_factor(edge, head, seed, threshold, keep)
-                kept = weights * factor
-                to_weights = to_weights * factor
-            to_scores = weights * (to_weights - mean)
+            kept, to_scores = score_gradient(weights, to_weights, mean, edge, head, call.drop)
             to_v += total(kept[:, None] * to_o, 0)
             to_k += total(to_scores[:, None] * q, 0)
-    to_k *= scale
-    if owner is not None:
-        at = item.to(tl.int64)
-    to_key += at * to_key_stride + head * width
-    to_value += at * to_value_stride + head * value_width
-    if settled is not None and owner is None:  # noqa: SIM102 (decided by the compiler)
-        if goes_on(node, do, settled, step, last_step):
-            to_k += load_row(to_key, width, block_width)
-            to_v += load_row(to_value, value_width, block_value)
-    store_row(to_key, to_k, width, block_width)
-    store_row(to_value, to_v, value_width, block_value)
+    to_k *= call.scale
+    if sizes.in_pieces:
+        at = place
+    elif call.stored is not None:  # noqa: SIM102 (decided by the compiler)
+        if goes_on(node, do, call.stored, step, last_step):
+            to_k += load_row(to_key, head, at)
+            to_v += load_row(to_value, head, at)
+    store_row(to_key, head, at, to_k)
+    store_row(to_value, head, at, to_v)

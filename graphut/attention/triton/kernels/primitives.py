@@ -1,4 +1,4 @@
-"""Functions that the kernels share: loads, stores, reductions, bias and dropout of edges."""
+"""Functions that the kernels share: loads, stores, reductions, softmax, and dropout of edges."""
 
 import triton
 import triton.language as tl
@@ -11,138 +11,131 @@ FAR = tl.constexpr(2**31 - 1)  # beyond every node
 # `tl.sum` and `tl.max` are kernels themselves, which are interpreted only if Triton was imported to
 # be; reductions spelled out are whenever our own kernels are.
 @triton.jit
-def total(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
+def total(x, axis: tl.constexpr):
     """Return the sum along an axis."""
     return tl.reduce(x, axis, tl.standard._sum_combine)
 
 
 @triton.jit
-def largest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
+def largest(x, axis: tl.constexpr):
     """Return the maximum along an axis."""
     return tl.reduce(x, axis, tl.standard._elementwise_max)
 
 
 @triton.jit
-def smallest(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
+def smallest(x, axis: tl.constexpr):
     """Return the minimum along an axis."""
     return tl.reduce(x, axis, tl.standard._elementwise_min)
 
 
 @triton.jit
-def load_tile(
-    table: tl.tensor,
-    head: tl.tensor,
-    row: tl.tensor,
-    stride: tl.tensor,
-    mask: tl.tensor,
-    width: tl.constexpr,
-    block: tl.constexpr,
-) -> tl.tensor:
-    """Load a tile `(rows, block)`: the `width` features of one head of each row, then zeros."""
-    base = table + head * width
-    column = tl.arange(0, block)
-    places = row.to(tl.int64)[:, None] * stride + column[None, :]
-    inside = mask[:, None] & (column < width)[None, :]
-    return tl.load(base + places, mask=inside, other=0.0)
+def tile_of(table, head, row, mask):
+    """Return pointers to one head of each row, `(rows, block)`, and which of them exist."""
+    column = tl.arange(0, table.block)
+    place = row.to(tl.int64)[:, None] * table.stride + column[None, :]
+    return table.data + head * table.width + place, mask[:, None] & (column < table.width)[None, :]
 
 
 @triton.jit
-def store_tile(
-    table: tl.tensor,
-    head: tl.tensor,
-    row: tl.tensor,
-    stride: tl.tensor,
-    tile: tl.tensor,
-    mask: tl.tensor,
-    width: tl.constexpr,
-    block: tl.constexpr,
-) -> None:
-    """Store a tile at the addresses that `load_tile` reads, in the dtype of the table."""
-    base = table + head * width
-    column = tl.arange(0, block)
-    places = row.to(tl.int64)[:, None] * stride + column[None, :]
-    inside = mask[:, None] & (column < width)[None, :]
-    tl.store(base + places, tile.to(base.dtype.element_ty), mask=inside)
+def load_tile(table, head, row, mask):
+    """Load one head of each row, followed by zeros; only zeros where `mask` is false."""
+    at, inside = tile_of(table, head, row, mask)
+    return tl.load(at, mask=inside, other=0.0)
 
 
 @triton.jit
-def row_of(before: tl.tensor, node: tl.tensor, mask: tl.tensor) -> tuple[tl.tensor, tl.tensor]:
+def store_tile(table, head, row, mask, tile):
+    """Store a tile where `load_tile` reads it, in the dtype of the table."""
+    at, inside = tile_of(table, head, row, mask)
+    tl.store(at, tile.to(table.data.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def row_at(table, head, row):
+    """Return pointers to one head of a row, `(block,)`, and which of them exist."""
+    column = tl.arange(0, table.block)
+    base = table.data + row.to(tl.int64) * table.stride + head * table.width
+    return base + column, column < table.width
+
+
+@triton.jit
+def load_row(table, head, row):
+    """Load one head of a row in float32, followed by zeros."""
+    at, inside = row_at(table, head, row)
+    return tl.load(at, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def store_row(table, head, row, value):
+    """Store one head of a row, in the dtype of the table."""
+    at, inside = row_at(table, head, row)
+    tl.store(at, value.to(table.data.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def row_of(before, node, mask):
     """Return the row of each node, and which nodes have one."""
     row = tl.load(before + node, mask=mask, other=0)
     return row.to(tl.int64), mask & (tl.load(before + node + 1, mask=mask, other=0) > row)
 
 
 @triton.jit
-def table_row(
-    source: tl.tensor, mask: tl.tensor, settled: tl.tensor, num_src: tl.tensor, step: tl.tensor
-) -> tl.tensor:
+def table_row(source, mask, stored, step):
     """Return where key and value of each source are at `step`, which is counted from 1.
 
-    With `settled`, the last step that stores each source, a table holds the rows of all steps.
+    A table that is `Stored` has a row for each step and source.
     """
     row = source
-    if settled is not None:
-        stored = tl.minimum(tl.load(settled + source, mask=mask, other=1), step)
-        row = (stored - 1).to(tl.int64) * num_src + source
+    if stored is not None:
+        settled = tl.minimum(tl.load(stored.settled + source, mask=mask, other=1), step)
+        row = (settled - 1).to(tl.int64) * stored.size + source
     return row
 
 
 @triton.jit
-def goes_on(
-    source: tl.tensor, mask: tl.tensor, settled: tl.tensor, step: tl.tensor, last_step: tl.tensor
-) -> tl.tensor:
+def goes_on(source, mask, stored, step, last_step):
     """Return which sources have the same key and value in the next step, if there is one."""
-    return mask & (tl.load(settled + source, mask=mask, other=0) <= step) & (step < last_step)
+    settled = tl.load(stored.settled + source, mask=mask, other=0)
+    return mask & (settled <= step) & (step < last_step)
 
 
 @triton.jit
-def lost(x: tl.tensor, memory: tl.tensor) -> tl.tensor:
-    """Return the error of rounding `x` to the dtype that `memory` points to."""
-    return x - x.to(memory.dtype.element_ty).to(tl.float32)
+def lost(x, table):
+    """Return the error of rounding `x` to the dtype of a table."""
+    return x - x.to(table.data.dtype.element_ty).to(tl.float32)
 
 
 @triton.jit
-def load_row(base: tl.tensor, width: tl.constexpr, block: tl.constexpr) -> tl.tensor:
-    """Load `(block,)` in float32: `width` entries, followed by zeros."""
-    column = tl.arange(0, block)
-    return tl.load(base + column, mask=column < width, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def store_row(base: tl.tensor, row: tl.tensor, width: tl.constexpr, block: tl.constexpr) -> None:
-    """Store the first `width` entries of a row, in the dtype of the memory."""
-    column = tl.arange(0, block)
-    tl.store(base + column, row.to(base.dtype.element_ty), mask=column < width)
-
-
-@triton.jit
-def masked_scores(
-    scores: tl.tensor,
-    bias: tl.tensor,
-    edge: tl.tensor,
-    head: tl.tensor,
-    mask: tl.tensor,
-    bias_heads: tl.constexpr,
-) -> tl.tensor:
+def masked_scores(scores, bias, edge, head, mask):
     """Add the bias to scores (scaled for `exp2`); set scores outside of `mask` to `-inf`."""
     if bias is not None:
-        place = edge * bias_heads
-        if bias_heads > 1:
-            place += head
-        scores += tl.load(bias + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
+        place = edge * bias.edge_stride + head * bias.head_stride
+        scores += tl.load(bias.data + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
     return tl.where(mask, scores, -INFINITY)
 
 
 @triton.jit
-def finite(top: tl.tensor) -> tl.tensor:
+def finite(top):
     """Replace maxima that are `-inf` by 0, so that they can be subtracted from scores."""
     return tl.where(top == -INFINITY, 0.0, top)
 
 
 @triton.jit
-def store_softmax(
-    softmax: tl.tensor, place: tl.tensor, top: tl.tensor, sums: tl.tensor, mask: tl.tensor
-) -> None:
+def online_softmax(top, scores, axis: tl.constexpr):
+    """Return the maximum of `top` and more scores, the factor of earlier sums, and the weights.
+
+    The weights are relative to the new maximum, as in arXiv 1805.02867 and 2205.14135.
+    """
+    new = tl.maximum(top, largest(scores, axis))
+    base = finite(new)
+    shrink = tl.exp2(top - base)
+    if axis == 1:
+        base = base[:, None]
+    return new, shrink, tl.exp2(scores - base)
+
+
+@triton.jit
+def store_softmax(softmax, place, top, sums, mask):
     """Store the largest score of each row, and the sum of exponentials relative to it.
 
     The logarithm of the sum of exponentials alone would be inexact for large scores.
@@ -152,9 +145,7 @@ def store_softmax(
 
 
 @triton.jit
-def load_softmax(
-    softmax: tl.tensor, place: tl.tensor, mask: tl.tensor
-) -> tuple[tl.tensor, tl.tensor]:
+def load_softmax(softmax, place, mask):
     """Load each row's largest score and inverse sum of exponentials; both 0 if all are `-inf`."""
     top = tl.load(softmax + 2 * place, mask=mask, other=-INFINITY)
     sums = tl.load(softmax + 2 * place + 1, mask=mask, other=0.0)
@@ -162,7 +153,22 @@ def load_softmax(
 
 
 @triton.jit
-def mix(bits: tl.tensor) -> tl.tensor:
+def score_gradient(weights, to_weights, mean, edge, head, drop):
+    """Return the weights after dropout and the gradients of scores; `to_weights` is before it.
+
+    If `g` is the gradient of a weight, the gradient of its score is `weight * (g - mean)`, where
+    `mean` is the mean of `g` over the row, weighted by attention.
+    """
+    kept = weights
+    if drop is not None:
+        factor = dropout_factor(edge, head, drop)
+        kept = weights * factor
+        to_weights = to_weights * factor
+    return kept, weights * (to_weights - mean)
+
+
+@triton.jit
+def mix(bits):
     """Apply MurmurHash3's finaliser to uint32."""
     bits = (bits ^ (bits >> 16)) * 0x85EBCA6B
     bits = (bits ^ (bits >> 13)) * 0xC2B2AE35
@@ -170,16 +176,14 @@ def mix(bits: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def dropout_factor(
-    edge: tl.tensor, head: tl.tensor, seed: tl.tensor, threshold: tl.tensor, keep: tl.tensor
-) -> tl.tensor:
-    """Return the dropout factor of each weight, 0 or `keep`, as in `graphut.attention.dropout`.
+def dropout_factor(edge, head, drop, shift=0):
+    """Return the dropout factor of each weight, as in `graphut.attention.dropout`.
 
-    `seed` points to an int64, and `threshold` is a 32-bit pattern.
+    The seed is `shift` entries after that of `drop`.
     """
-    bits = tl.load(seed)
+    bits = tl.load(drop.seed + shift)
     hashed = mix(bits.to(tl.uint32) ^ mix((bits >> 32).to(tl.uint32)))
     folded = edge.to(tl.uint32) ^ (edge >> 32).to(tl.uint32)
     by_edge = mix(hashed ^ mix(folded))
     bits = mix(by_edge ^ mix(head.to(tl.uint32) + 0x9E3779B9))
-    return tl.where(bits >= threshold.to(tl.uint32), keep, 0.0)
+    return tl.where(bits >= drop.threshold.to(tl.uint32), drop.keep, 0.0)

@@ -1,0 +1,108 @@
+"""Arguments of the kernels in `graphut.nn.gpu.kernels`, as named tuples.
+
+The compiler makes a variant of a kernel for each None and each constant in them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import triton.language as tl
+from torch import Tensor
+
+from graphut.attention.triton.inputs import Dropout, constant
+
+NOTHING = constant("")
+
+
+class Shared(NamedTuple):
+    """What all steps share. A tensor by node, or by source, has the full size."""
+
+    size: int  # number of nodes, a multiple of 16
+    sizes: Tensor  # (2,) number of sources and of destinations
+    states: Tensor  # (sources, width)
+    encodings: Tensor | None  # (sources, width), added to the states
+    unit: Tensor | None  # (width + 1,) weight and bias of the halting unit
+    schedule: Tensor | None  # (destinations,) the step at which a node halts, without a unit
+    going: Tensor  # (steps + 1, groups) number of active nodes of each `group` nodes
+    halted: Tensor  # (sources,) the step at which a node halts, or the last step so far as known
+    settled: Tensor  # (sources,) the last step that stores a source
+    closed: Tensor  # (sources,) whether a halted node gets the remainder
+    spent: Tensor  # (sources,) sum of the probabilities of each node
+    remainder: Tensor  # (sources,)
+    out: Tensor  # (sources, width)
+    errors: Tensor  # (programs,) the first wrong node; FAR without one
+    stored: tl.constexpr  # as the following ones, see `Settings`
+    low: tl.constexpr
+    threshold: tl.constexpr
+    forced: tl.constexpr
+    reads_input: tl.constexpr
+    width: tl.constexpr
+    group: tl.constexpr
+    block_m: tl.constexpr  # rows of a tile
+    block_w: tl.constexpr  # their columns, a power of two
+
+
+class Step(NamedTuple):
+    """The tensors of a step. Rows are those of active nodes, in order, then of stored nodes."""
+
+    nodes: Tensor  # (rows,) the node of each row
+    before: Tensor  # (size + 1,) number of active nodes before each node
+    active: Tensor  # number of active nodes
+    number: Tensor  # number of rows; 0 if no node is active
+    rows: Tensor  # (rows, width) the input of the step
+    sums: Tensor  # (rows, width) the states, before the LayerNorm if there is one
+    share: Tensor  # (rows,) the weight of the state in the output
+
+
+class Gradients(NamedTuple):
+    """The gradients in a step that are not the result of a product or of attention."""
+
+    to_out: Tensor  # (destinations, width)
+    to_remainder: Tensor  # (destinations,)
+    to_states: Tensor  # (sources, width), from later steps
+    to_spent: Tensor  # (sources,)
+    to_encodings: Tensor | None  # (sources, width), to which each step adds
+    to_sums: Tensor  # (rows, width)
+    to_logit: Tensor | None  # (rows,) with a unit
+    to_unit: Tensor | None  # (programs, width + 1) sums of programs
+    to_signals: Tensor | None  # (programs, width) sums of programs in this step
+    next_number: Tensor | None  # number of rows of the next step
+
+
+class Norm(NamedTuple):
+    """A LayerNorm."""
+
+    stats: Tensor  # (rows, 2) mean and inverse standard deviation of each row
+    scale: Tensor
+    shift: Tensor
+    eps: float
+
+
+class Operand(NamedTuple):
+    """Rows of an operand or result of a product, and what is applied to an operand."""
+
+    data: Tensor  # (rows, split)
+    split: tl.constexpr
+    width: tl.constexpr
+    by_node: Tensor | None = None  # (nodes, width - split) the other columns
+    norm: Norm | None = None
+    activation: tl.constexpr = NOTHING
+    drop: Dropout | None = None
+
+
+class Matrix(NamedTuple):
+    """A weight, or its transpose."""
+
+    data: Tensor
+    inner_stride: int
+    outer_stride: int
+
+
+class Tiles(NamedTuple):
+    """The tiles of a product."""
+
+    block_m: tl.constexpr  # rows
+    block_n: tl.constexpr  # columns of the result
+    block_k: tl.constexpr  # columns of `x`
+    precision: tl.constexpr  # of float32 products
