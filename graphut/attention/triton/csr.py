@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 import triton.language as tl
@@ -15,14 +15,19 @@ from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
 from graphut.attention.triton.inputs import (
     BY_HEAD,
-    KernelInputs,
+    KernelCall,
     Launch,
     by_head,
     constant,
     launch_of,
 )
-from graphut.attention.triton.kernels.csr import rows_forward, rows_query, rows_source
-from graphut.attention.triton.kernels.merge import merge_outputs, merge_sums
+from graphut.attention.triton.kernels.csr import (
+    merge_outputs,
+    merge_sums,
+    rows_forward,
+    rows_query,
+    rows_source,
+)
 from graphut.attention.triton.sizes import edges_at_once, row_warps
 
 # These kernels do not use tensor cores, so that narrow heads are not padded to 16 features.
@@ -37,58 +42,49 @@ class RowSizes(NamedTuple):
     in_pieces: tl.constexpr  # whether programs compute pieces of rows
 
 
-Results: TypeAlias = Mapping[str, Tensor | None]
-
-
-def forward(inputs: KernelInputs, results: Results) -> list[Launch]:
-    """Write `out`, its rounding error `rest`, and each row's `softmax` maximum and sum."""
-    known = inputs.arguments(results, LEAST)
-    return _launches(rows_forward, inputs, known, {x: results[x] for x in ("out", "softmax")})
-
-
-def backward(inputs: KernelInputs, results: Results) -> list[Launch]:
-    """Write the gradients in `results`, and to `delta` the product `out . to_out`."""
-    known = inputs.arguments(results, LEAST)
-    launches = _launches(rows_query, inputs, known, {"to_query": results["to_query"]})
-    if results["to_key"] is not None:
-        written = {x: results[x] for x in ("to_key", "to_value")}
-        launches += _launches(rows_source, inputs, known, written)
+def launches_of(
+    call: KernelCall, layout: Any, known: Mapping[str, Any], *, backward: bool = False
+) -> list[Launch]:
+    """Return launches that write what those of `interval.launches_of` write."""
+    if not backward:
+        return _launches(rows_forward, call, layout, known, "out", "softmax")
+    launches = _launches(rows_query, call, layout, known, "to_query")
+    if known["to_key"] is not None:
+        launches += _launches(rows_source, call, layout, known, "to_key", "to_value")
     return launches
 
 
 def _launches(
-    kernel: Any, inputs: KernelInputs, known: dict[str, Any], written: Results
+    kernel: Any, call: KernelCall, layout: EdgeLayout, known: Mapping[str, Any], *written: str
 ) -> list[Launch]:
     """Return launches for short rows, for pieces of long rows, and to merge the pieces.
 
-    A row is the edges of one node; for long rows see `Pieces`.
+    A row is the edges of one node; for long rows see `Pieces`. `known` are the other arguments.
     """
-    by_row, heads, width = kernel is not rows_source, inputs.heads, inputs.width(LEAST)
-    edges = inputs.layout.cached(by_destination if by_row else by_source, inputs.split)
-    sizes = _row_sizes(inputs.split, width)
-    known = known | {"num_warps": row_warps(width), "sizes": sizes}
-    known["edges"] = edges if inputs.by_edge else edges._replace(ids=None)
-    rows = len(inputs.query) if by_row else len(edges.indptr) - 1
-    launches = [launch_of(kernel, (rows * heads,), known)]
-    pieces = edges.pieces
+    by_row, heads, split = kernel is not rows_source, call.heads.value, known["split"]
+    edges = layout.cached(by_destination if by_row else by_source, split)
+    sizes, own = _row_sizes(split, call.widest), by_head(known, heads, LEAST)
+    own |= {"call": call, "sizes": sizes, "num_warps": row_warps(call.widest)}
+    own["edges"] = edges if call.by_edge else edges._replace(ids=None)
+    rows = len(call.query.data) if by_row else len(edges.indptr) - 1
+    launches, pieces = [launch_of(kernel, (rows * heads,), own)], edges.pieces
     if not len(pieces.owner):
         return launches
     parts = {
-        name: torch.empty(len(pieces.owner), *x.shape[1:], dtype=torch.float32, device=x.device)
-        for name, x in written.items()
-        if x is not None
+        name: known[name].new_empty(len(pieces.owner), *known[name].shape[1:], dtype=torch.float32)
+        for name in written
     }
-    of_pieces = known | by_head(parts, heads, LEAST)
+    of_pieces = own | by_head(parts, heads, LEAST)
     of_pieces["sizes"] = sizes._replace(in_pieces=constant(True))
     launches.append(launch_of(kernel, (len(pieces.owner) * heads,), of_pieces))
-    known |= {"heads": heads, "pieces": pieces, "part_softmax": parts.get("softmax")}
-    known["before"] = inputs.rows.before if by_row else None
-    known["stored"] = None if by_row else inputs.stored
-    for name in filter(BY_HEAD.__contains__, parts):
-        out = known[name]
+    own |= {"heads": heads, "pieces": pieces, "part_softmax": parts.get("softmax")}
+    own["before"] = call.rows.before if by_row else None
+    own["stored"] = None if by_row else call.stored
+    for name in filter(BY_HEAD.__contains__, written):
+        out = own[name]
         long = {"out": out, "parts": of_pieces[name], "block": edges_at_once(out.block.value)}
         merge = merge_outputs if kernel is rows_forward else merge_sums
-        launches.append(launch_of(merge, (len(pieces.rows) * heads,), known | long))
+        launches.append(launch_of(merge, (len(pieces.rows) * heads,), own | long))
     return launches
 
 

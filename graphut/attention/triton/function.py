@@ -15,12 +15,15 @@ from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.triton import csr, interval
 from graphut.attention.triton.inputs import (
-    KernelInputs,
+    KernelCall,
     Launch,
     active_rows,
     dropout_of,
+    kernel_call,
     packed,
+    padded,
 )
+from graphut.attention.triton.interval import IntervalTables
 from graphut.attention.triton.kernels.csr import rows_forward
 from graphut.attention.triton.sizes import WIDEST
 
@@ -58,16 +61,14 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, others: tuple[Any, ...], *tensors: Tensor | None) -> Tensor:
-        inputs = _inputs(others, tensors)
-        heads, feats = inputs.value.shape[1:]
-        out = inputs.value.new_empty(len(inputs.query), heads, feats)
+        kernels, call, known = _prepare(others, tensors)
+        query, value = call.query.data, call.value.data
+        out = value.new_empty(len(query), *value.shape[1:])
         softmax = out.new_empty(*out.shape[:2], 2, dtype=torch.float32)
         learning = any(ctx.needs_input_grad) and out.dtype != torch.float32
         rest = torch.empty_like(out) if learning else None
-        _run(
-            inputs,
-            kernels_of(inputs).forward(inputs, {"out": out, "rest": rest, "softmax": softmax}),
-        )
+        known |= {"out": out, "rest": rest, "softmax": softmax}
+        _run(kernels.launches_of(call, others[0], known))
         ctx.save_for_backward(*tensors, out, rest, softmax)
         ctx.others = others
         return out
@@ -75,42 +76,47 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
         *tensors, out, rest, softmax = ctx.saved_tensors
-        bias = tensors[3]
-        _, *wanted = ctx.needs_input_grad
+        (_, *wanted), bias, layout = ctx.needs_input_grad, tensors[3], ctx.others[0]
         with torch.no_grad():
-            inputs = _inputs(ctx.others, tensors)
-            results = {"out": out, "rest": rest, "softmax": softmax, "to_out": packed(to_out)}
-            results["delta"] = softmax.new_empty(softmax.shape[:2])
-            results["to_query"] = torch.empty_like(inputs.query)
-            by_source = wanted[1] or wanted[2]
-            for name, x in (("to_key", inputs.key), ("to_value", inputs.value)):
-                results[name] = x.new_empty(x.shape) if by_source else None
-            by_edge = inputs.layout.num_edges, inputs.heads
-            results["to_bias"] = softmax.new_zeros(by_edge) if wanted[3] else None
-            _run(inputs, kernels_of(inputs).backward(inputs, results))
-            grads = [results[f"to_{name}"] for name in ("query", "key", "value", "bias")]
-            if grads[3] is not None:
+            kernels, call, known = _prepare(ctx.others, tensors)
+            known |= {"out": out, "rest": rest, "softmax": softmax, "to_out": packed(to_out)}
+            known["delta"] = softmax.new_empty(softmax.shape[:2])
+            known["to_query"] = torch.empty_like(call.query.data)
+            for name, x in (("to_key", call.key.data), ("to_value", call.value.data)):
+                known[name] = x.new_empty(x.shape) if wanted[1] or wanted[2] else None
+            by_edge = layout.num_edges, call.heads.value
+            known["to_bias"] = softmax.new_zeros(by_edge) if wanted[3] else None
+            _run(kernels.launches_of(call, layout, known, backward=True))
+            grads = [known[f"to_{name}"] for name in ("query", "key", "value", "bias")]
+            if wanted[3]:
                 grads[3] = grads[3].sum_to_size(bias.shape).to(bias.dtype)
         given = (*tensors, to_out)
         return None, *refuse_second_derivatives("the backend 'triton'", grads, given)
 
 
-def _inputs(others: tuple[Any, ...], tensors: Sequence[Any]) -> KernelInputs:
-    layout, rows, *numbers = others
-    query, key, value, bias = tensors
-    return KernelInputs(layout, rows, packed(query), packed(key), packed(value), bias, *numbers)
+def _prepare(
+    others: tuple[Any, ...], tensors: Sequence[Any]
+) -> tuple[ModuleType, KernelCall, dict[str, Any]]:
+    """Return the module of the kernels, their call, and arguments that all calls have."""
+    layout, rows, scale, drop, split = others
+    given, bias = [packed(x) for x in tensors[:3]], tensors[3]
+    kernels = kernels_of(layout, padded(max(given[0].shape[2], given[2].shape[2])))
+    call = kernel_call(given, rows, scale, drop, least=kernels.LEAST, edge_bias=bias)
+    return kernels, call, {"step": 1, "last_step": 1, "split": split}
 
 
-def _run(inputs: KernelInputs, launches: Sequence[Launch]) -> None:
-    with torch.cuda.device_of(inputs.query):
+def _run(launches: Sequence[Launch]) -> None:
+    with torch.cuda.device_of(launches[0].arguments["call"].query.data):
         for launch in launches:
             launch.run()
 
 
-def kernels_of(inputs: KernelInputs) -> ModuleType:
-    """Return the module of the kernels: `interval` if dense tiles are possible, else `csr`."""
-    has = inputs.tables is not None or has_tiles(inputs.layout, inputs.width())
-    return interval if has else csr
+def kernels_of(edges: EdgeLayout | IntervalTables, width: int) -> ModuleType:
+    """Return the module of the kernels: `interval` if dense tiles are possible, else `csr`.
+
+    The features of a head are padded to `width`.
+    """
+    return interval if isinstance(edges, IntervalTables) or has_tiles(edges, width) else csr
 
 
 def has_tiles(layout: EdgeLayout, width: int) -> bool:

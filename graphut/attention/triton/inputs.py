@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -12,7 +11,6 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.dropout import signed_threshold
-from graphut.attention.layout import EdgeLayout
 from graphut.attention.triton.sizes import FUSED
 
 OPTIONS = ("num_warps", "num_stages")  # of a launch
@@ -91,76 +89,57 @@ class Dropout(NamedTuple):
 
 
 class KernelCall(NamedTuple):
-    """The arguments that all attention kernels share."""
+    """The inputs of an attention call; made by `kernel_call`."""
 
-    query: Heads
-    key: Heads
+    query: Heads  # by row
+    key: Heads  # by source, as `value`
     value: Heads
     rows: Rows
+    scale: float  # factor of the scores
+    drop: Dropout | None
     bias: Bias | None
     stored: Stored | None  # None if key and value have one row for each source
-    drop: Dropout | None
-    scale: float  # factor of the scores
     heads: tl.constexpr
-
-
-@dataclass(frozen=True, eq=False)
-class KernelInputs:
-    """The inputs of an attention call that forward and backward kernels share."""
-
-    layout: EdgeLayout
-    rows: Rows
-    query: Tensor  # (rows, H, D), as key and value packed
-    key: Tensor  # (N_src, H, D)
-    value: Tensor  # (N_src, H, Dv)
-    edge_bias: Tensor | None  # (E, H) or (E, 1)
-    scale: float
-    drop: Dropout | None
-    split: int  # edges of a row that one program does at most, where rows are gathered
-    stored: Stored | None = None
-    step: int = 1  # the step that reads a table of all steps, counted from 1
-    last_step: int = 1
-    tables: Any = None  # in place of those of the layout
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.query.shape[1]
 
     @property
     def by_edge(self) -> bool:
         """Whether the kernels need the ids of edges."""
-        return self.edge_bias is not None or self.drop is not None
+        return self.bias is not None or self.drop is not None
 
-    def width(self, least: int = 16) -> int:
-        """Return the features of the widest heads, padded as for kernels."""
-        return padded(max(self.query.shape[2], self.value.shape[2]), least)
+    @property
+    def widest(self) -> int:
+        """The features of the widest heads, padded."""
+        return max(self.query.block.value, self.value.block.value)
 
-    def arguments(self, results: Mapping[str, Tensor | None], least: int = 16) -> dict[str, Any]:
-        """Return arguments by name: the call, and other tensors, for heads padded to `least`."""
-        bias = self.edge_bias
-        if bias is not None:
-            bias = bias.expand(-1, self.heads)
-        call = KernelCall(
-            query=heads_of(self.query, self.heads, least),
-            key=heads_of(self.key, self.heads, least),
-            value=heads_of(self.value, self.heads, least),
-            rows=self.rows,
-            bias=None if bias is None else Bias(bias, *bias.stride()),
-            stored=self.stored,
-            drop=self.drop,
-            scale=float(self.scale),
-            heads=constant(self.heads),
-        )
-        steps = {"step": self.step, "last_step": self.last_step}
-        return {"call": call, **steps, **by_head(results, self.heads, least)}
+
+def kernel_call(
+    tensors: Sequence[Tensor],
+    rows: Rows,
+    scale: float,
+    drop: Dropout | None,
+    *,
+    least: int,
+    edge_bias: Tensor | None = None,
+    stored: Stored | None = None,
+) -> KernelCall:
+    """Return the inputs of a call for kernels that load at least `least` features of a head.
+
+    `tensors` are query, key and value, `(n, H, D)`, each packed; `edge_bias` is by edge and head.
+    """
+    heads, bias = tensors[0].shape[1], None
+    if edge_bias is not None:
+        by_head = edge_bias.expand(-1, heads)
+        bias = Bias(by_head, *by_head.stride())
+    query, key, value = (heads_of(x, heads, least) for x in tensors)
+    own = rows, float(scale), drop, bias, stored, constant(heads)
+    return KernelCall(query, key, value, *own)
 
 
 BY_HEAD = {"out", "rest", "to_out", "to_query", "to_key", "to_value"}
 
 
-def by_head(results: Mapping[str, Tensor | None], heads: int, least: int) -> dict[str, Any]:
-    """Return results in which those in `BY_HEAD` are `Heads`."""
+def by_head(results: Mapping[str, Any], heads: int, least: int) -> dict[str, Any]:
+    """Return arguments in which the tensors in `BY_HEAD` are `Heads`."""
     return {
         name: heads_of(x, heads, least) if name in BY_HEAD and x is not None else x
         for name, x in results.items()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, IntervalLayout, cu_seqlens
-from graphut.attention.triton.inputs import KernelInputs, Launch, constant, launch_of
+from graphut.attention.triton.inputs import KernelCall, Launch, by_head, constant, launch_of
 from graphut.attention.triton.kernels.interval import (
     interval_forward,
     interval_query,
@@ -17,35 +17,30 @@ from graphut.attention.triton.kernels.interval import (
 )
 from graphut.attention.triton.sizes import TileSizes, tile_sizes
 
-
-def forward(inputs: KernelInputs, results: Mapping[str, Tensor | None]) -> list[Launch]:
-    """Write `out`, its rounding error `rest`, and each row's `softmax` maximum and sum."""
-    return _launches(inputs, results, interval_forward)
+LEAST = 16  # features of a head, as tensor cores require
 
 
-def backward(inputs: KernelInputs, results: Mapping[str, Tensor | None]) -> list[Launch]:
-    """Write the gradients in `results`, and to `delta` the product `out . to_out`."""
-    kernels = [interval_query]
-    if results["to_key"] is not None:
-        kernels.append(interval_source)
-    return _launches(inputs, results, *kernels)
-
-
-def _launches(
-    inputs: KernelInputs, results: Mapping[str, Tensor | None], *kernels: Any
+def launches_of(
+    call: KernelCall, edges: Any, known: Mapping[str, Any], *, backward: bool = False
 ) -> list[Launch]:
-    sizes = tile_sizes(inputs.width(), inputs.query.dtype, by_edge=inputs.by_edge)
-    tables = inputs.tables
-    if tables is None:
-        tables = inputs.layout.cached(interval_tables, sizes.block_m, sizes.block_n)
-    if not inputs.by_edge:
-        tables = tables._replace(row_starts=None, ids=None)
-    known = inputs.arguments(results) | sizes._asdict() | {"edges": tables}
-    known["tiles"] = TileSizes(*map(constant, sizes))
+    """Return launches that write `out`, `rest`, its rounding error, and `softmax`.
+
+    In the `backward` pass, they write the gradients among `known`, and `out . to_out` to `delta`.
+    """
+    kernels = [interval_query] if backward else [interval_forward]
+    if backward and known["to_key"] is not None:
+        kernels.append(interval_source)
+    sizes = tile_sizes(call.widest, call.query.data.dtype, by_edge=call.by_edge)
+    if not isinstance(edges, IntervalTables):
+        edges = edges.cached(interval_tables, sizes.block_m, sizes.block_n)
+    if not call.by_edge:
+        edges = edges._replace(row_starts=None, ids=None)
+    heads, own = call.heads.value, {"call": call, "edges": edges, **sizes._asdict()}
+    own |= {"tiles": TileSizes(*map(constant, sizes)), **by_head(known, heads, LEAST)}
     launches = []
     for kernel in kernels:
-        blocks = tables.source_blocks if kernel is interval_source else tables.row_blocks
-        launches.append(launch_of(kernel, (len(blocks), inputs.heads), known))
+        blocks = edges.source_blocks if kernel is interval_source else edges.row_blocks
+        launches.append(launch_of(kernel, (len(blocks), heads), own))
     return launches
 
 

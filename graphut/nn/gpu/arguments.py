@@ -91,14 +91,6 @@ class Operand(NamedTuple):
     drop: Dropout | None = None
 
 
-class Matrix(NamedTuple):
-    """A weight, or its transpose."""
-
-    data: Tensor
-    inner_stride: int
-    outer_stride: int
-
-
 class Tiles(NamedTuple):
     """The tiles of a product."""
 

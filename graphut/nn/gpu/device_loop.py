@@ -19,7 +19,7 @@ from graphut.attention.triton.sizes import tile_sizes
 from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
-from graphut.nn.gpu.replay import lease_program
+from graphut.nn.gpu.replay import Lease, full_size
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import FlopCount
@@ -98,23 +98,16 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        settings: Settings,
-        layouts: Layouts,
-        names: tuple[str, ...],
-        *tensors: Tensor,
+        ctx: Any, settings: Settings, layouts: Layouts, names: tuple[str, ...], *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         given = dict(zip(names, tensors, strict=True))
         inputs, num_dst = {**given, "sizes": layouts[0].cached(node_counts)}, layouts[0].num_dst
-        found = [
-            _edges(layout, prefix, settings, given)
-            for layout, prefix in zip(layouts, ("", "cross_"), strict=True)
-        ]
-        others = tuple(layout for layout, _ in found)
-        for _, edges in found:
-            inputs |= edges
-        sizes = {name: full_shape(name, x) for name, x in inputs.items()}
-        lease = lease_program(Program, settings, inputs, sizes, others)
+        if layouts[1] is not None:
+            inputs["cross_settled"] = layouts[1].cached(_ones)
+        edges = [_edges(layouts, i, settings, given) for i in range(2)]
+        others = tuple(None if x else y for x, y in zip(edges, layouts, strict=True))
+        inputs |= edges[0] | edges[1]
+        lease = Lease(Program, settings, inputs, others)
         program = lease.program
         with torch.cuda.device_of(tensors[0]):
             program.load(inputs)
@@ -141,21 +134,19 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _edges(
-    layout: EdgeLayout | None, prefix: str, settings: Settings, given: Mapping[str, Tensor]
-) -> tuple[EdgeLayout | None, dict[str, Tensor]]:
-    """Return the inputs that describe the edges, and the layout if the kernels read it instead."""
+    layouts: Layouts, index: int, settings: Settings, given: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Return the inputs that describe the edges; none if the kernels read the layout instead."""
+    layout, prefix = layouts[index], ("", "cross_")[index]
     if layout is None:
-        return None, {}
-    found, weight = {}, given[f"{prefix}output_weight"]
-    if prefix:
-        found["settled"] = layout.cached(_ones)
-    width = padded(weight.shape[1] // settings.heads[bool(prefix)])
-    has = has_tiles(layout, width)
-    if has:
-        drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
-        tables = layout.cached(_full_tables, width, weight.dtype, drops)
-        found |= {name: x for name, x in tables._asdict().items() if x is not None}
-    return None if has else layout, {prefix + name: x for name, x in found.items()}
+        return {}
+    weight = given[f"{prefix}output_weight"]
+    width = padded(weight.shape[1] // settings.heads[index])
+    if not has_tiles(layout, width):
+        return {}
+    drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
+    tables = layout.cached(_full_tables, width, weight.dtype, drops)
+    return {f"{prefix}{name}": x for name, x in tables._asdict().items() if x is not None}
 
 
 def _ones(layout: EdgeLayout) -> Tensor:
@@ -182,27 +173,6 @@ def _full_tables(
     )
     starts = layout.row_starts[:-1] if by_edge else None
     return IntervalTables(tables.lo, tables.hi, starts, None, row_blocks, source_blocks)
-
-
-_BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
-_BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
-
-
-def full_shape(name: str, x: Tensor) -> torch.Size:
-    """Return the size of an input of a program for all calls with about as many nodes."""
-    return torch.Size([full_size(len(x)), *x.shape[1:]]) if name in _BY_NODE else x.shape
-
-
-def full_size(number: int) -> int:
-    """Round a number up, by at most an eighth and 15, to one of few sizes.
-
-    Examples
-    --------
-    >>> [full_size(number) for number in (1, 16, 100, 130, 2240)]
-    [16, 16, 112, 144, 2304]
-    """
-    unit = max(16, 1 << max(0, number.bit_length() - 4))
-    return -(-number // unit) * unit
 
 
 class DeviceWork(FlopCount):

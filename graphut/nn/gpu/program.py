@@ -12,12 +12,12 @@ from torch import Tensor
 from graphut.attention.triton.function import SPLIT, kernels_of
 from graphut.attention.triton.inputs import (
     Dropout,
-    KernelInputs,
     Launch,
     Rows,
     Stored,
     constant,
     dropout_of,
+    kernel_call,
     launch_of,
     named,
     padded,
@@ -25,7 +25,6 @@ from graphut.attention.triton.inputs import (
 from graphut.attention.triton.interval import IntervalTables
 from graphut.nn.gpu.arguments import (
     Gradients,
-    Matrix,
     Norm,
     Operand,
     Shared,
@@ -56,7 +55,6 @@ class Program:
         self.settings, self.layouts, self.inputs = settings, layouts, inputs
         self.size, self.width = inputs["states"].shape
         self.work = inputs["output_weight"].dtype  # of factors of matrix products
-        self.kept = inputs["states"].dtype  # of states
         # The sums in a step, each with the LayerNorm that is applied to it.
         sums = ["rows", "middle", *["crossed"] * settings.crosses, "sums"]
         norms = ["attention", *["cross"] * settings.crosses, "transition"]
@@ -68,6 +66,7 @@ class Program:
         self.writes = {"joint": "query", "output": "middle", "last": "sums", "first": "inner"}
         self.writes |= {"cross_query": "cross_query", "cross_output": "crossed"}
         self.beside = {"output": "rows", "cross_output": "middle", "last": sums[-2]}
+        self.weights = [name for name in self.reads if f"{name}_weight" in inputs]
         self.whole: dict[str, Tensor] = {}  # tensors that all steps share
         self.steps: dict[str, Tensor] = {}  # tensors with a row for each step
         self.parts: dict[str, Tensor] = {}  # sums of programs, which `gradients` adds up
@@ -79,8 +78,7 @@ class Program:
         if settings.learns:
             self._allocate_gradients()
             self.backward = [launch for t in reversed(steps) for launch in self._backward(t)]
-            weights = [name for name in self.inputs if name.endswith("_weight")]
-            self.backward += [self._weight_gradient(x.removesuffix("_weight")) for x in weights]
+            self.backward += map(self._weight_gradient, self.weights)
         kinds = (self.inputs, self.whole, self.steps, self.parts)
         self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
 
@@ -101,90 +99,82 @@ class Program:
     def _new(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
         return self.inputs["states"].new_empty(shape, dtype=dtype)
 
-    def _by_step(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        """Allocate a tensor for each step; all steps share it without a backward pass."""
-        steps = self.settings.max_steps
-        if self.settings.learns:
-            return self._new(steps, *shape, dtype=dtype)
-        return self._new(1, *shape, dtype=dtype).expand(steps, *shape)
+    def _share(self, names: str, *shape: int, dtype: torch.dtype | None = None) -> None:
+        """Allocate tensors that all steps share; `names` are separated by spaces."""
+        self.whole |= {name: self._new(*shape, dtype=dtype) for name in names.split()}
 
-    def _attentions(self) -> dict[str, int]:
-        """Return the prefix of each attention layer, and the features of all its heads."""
-        prefixes = ["", *["cross_"] * self.settings.crosses]
-        return {prefix: self.inputs[f"{prefix}output_weight"].shape[1] for prefix in prefixes}
+    def _by_step(self, names: str, *shape: int, dtype: torch.dtype | None = None) -> None:
+        """Allocate tensors of each step; without a backward pass, all steps have the same ones."""
+        steps = self.settings.max_steps
+        for name in names.split():
+            x = self._new(steps if self.settings.learns else 1, *shape, dtype=dtype)
+            self.steps[name] = x.expand(steps, *shape)
+
+    def _attentions(self) -> list[tuple[str, int, int]]:
+        """Return the prefix of each attention layer, its heads, and the features of all of them."""
+        names = zip(("", "cross_"), self.settings.heads, strict=False)
+        return [(x, heads, self.inputs[f"{x}output_weight"].shape[1]) for x, heads in names]
 
     def _allocate(self) -> None:
         size, width, steps, settings = self.size, self.width, self.settings.max_steps, self.settings
-        self.block, _ = row_sizes(width)
+        self.block = max(1, min(32, 2048 // padded(width)))  # rows of a tile of whole rows
         short, wide = torch.int32, torch.float32
-        for name in ("halted", "settled", "closed"):
-            self.whole[name] = self._new(size, dtype=short)
-        for name in ("spent", "remainder"):
-            self.whole[name] = self._new(size, dtype=wide)
-        self.whole["out"] = self._new(size, width)
-        self.whole["going"] = self._new(steps + 1, size // GROUP + 1, dtype=short)
-        self.whole["errors"] = self._new(size // self.block + 1, dtype=short)
-        for name, length in (("before", size + ALIGNED), ("nodes", size)):
+        self._share("halted settled closed", size, dtype=short)
+        self._share("spent remainder", size, dtype=wide)
+        self._share("out", size, width)
+        self._share("going", steps + 1, size // GROUP + 1, dtype=short)
+        self._share("errors", size // self.block + 1, dtype=short)
+        for name, length in (("before", size + ALIGNED), ("nodes", size), ("active", ALIGNED)):
             self.steps[name] = self._new(steps, length, dtype=short)
-        for name in ("active", "number"):
-            self.steps[name] = self._new(steps, ALIGNED, dtype=short)
+        self.steps["number"] = torch.empty_like(self.steps["active"])
         for name in self.norms:
-            self.steps[name] = self._by_step(size, width)
-            self.steps[f"stats_{name}"] = self._by_step(size, 2, dtype=wide)
-        for (prefix, feats), heads in zip(self._attentions().items(), settings.heads, strict=True):
-            rounds = settings.learns and self.work != torch.float32
-            for name in ("query", "mixed", *["rest"] * rounds):
-                self.steps[prefix + name] = self._by_step(size, feats, dtype=self.work)
-            self.steps[f"{prefix}softmax"] = self._by_step(size, heads, 2, dtype=wide)
-        self.steps["table"] = self._by_step(size, 2 * self._attentions()[""], dtype=self.work)
-        hidden = len(self.inputs["first_weight"])
-        self.steps["inner"] = self._by_step(size, hidden, dtype=self.work)
-        self.steps["share"] = self._by_step(size, dtype=wide)
+            self._by_step(name, size, width)
+            self._by_step(f"stats_{name}", size, 2, dtype=wide)
+        for prefix, heads, feats in self._attentions():
+            self._by_step(f"{prefix}query {prefix}mixed", size, feats, dtype=self.work)
+            if settings.learns and self.work != torch.float32:
+                self._by_step(f"{prefix}rest", size, feats, dtype=self.work)
+            self._by_step(f"{prefix}softmax", size, heads, 2, dtype=wide)
+        self._by_step("table", size, 2 * self.steps["query"].shape[2], dtype=self.work)
+        self._by_step("inner", size, len(self.inputs["first_weight"]), dtype=self.work)
+        self._by_step("share", size, dtype=wide)
 
     def _allocate_gradients(self) -> None:
         size, width, given, wide = self.size, self.width, self.inputs, torch.float32
-        steps = self.settings.max_steps
-        for name in ("to_out", "to_states", "passed"):
-            self.whole[name] = self._new(size, width)
-        for name in ("to_remainder", "to_spent"):
-            self.whole[name] = self._new(size, dtype=wide)
-        for name in [*self.norms][1:]:
-            self.steps[f"to_{name}"] = self._by_step(size, width)
-        for name in ("query", "table", "inner", *["cross_query"] * self.settings.crosses):
+        steps, self.programs = self.settings.max_steps, min(PROGRAMS, -(-size // self.block))
+        self._share("to_out to_states passed", size, width)
+        self._share("to_remainder to_spent", size, dtype=wide)
+        crossed = ["cross_query"] * self.settings.crosses
+        for name in [*[*self.norms][1:], "query", "table", "inner", *crossed]:
             self.steps[f"to_{name}"] = torch.empty_like(self.steps[name])
-        for (prefix, feats), heads in zip(
-            self._attentions().items(), self.settings.heads, strict=True
-        ):
-            self.whole[f"{prefix}to_mixed"] = self._new(size, feats, dtype=self.work)
-            self.whole[f"{prefix}delta"] = self._new(size, heads, dtype=wide)
+        for prefix, heads, feats in self._attentions():
+            self._share(f"{prefix}to_mixed", size, feats, dtype=self.work)
+            self._share(f"{prefix}delta", size, heads, dtype=wide)
         if "encoded" in given:
             self.whole["to_encoded"] = torch.empty_like(given["encoded"])
         if "encodings" in given:
-            self.whole["to_encodings"] = self._new(size, width, dtype=wide)
-        self.programs = min(PROGRAMS, -(-size // self.block))
+            self._share("to_encodings", size, width, dtype=wide)
         if "signals" in given:
             self.parts["signals"] = self._new(steps, self.programs, width, dtype=wide)
         if "unit" in given:
-            self.steps["to_logit"] = self._by_step(size, dtype=wide)
+            self._by_step("to_logit", size, dtype=wide)
             self.parts["unit"] = self._new(self.programs, width + 1, dtype=wide)
         for norm in filter(None, self.norms.values()):
             self.parts[norm] = self._new(self.programs, 2, width, dtype=wide)
-        for name in [key for key in given if key.endswith("_weight")]:
-            outer, inner = given[name].shape
-            tiles = product_tiles(inner, outer, self.work)
-            by_tile = PROGRAMS // math.prod(grid_of(given[name], tiles))
+        for name in self.weights:
+            weight = given[f"{name}_weight"]
+            tiles = product_tiles(weight.shape[1], len(weight), self.work)
+            by_tile = PROGRAMS // math.prod(grid_of(weight, tiles))
             parts = max(1, min(by_tile, -(-size // tiles.block_m.value)))
-            self.parts[name] = self._new(parts, outer, inner, dtype=wide)
-            bias = name.replace("_weight", "_bias")
-            self.parts[bias] = self._new(parts, steps, outer, dtype=wide)
+            self.parts[f"{name}_weight"] = self._new(parts, *weight.shape, dtype=wide)
+            self.parts[f"{name}_bias"] = self._new(parts, steps, len(weight), dtype=wide)
 
     # Launches.
 
     def _shared(self) -> Any:
         """Return the tuple `Shared` of the kernels for rows."""
-        block_m, block_w = row_sizes(self.width)
         known: dict[str, Any] = vars(self.settings) | {"width": self.width, "group": GROUP}
-        known |= {"block_m": block_m, "block_w": block_w}
+        known |= {"block_m": self.block, "block_w": padded(self.width)}
         known = {name: constant(x) for name, x in known.items()}
         known |= {"size": self.size, **self.inputs, **self.whole}
         return named(Shared, known)
@@ -256,9 +246,8 @@ class Program:
         self, name: str, t: int, x: Operand, out: Operand, *, turned: bool = False, **more: Any
     ) -> Launch:
         """Return the launch of a product with a weight, which is transposed if `turned`."""
-        weight, now = self.inputs[f"{name}_weight"], self._step(t)
-        strides = (weight.shape[1], 1) if turned else (1, weight.shape[1])
-        more |= {"x": x, "weight": Matrix(weight, *strides), "out": out}
+        now = self._step(t)
+        more |= {"x": x, "weight": self.inputs[f"{name}_weight"], "turned": turned, "out": out}
         more |= {"nodes": now.nodes, "active": now.active}
         more["number"] = now.number if name == "joint" else now.active
         tiles = product_tiles(x.width.value, out.width.value, self.work)
@@ -269,40 +258,36 @@ class Program:
         """Return the launches of self-attention, or with the prefix "cross_" of cross-attention."""
         settings, given, whole = self.settings, self.inputs, self.whole
         steps = {name: x[t - 1] for name, x in self.steps.items()}
-        heads, layout = settings.heads[bool(prefix)], self.layouts[bool(prefix)]
-        by_head = heads, self._attentions()[prefix] // heads
-        tables = None
-        if layout is None:
-            fields: Any = {name: given.get(prefix + name) for name in IntervalTables._fields}
-            tables = IntervalTables(**fields)
+        edges, (_, heads, feats) = self.layouts[bool(prefix)], self._attentions()[bool(prefix)]
+        width = feats // heads
+        if edges is None:
+            known: dict[str, Any] = {
+                name: given.get(prefix + name) for name in IntervalTables._fields
+            }
+            edges = named(IntervalTables, known)
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
         settled = given["cross_settled"] if prefix else whole["settled"]
-        key, value = table.view(-1, 2, *by_head).unbind(1)
-        inputs = KernelInputs(
-            layout=layout,
-            rows=Rows(steps["nodes"], steps["before"], steps["active"]),
-            query=steps[f"{prefix}query"].view(-1, *by_head),
-            key=key,
-            value=value,
-            edge_bias=None,
-            scale=by_head[1] ** -0.5,
-            drop=self._drop(f"{prefix}attention", t - 1),
-            split=SPLIT,
+        query = steps[f"{prefix}query"].view(-1, heads, width)
+        tensors = [query, *table.view(-1, 2, heads, width).unbind(1)]
+        kernels = kernels_of(edges, padded(width))
+        call = kernel_call(
+            tensors,
+            Rows(steps["nodes"], steps["before"], steps["active"]),
+            width**-0.5,
+            self._drop(f"{prefix}attention", t - 1),
+            least=kernels.LEAST,
             stored=Stored(settled, len(table)) if settings.learns else None,
-            step=t,
-            last_step=settings.max_steps,
-            tables=tables,
         )
         names = {"out": "mixed", "rest": "rest", "softmax": "softmax"}
-        results = {name: steps.get(prefix + kept) for name, kept in names.items()}
-        if not backward:
-            return kernels_of(inputs).forward(inputs, results)
-        to_table = whole["to_encoded"] if prefix else self.steps["to_table"][0]
-        results["to_key"], results["to_value"] = to_table.view(-1, 2, *by_head).unbind(1)
-        results |= {"to_out": whole[f"{prefix}to_mixed"], "delta": whole[f"{prefix}delta"]}
-        results |= {"to_query": steps[f"to_{prefix}query"], "to_bias": None}
-        return kernels_of(inputs).backward(inputs, results)
+        known = {name: steps.get(prefix + kept) for name, kept in names.items()}
+        known |= {"step": t, "last_step": settings.max_steps, "split": SPLIT}
+        if backward:
+            to_table = whole["to_encoded"] if prefix else self.steps["to_table"][0]
+            known["to_key"], known["to_value"] = to_table.view(-1, 2, heads, width).unbind(1)
+            known |= {"to_out": whole[f"{prefix}to_mixed"], "delta": whole[f"{prefix}delta"]}
+            known |= {"to_query": steps[f"to_{prefix}query"], "to_bias": None}
+        return kernels.launches_of(call, edges, known, backward=backward)
 
     def _forward(self, t: int) -> list[Launch]:
         grid, signals = (self.size // self.block + 1,), self.inputs.get("signals")
@@ -375,7 +360,7 @@ class Program:
         own: dict[str, Any] = {name: self.steps[name] for name in ("nodes", "active")}
         own["number"] = self.steps["number" if name == "joint" else "active"]
         own |= {"x": self._read(name, ALL), "grad": self._written(name, ALL, "to_")}
-        own |= {"weight": Matrix(weight, 1, weight.shape[1]), "tiles": tiles}
+        own |= {"weight": weight, "tiles": tiles}
         own |= {"to_weight": to_weight, "to_bias": self.parts[f"{name}_bias"], "size": self.size}
         own |= {"steps": self.settings.max_steps, "places": 2 * len(PLACES), **PRODUCT}
         return self._launch(weight_gradient, 1, (*grid_of(weight, tiles), len(to_weight)), **own)
@@ -402,12 +387,6 @@ def operand(x: Tensor, by_node: Tensor | None = None, **more: Any) -> Operand:
     split = x.shape[-1]
     width = split if by_node is None else split + by_node.shape[-1]
     return Operand(x, constant(split), constant(width), by_node, **more)
-
-
-def row_sizes(width: int) -> tuple[int, int]:
-    """Return rows and columns of a tile in kernels whose programs read whole rows."""
-    block_w = padded(width)
-    return max(1, min(32, 2048 // block_w)), block_w
 
 
 def grid_of(weight: Tensor, tiles: Tiles) -> tuple[int, int]:

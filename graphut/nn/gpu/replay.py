@@ -60,15 +60,31 @@ idle: list[tuple[Hashable, Program, Replay, Replay]] = []
 
 
 class Lease:
-    """A program in the hands of one call, until its backward pass can not come any more."""
+    """A program in the hands of one call, until its backward pass can not come any more.
 
-    def __init__(self, key: Hashable, make: Callable[[], Program]) -> None:
-        self._key = key
-        kept = next((each for each in reversed(idle) if each[0] == key), None)
+    It is an idle program of an earlier call, if there is one for inputs of about these sizes.
+    """
+
+    def __init__(
+        self, kind: type[Program], settings: Settings, inputs: Mapping[str, Tensor], layouts: Any
+    ) -> None:
+        like = inputs["states"]
+        sizes = {name: full_shape(name, x) for name, x in inputs.items()}
+        kinds = tuple((name, sizes[name], x.dtype) for name, x in inputs.items())
+        # Of another stream, the last call may still run.
+        stream = torch.cuda.current_stream(like.device)
+        self._key = settings, kinds, layouts, like.device, stream
+        kept = next((each for each in reversed(idle) if each[0] == self._key), None)
         if kept is not None:
             idle.remove(kept)
             _, self.program, self.forward, self.backward = kept
             return
+
+        def make() -> Program:
+            with torch.inference_mode(False):
+                static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
+                return kind(settings, static, layouts)
+
         try:
             self.program = make()
         except torch.cuda.OutOfMemoryError:
@@ -89,21 +105,22 @@ def _exceeds() -> bool:
     return len(idle) > MOST or sum(program.nbytes for _, program, *_ in idle) > MOST_BYTES
 
 
-def lease_program(
-    kind: type[Program],
-    settings: Settings,
-    inputs: Mapping[str, Tensor],
-    sizes: Mapping[str, torch.Size],
-    layouts: tuple[Any, ...],
-) -> Lease:
-    """Return a program for inputs of these sizes, from an earlier call if possible."""
-    kinds = tuple((name, sizes[name], x.dtype, x.device) for name, x in inputs.items())
+_BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
+_BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
 
-    def make() -> Program:
-        with torch.inference_mode(False):
-            static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
-            return kind(settings, static, layouts)
 
-    # Of another stream, the last call may still run.
-    stream = torch.cuda.current_stream(inputs["states"].device)
-    return Lease((settings, kinds, layouts, stream), make)
+def full_shape(name: str, x: Tensor) -> torch.Size:
+    """Return the size of an input of a program for all calls with about as many nodes."""
+    return torch.Size([full_size(len(x)), *x.shape[1:]]) if name in _BY_NODE else x.shape
+
+
+def full_size(number: int) -> int:
+    """Round a number up, by at most an eighth and 15, to one of few sizes.
+
+    Examples
+    --------
+    >>> [full_size(number) for number in (1, 16, 100, 130, 2240)]
+    [16, 16, 112, 144, 2304]
+    """
+    unit = max(16, 1 << max(0, number.bit_length() - 4))
+    return -(-number // unit) * unit

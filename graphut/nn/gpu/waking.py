@@ -13,11 +13,11 @@ from graphut.attention.triton.function import SPLIT, has_tiles
 from graphut.attention.triton.inputs import Launch, constant, launch_of, padded
 from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import NO_ERROR
-from graphut.nn.gpu.device_loop import full_shape, node_counts, program_inputs
+from graphut.nn.gpu.device_loop import node_counts, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
 from graphut.nn.gpu.kernels.waking import attend, count, settle
 from graphut.nn.gpu.program import GROUP, Program
-from graphut.nn.gpu.replay import Replay, lease_program
+from graphut.nn.gpu.replay import Lease, Replay
 from graphut.nn.waking_frontier import Start, waking_output
 
 PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same time
@@ -67,8 +67,7 @@ class WakingProgram(Program):
 
     def _allocate(self) -> None:
         super()._allocate()
-        for name in ("updates", "last_change"):
-            self.whole[name] = self._new(self.size, dtype=torch.int32)
+        self._share("updates last_change", self.size, dtype=torch.int32)
 
     def _forward(self, t: int) -> list[Launch]:
         settings, blocks, update = self.settings, self.size // self.block + 1, self._update(t)
@@ -90,12 +89,14 @@ class WakingProgram(Program):
         ]
 
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
-        launches, heads = super()._attend(t, prefix, backward=backward), self.settings.heads[0]
-        layout, width = self.layouts[0], self._attentions()[""] // heads
-        if has_tiles(layout, padded(width)):
+        launches, [(_, heads, feats)] = (
+            super()._attend(t, prefix, backward=backward),
+            self._attentions(),
+        )
+        if has_tiles(self.layouts[0], padded(feats // heads)):
             return launches
         rows, *pieces = launches  # the others are for rows with more edges
-        tile = padded(heads, 1) * padded(width, 4)
+        tile = padded(heads, 1) * padded(feats // heads, 4)
         own = rows.arguments | {"block_h": padded(heads, 1), "num_warps": 1 if tile <= 512 else 4}
         own["block_e"] = max(2, min(8, 1024 // tile))
         return [launch_of(attend, (min(self.size, PROGRAMS),), own), *pieces]
@@ -109,8 +110,7 @@ def run_program(state: LoopState, start: Start | None) -> LoopOutput:
     inputs["sizes"] = layout.cached(node_counts)
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
-    shapes = {name: full_shape(name, x) for name, x in inputs.items()}
-    lease = lease_program(WakingProgram, settings, inputs, shapes, (layout, None))
+    lease = Lease(WakingProgram, settings, inputs, (layout, None))
     program, sizes = lease.program, list[int]()
     assert isinstance(program, WakingProgram)
     with torch.cuda.device_of(state.feat):

@@ -99,11 +99,12 @@ def prepared(tile, x, node, column, mean, inverse, shift):
 
 
 @triton.jit
-def product(x, nodes, number, active, weight, bias, drop, residual, hidden, out, tiles):
-    """Multiply rows of `x` by a matrix; `drop`, and add `residual`.
+def product(
+    x, nodes, number, active, weight, turned: tl.constexpr, bias, drop, residual, hidden, out, tiles
+):
+    """Multiply rows of `x` by a weight, which is transposed if `turned`; `drop`; add `residual`.
 
-    The strides of `weight` say whether it is transposed. The slope of the activation at `hidden` is
-    a factor of the result.
+    The slope of the activation at `hidden` is a factor of the result.
     """
     rows = tl.load(number)
     first = tl.program_id(0) * tiles.block_m
@@ -131,10 +132,12 @@ def product(x, nodes, number, active, weight, bias, drop, residual, hidden, out,
         at = start + tl.arange(0, tiles.block_k)
         tile = load_columns(x, row, node, at, live, here)
         tile = prepared(tile, x, node, at, mean, inverse, 0)
-        inner = at.to(tl.int64)[:, None] * weight.inner_stride
         known = (at < x.width)[:, None] & (column < out.width)[None, :]
-        place = inner + column[None, :] * weight.outer_stride
-        factor = tl.load(weight.data + place, mask=known, other=0.0)
+        if turned:
+            place = at.to(tl.int64)[:, None] * out.width + column[None, :]
+        else:
+            place = column.to(tl.int64)[None, :] * x.width + at[:, None]
+        factor = tl.load(weight + place, mask=known, other=0.0)
         acc += tl.dot(tile.to(factor.dtype), factor, input_precision=tiles.precision)
     if bias is not None:
         acc += tl.load(bias + column, mask=column < out.width, other=0.0).to(tl.float32)[None, :]
@@ -196,7 +199,7 @@ def weight_gradient(
                 mean, inverse = load_stats(x.norm.stats, base + row, here)
             tile = prepared(tile, x, node, at, mean, inverse, step * places)
             sums += total(given.to(tl.float32), 0)
-            narrow = weight.data.dtype.element_ty
+            narrow = weight.dtype.element_ty
             turned = tl.trans(given.to(narrow))
             acc += tl.dot(turned, tile.to(narrow), input_precision=tiles.precision)
         if tl.program_id(1) == 0:

@@ -108,14 +108,26 @@ def advance(shared, now, last, signal, step, last_step, is_first: tl.constexpr):
 
 
 @triton.jit
-def end_state(shared, norm, sums, at, known, mean, inverse):
-    """Return the states after a step, `(rows, width)`, and the same without weight and bias."""
+def end_state(shared, norm, sums, row, here, is_new: tl.constexpr):
+    """Return the states after a step, the same without weight and bias of `norm`, and its factor.
+
+    If the sums are new, their statistics are stored, else loaded.
+    """
+    at, known = places(shared, row, here)
     even = load_wide(sums, at, known)
     state = even
+    inverse = tl.full([shared.block_m], 1.0, tl.float32)
     if norm is not None:
+        if is_new:
+            mean = total(even, 1) / shared.width
+            apart = tl.where(known, even - mean[:, None], 0.0)
+            inverse = 1.0 / tl.sqrt(total(apart * apart, 1) / shared.width + norm.eps)
+            store_stats(norm.stats, row, here, mean, inverse)
+        else:
+            mean, inverse = load_stats(norm.stats, row, here)
         even = tl.where(known, (even - mean[:, None]) * inverse[:, None], 0.0)
         state = even * load_vector(shared, norm.scale) + load_vector(shared, norm.shift)
-    return state.to(sums.dtype.element_ty).to(tl.float32), even
+    return state.to(sums.dtype.element_ty).to(tl.float32), even, inverse
 
 
 @triton.jit(do_not_specialize=["step"])
@@ -130,15 +142,7 @@ def finish(shared, now, norm, step, is_first: tl.constexpr, is_last: tl.constexp
     node = tl.load(now.nodes + row, mask=here, other=0)
     at, known = places(shared, row, here)
     at_node, _ = places(shared, node, here)
-    mean = None
-    inverse = None
-    if norm is not None:
-        tile = load_wide(now.sums, at, known)
-        mean = total(tile, 1) / shared.width
-        apart = tl.where(known, tile - mean[:, None], 0.0)
-        inverse = 1.0 / tl.sqrt(total(apart * apart, 1) / shared.width + norm.eps)
-        store_stats(norm.stats, row, here, mean, inverse)
-    state, _ = end_state(shared, norm, now.sums, at, known, mean, inverse)
+    state, _even, _inverse = end_state(shared, norm, now.sums, row, here, True)
     if shared.unit is None:
         ends = tl.load(shared.schedule + node, mask=here, other=0) <= step
         p = tl.where(ends, 1.0, shared.low)
@@ -229,11 +233,7 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
         halts = tl.load(shared.halted + node, mask=here, other=0) == step
         closes = halts & (tl.load(shared.closed + node, mask=halts, other=0) > 0)
         part = tl.load(now.share + row, mask=here, other=0.0)
-        mean = None
-        inverse = None
-        if norm is not None:
-            mean, inverse = load_stats(norm.stats, row, here)
-        state, even = end_state(shared, norm, now.sums, at, known, mean, inverse)
+        state, even, inverse = end_state(shared, norm, now.sums, row, here, False)
         of_out = load_wide(grads.to_out, at_node, known)
         to_share = total(tl.where(known, state * of_out, 0.0), 1)
         after = tl.full([shared.block_m], 0.0, tl.float32)
@@ -298,9 +298,7 @@ def rows_backward(
         _, inside = places(shared, row, live)
         tile = load_wide(grad, at, known)
         if norm is not None:
-            mean, inverse = load_stats(norm.stats, row, here)
-            even = load_wide(sums, at, known)
-            even = tl.where(known, (even - mean[:, None]) * inverse[:, None], 0.0)
+            _state, even, inverse = end_state(shared, norm, sums, row, here, False)
             to_scale += total(tile * even, 0)
             to_shift += total(tile, 0)
             tile = norm_gradient(shared, norm, tile, even, inverse)

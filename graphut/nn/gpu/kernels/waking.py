@@ -18,7 +18,7 @@ from graphut.attention.triton.kernels.primitives import (
     online_softmax,
     total,
 )
-from graphut.nn.gpu.kernels.rows import load_vector, load_wide, places
+from graphut.nn.gpu.kernels.rows import end_state, load_wide, places
 
 EVEN = tl.constexpr(12582912.0)  # 1.5 * 2**23: adding it rounds to whole numbers, ties to even ones
 BLOCK_E = tl.constexpr(16)  # out-edges of a node that are loaded at once
@@ -80,15 +80,8 @@ def settle(shared, now, norm, waking, step):
         node = tl.load(now.nodes + row, mask=here, other=0)
         updates = tl.load(waking.updates + node, mask=here, other=0)
         tl.store(waking.updates + node, updates + 1, mask=here)
-        at, known = places(shared, row, here)
-        at_node, _ = places(shared, node, here)
-        new = load_wide(now.sums, at, known)
-        if norm is not None:
-            apart = tl.where(known, new - (total(new, 1) / shared.width)[:, None], 0.0)
-            inverse = 1.0 / tl.sqrt(total(apart * apart, 1) / shared.width + norm.eps)
-            new = apart * inverse[:, None] * load_vector(shared, norm.scale)
-            new += load_vector(shared, norm.shift)
-        new = new.to(narrow).to(tl.float32)
+        at_node, known = places(shared, node, here)
+        new, _even, _inverse = end_state(shared, norm, now.sums, row, here, True)
         if waking.levels > 0:
             smooth = (1.0 - 2.0 / (tl.exp(2.0 * new) + 1.0)).to(narrow).to(tl.float32)
             near = (smooth * waking.levels).to(narrow).to(tl.float32)
