@@ -22,8 +22,7 @@ from graphut.attention.triton.inputs import (
     launch_of,
 )
 from graphut.attention.triton.kernels.csr import (
-    merge_outputs,
-    merge_sums,
+    merge_pieces,
     rows_forward,
     rows_query,
     rows_source,
@@ -77,14 +76,13 @@ def _launches(
     of_pieces = own | by_head(parts, heads, LEAST)
     of_pieces["sizes"] = sizes._replace(in_pieces=constant(True))
     launches.append(launch_of(kernel, (len(pieces.owner) * heads,), of_pieces))
-    own |= {"heads": heads, "pieces": pieces, "part_softmax": parts.get("softmax")}
+    own |= {"pieces": pieces, "part_softmax": parts.get("softmax")}
     own["before"] = call.rows.before if by_row else None
     own["stored"] = None if by_row else call.stored
     for name in filter(BY_HEAD.__contains__, written):
-        out = own[name]
-        long = {"out": out, "parts": of_pieces[name], "block": edges_at_once(out.block.value)}
-        merge = merge_outputs if kernel is rows_forward else merge_sums
-        launches.append(launch_of(merge, (len(pieces.rows) * heads,), own | long))
+        sizes = _row_sizes(split, own[name].block.value)
+        long = {"out": own[name], "parts": of_pieces[name], "sizes": sizes}
+        launches.append(launch_of(merge_pieces, (len(pieces.rows) * heads,), own | long))
     return launches
 
 

@@ -18,13 +18,14 @@ FUSED = {"enable_fp_fusion": True}
 
 
 class TileSizes(NamedTuple):
-    """The tile sizes and the launch options of an interval kernel, or constants with them."""
+    """The tile sizes and the launch options of a kernel with matrix products, or constants."""
 
     block_m: Any  # rows
-    block_n: Any  # sources
+    block_n: Any  # sources, or columns of a product
     num_warps: Any  # of a program
     num_stages: Any  # tiles in flight
     precision: Any = "tf32x3"  # of float32 products
+    block_k: Any = 0  # columns of the left factor, where a product has many
 
 
 # By the features of a head. Up to 64 features these were the fastest of 30 on an H200.

@@ -89,12 +89,3 @@ class Operand(NamedTuple):
     norm: Norm | None = None
     activation: tl.constexpr = NOTHING
     drop: Dropout | None = None
-
-
-class Tiles(NamedTuple):
-    """The tiles of a product."""
-
-    block_m: tl.constexpr  # rows
-    block_n: tl.constexpr  # columns of the result
-    block_k: tl.constexpr  # columns of `x`
-    precision: tl.constexpr  # of float32 products

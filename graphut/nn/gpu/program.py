@@ -23,13 +23,13 @@ from graphut.attention.triton.inputs import (
     padded,
 )
 from graphut.attention.triton.interval import IntervalTables
+from graphut.attention.triton.sizes import TileSizes
 from graphut.nn.gpu.arguments import (
     Gradients,
     Norm,
     Operand,
     Shared,
     Step,
-    Tiles,
 )
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
@@ -38,7 +38,6 @@ from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 GROUP = 1024  # nodes whose active ones are counted together
 ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
 PROGRAMS = 256  # of a kernel that loops over rows, or over parts of a weight's gradient
-PRODUCT = {"num_warps": 4, "num_stages": 3}  # options of a launch
 ALL = slice(None)  # all steps
 Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop` and in kernels
 
@@ -165,7 +164,7 @@ class Program:
             weight = given[f"{name}_weight"]
             tiles = product_tiles(weight.shape[1], len(weight), self.work)
             by_tile = PROGRAMS // math.prod(grid_of(weight, tiles))
-            parts = max(1, min(by_tile, -(-size // tiles.block_m.value)))
+            parts = max(1, min(by_tile, -(-size // tiles.block_m)))
             self.parts[f"{name}_weight"] = self._new(parts, *weight.shape, dtype=wide)
             self.parts[f"{name}_bias"] = self._new(parts, steps, len(weight), dtype=wide)
 
@@ -181,9 +180,11 @@ class Program:
 
     def _launch(self, kernel: Any, t: int, grid: tuple[int, ...], **own: Any) -> Launch:
         """Return a launch in step `t`; `own` are its arguments beside those of the step."""
-        last = self.settings.max_steps
+        last, tiles = self.settings.max_steps, own.get("tiles")
         known = {"shared": self.shared, "now": self._step(t), "step": t, "last_step": last}
         known |= {"is_first": t == 1, "is_last": t == last, **own}
+        if tiles is not None:
+            known |= {**tiles._asdict(), "tiles": TileSizes(*map(constant, tiles))}
         return launch_of(kernel, grid, known)
 
     def _step(self, t: int) -> Step:
@@ -228,31 +229,28 @@ class Program:
             value = self.beside[name]
             norm = self._norm(value, at) if self.settings.norm == "post" else None
             residual = operand(self.steps[value][at], norm=norm)
-        more: dict[str, Any] = {"bias": None if bias is None else bias[min(t, len(bias)) - 1]}
-        more |= {"drop": self._drop(name, at), "residual": residual, "hidden": None}
-        return self._product(name, t, self._read(name, at), self._written(name, at), **more)
+        more = {"drop": self._drop(name, at), "residual": residual}
+        row = None if bias is None else bias[min(t, len(bias)) - 1]
+        x, out = self._read(name, at), self._written(name, at)
+        return self._product(name, t, x=x, out=out, bias=row, **more)
 
     def _pass(self, name: str, t: int, to_x: Tensor, residual: Tensor | None = None) -> Launch:
         """Return the launch that passes a gradient through a weight, and adds `residual`."""
-        more: dict[str, Any] = {"bias": None, "drop": None, "hidden": None}
-        if name == "last":
-            more["hidden"] = self._read(name, t - 1)
-            more["drop"] = more["hidden"].drop
-        more["residual"] = None if residual is None else operand(residual)
-        grad = self._written(name, t - 1, "to_")
-        return self._product(name, t, grad, operand(to_x), turned=True, **more)
+        hidden = self._read(name, t - 1) if name == "last" else None
+        more = {"hidden": hidden, "drop": None if hidden is None else hidden.drop}
+        added = None if residual is None else operand(residual)
+        x, out = self._written(name, t - 1, "to_"), operand(to_x)
+        return self._product(name, t, x=x, out=out, residual=added, turned=True, **more)
 
-    def _product(
-        self, name: str, t: int, x: Operand, out: Operand, *, turned: bool = False, **more: Any
-    ) -> Launch:
+    def _product(self, name: str, t: int, **own: Any) -> Launch:
         """Return the launch of a product with a weight, which is transposed if `turned`."""
-        now = self._step(t)
-        more |= {"x": x, "weight": self.inputs[f"{name}_weight"], "turned": turned, "out": out}
-        more |= {"nodes": now.nodes, "active": now.active}
-        more["number"] = now.number if name == "joint" else now.active
-        tiles = product_tiles(x.width.value, out.width.value, self.work)
-        grid = -(-self.size // tiles.block_m.value), -(-out.width.value // tiles.block_n.value)
-        return self._launch(product, t, grid, tiles=tiles, **PRODUCT, **more)
+        now, outer = self._step(t), own["out"].width.value
+        tiles = product_tiles(own["x"].width.value, outer, self.work)
+        own = {"bias": None, "hidden": None, "turned": False, "nodes": now.nodes, **own}
+        own |= {"weight": self.inputs[f"{name}_weight"], "active": now.active}
+        own["number"] = now.number if name == "joint" else now.active
+        grid = -(-self.size // tiles.block_m), -(-outer // tiles.block_n)
+        return self._launch(product, t, grid, tiles=tiles, **own)
 
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
         """Return the launches of self-attention, or with the prefix "cross_" of cross-attention."""
@@ -362,7 +360,7 @@ class Program:
         own |= {"x": self._read(name, ALL), "grad": self._written(name, ALL, "to_")}
         own |= {"weight": weight, "tiles": tiles}
         own |= {"to_weight": to_weight, "to_bias": self.parts[f"{name}_bias"], "size": self.size}
-        own |= {"steps": self.settings.max_steps, "places": 2 * len(PLACES), **PRODUCT}
+        own |= {"steps": self.settings.max_steps, "places": 2 * len(PLACES)}
         return self._launch(weight_gradient, 1, (*grid_of(weight, tiles), len(to_weight)), **own)
 
     def gradients(self, inputs: Tensors) -> dict[str, Tensor]:
@@ -389,15 +387,14 @@ def operand(x: Tensor, by_node: Tensor | None = None, **more: Any) -> Operand:
     return Operand(x, constant(split), constant(width), by_node, **more)
 
 
-def grid_of(weight: Tensor, tiles: Tiles) -> tuple[int, int]:
+def grid_of(weight: Tensor, tiles: TileSizes) -> tuple[int, int]:
     """Return the number of tiles of a weight's gradient, along both axes."""
     outer, inner = weight.shape
-    return -(-outer // tiles.block_n.value), -(-inner // tiles.block_k.value)
+    return -(-outer // tiles.block_n), -(-inner // tiles.block_k)
 
 
-def product_tiles(inner: int, outer: int, dtype: torch.dtype) -> Tiles:
+def product_tiles(inner: int, outer: int, dtype: torch.dtype) -> TileSizes:
     """Return the tiles of products."""
     half = dtype.itemsize == 2
     block_n = min(128 if half else 64, padded(outer))
-    block_k = min(64 if half else 32, padded(inner))
-    return Tiles(*map(constant, (64, block_n, block_k, "tf32x3")))
+    return TileSizes(64, block_n, 4, 3, block_k=min(64 if half else 32, padded(inner)))

@@ -96,13 +96,12 @@ class Lease:
         """Keep the program for later calls."""
         if hasattr(self, "backward"):
             idle.append((self._key, self.program, self.forward, self.backward))
-            while len(idle) > 1 and _exceeds():
+            while len(idle) > MOST or (len(idle) > 1 and _nbytes() > MOST_BYTES):
                 del idle[0]
 
 
-def _exceeds() -> bool:
-    """Return whether more programs are kept than there may be."""
-    return len(idle) > MOST or sum(program.nbytes for _, program, *_ in idle) > MOST_BYTES
+def _nbytes() -> int:
+    return sum(program.nbytes for _, program, *_ in idle)
 
 
 _BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
