@@ -94,12 +94,12 @@ class KernelCall(NamedTuple):
     query: Heads  # by row
     key: Heads  # by source, as `value`
     value: Heads
+    heads: tl.constexpr
     rows: Rows
     scale: float  # factor of the scores
     drop: Dropout | None
-    bias: Bias | None
-    stored: Stored | None  # None if key and value have one row for each source
-    heads: tl.constexpr
+    bias: Bias | None = None
+    stored: Stored | None = None  # None if key and value have one row for each source
 
     @property
     def by_edge(self) -> bool:
@@ -112,27 +112,14 @@ class KernelCall(NamedTuple):
         return max(self.query.block.value, self.value.block.value)
 
 
-def kernel_call(
-    tensors: Sequence[Tensor],
-    rows: Rows,
-    scale: float,
-    drop: Dropout | None,
-    *,
-    least: int,
-    edge_bias: Tensor | None = None,
-    stored: Stored | None = None,
-) -> KernelCall:
-    """Return the inputs of a call for kernels that load at least `least` features of a head.
+def kernel_call(tensors: Sequence[Tensor], least: int, **more: Any) -> KernelCall:
+    """Return a call for kernels that load at least `least` features of a head.
 
-    `tensors` are query, key and value, `(n, H, D)`, each packed; `edge_bias` is by edge and head.
+    `tensors` are query, key and value, `(n, H, D)`, each packed.
     """
-    heads, bias = tensors[0].shape[1], None
-    if edge_bias is not None:
-        by_head = edge_bias.expand(-1, heads)
-        bias = Bias(by_head, *by_head.stride())
+    heads = tensors[0].shape[1]
     query, key, value = (heads_of(x, heads, least) for x in tensors)
-    own = rows, float(scale), drop, bias, stored, constant(heads)
-    return KernelCall(query, key, value, *own)
+    return KernelCall(query, key, value, constant(heads), **more)
 
 
 BY_HEAD = {"out", "rest", "to_out", "to_query", "to_key", "to_value"}

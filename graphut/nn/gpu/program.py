@@ -269,14 +269,10 @@ class Program:
         query = steps[f"{prefix}query"].view(-1, heads, width)
         tensors = [query, *table.view(-1, 2, heads, width).unbind(1)]
         kernels = kernels_of(edges, padded(width))
-        call = kernel_call(
-            tensors,
-            Rows(steps["nodes"], steps["before"], steps["active"]),
-            width**-0.5,
-            self._drop(f"{prefix}attention", t - 1),
-            least=kernels.LEAST,
-            stored=Stored(settled, len(table)) if settings.learns else None,
-        )
+        own: dict[str, Any] = {"rows": Rows(steps["nodes"], steps["before"], steps["active"])}
+        own |= {"scale": width**-0.5, "drop": self._drop(f"{prefix}attention", t - 1)}
+        own["stored"] = Stored(settled, len(table)) if settings.learns else None
+        call = kernel_call(tensors, kernels.LEAST, **own)
         names = {"out": "mixed", "rest": "rest", "softmax": "softmax"}
         known = {name: steps.get(prefix + kept) for name, kept in names.items()}
         known |= {"step": t, "last_step": settings.max_steps, "split": SPLIT}

@@ -25,23 +25,23 @@ from graphut.attention.triton.kernels.primitives import (
 
 
 @triton.jit
-def locate(heads, nodes, number, before, edges, sizes):
-    """Find the row or the piece of a row that a program computes.
+def locate(call, edges, sizes, by_row: tl.constexpr):
+    """Find the row (or the source, unless `by_row`) or the piece of one that a program computes.
 
     Returns `(do, head, node, row, place, begin, end)`: whether there is anything to compute, the
     head, the node, its query row, where the result goes, and the range of edges. Rows of more than
     `split` edges are computed in pieces only.
     """
-    item = tl.program_id(0) // heads
+    item = tl.program_id(0) // call.heads
     place = item.to(tl.int64)
     if not sizes.in_pieces:
         row = place
         node = row
-        if nodes is not None:
-            node = tl.load(nodes + item).to(tl.int64)
+        if by_row and call.rows.nodes is not None:
+            node = tl.load(call.rows.nodes + item).to(tl.int64)
         do = item >= 0
-        if number is not None:
-            do = item < tl.load(number)
+        if by_row and call.rows.number is not None:
+            do = item < tl.load(call.rows.number)
         begin = tl.load(edges.indptr + node, mask=do, other=0)
         end = tl.load(edges.indptr + node + 1, mask=do, other=0)
         do = do & (end - begin <= sizes.split)
@@ -49,11 +49,11 @@ def locate(heads, nodes, number, before, edges, sizes):
         node = tl.load(edges.pieces.owner + item).to(tl.int64)
         row = node
         do = row >= 0
-        if before is not None:
-            row, do = row_of(before, node, do)
+        if by_row and call.rows.before is not None:
+            row, do = row_of(call.rows.before, node, do)
         begin = tl.load(edges.pieces.start + item)
         end = tl.minimum(begin + sizes.split, tl.load(edges.indptr + node + 1))
-    return do, tl.program_id(0) % heads, node, row, place, begin, end
+    return do, tl.program_id(0) % call.heads, node, row, place, begin, end
 
 
 @triton.jit
@@ -82,9 +82,7 @@ def scores_at(call, edges, sizes, step, q, head, first, end):
 @triton.jit(do_not_specialize=["step"])
 def rows_forward(call, edges, sizes, step, out, rest, softmax):
     """Compute attention for a row (or a piece) in one pass over its edges, with online softmax."""
-    do, head, _node, row, place, begin, end = locate(
-        call.heads, call.rows.nodes, call.rows.number, call.rows.before, edges, sizes
-    )
+    do, head, _node, row, place, begin, end = locate(call, edges, sizes, True)
     if not do:
         return
     q = load_row(call.query, head, row)
@@ -108,9 +106,7 @@ def rows_forward(call, edges, sizes, step, out, rest, softmax):
 @triton.jit(do_not_specialize=["step"])
 def rows_query(call, edges, sizes, step, out, rest, to_out, softmax, delta, to_query, to_bias):
     """Recompute a row's attention weights, and write the gradients of its query and bias."""
-    do, head, node, row, place, begin, end = locate(
-        call.heads, call.rows.nodes, call.rows.number, call.rows.before, edges, sizes
-    )
+    do, head, node, row, place, begin, end = locate(call, edges, sizes, True)
     if not do:
         return
     at_row = row * call.heads + head
@@ -138,7 +134,7 @@ def rows_query(call, edges, sizes, step, out, rest, to_out, softmax, delta, to_q
 @triton.jit(do_not_specialize=["step", "last_step"])
 def rows_source(call, edges, sizes, step, last_step, to_out, softmax, delta, to_key, to_value):
     """Write the gradients of a source's key and value, summed over its out-edges in fixed order."""
-    do, head, node, _row, place, begin, end = locate(call.heads, None, None, None, edges, sizes)
+    do, head, node, _row, place, begin, end = locate(call, edges, sizes, False)
     if not do:
         return
     at = table_row(node, do, call.stored, step)
