@@ -97,7 +97,10 @@ _SALSA: Preset = {
 _WAKING_SALSA_BFS: Preset = (
     _WAKING_BFS | _SALSA | {"max_steps": 16, "messages": "none", "epochs": 5}
 )
-_WAKING_SALSA_MIS: Preset = WAKING_GRAPHS | _SALSA | QUANTIZED | {"max_steps": 12, "epochs": 5}
+# From noisy states, a model learns to find the answer whatever was known before.
+_WAKING_SALSA_MIS: Preset = (
+    WAKING_GRAPHS | _SALSA | QUANTIZED | {"max_steps": 12, "initial_noise": 1.0, "epochs": 5}
+)
 # Nine weights: which operation gives the distances is learned from the edges alone.
 _REGISTERS: Preset = _SALSA | {
     "layer": "registers",
