@@ -354,6 +354,8 @@ def draw(name: str, panels: Iterable[tuple[str, str, str, Mapping[str, DataFrame
         axes = figure.add_subplot(1, 3, number)
         for (label, points), style in zip(lines.items(), line_styles(), strict=False):
             colour, mark, line = style
+            if points.empty:  # the model was not trained on this task
+                continue
             axes.plot(*points.to_numpy().T, mark + line, color=colour, markersize=4, label=label)
         axes.set(title=title, xlabel=x, ylabel=y.replace("_", " "), xlim=(0, None))
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])

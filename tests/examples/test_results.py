@@ -51,7 +51,7 @@ def test_cells_are_means_over_seeds(script: dict[str, Any]) -> None:
         if (row["task"], row["preset"], row["options"]) == ("algorithmic-addition", "small", "")
         and row["set"] == "exactly-400"
     ]
-    assert len(found) == 3
+    assert len(found) == 5
     mean, deviation = (f"{x:.3f}".removeprefix("0") for x in (fmean(found), stdev(found)))
     assert f"| .999 / {mean} ± {deviation} |" in PAGE
     assert script["spread"]([0.5]) == ".500" and script["spread"]([0.5, 0.5]) == ".500"
