@@ -37,3 +37,5 @@ class Restarts(CheckedConfig):
 
     def _check_values(self) -> None:
         self._check("restart_seed", self.restart_seed < 2**63, "at least 0 and below 2**63")
+        others = "restart_noise", "restart_rounds", "restart_seed", "restart_keep"
+        self._check_defaults(self.restarts > 1, "if restarts is 1", *others)

@@ -203,6 +203,7 @@ eval of-texts --evaluation-rule event_driven => evaluation_rule must be a rule o
 eval of-graphs --beam-size 3 => --beam-size is no option of the task graph-distance
 eval of-texts --restarts 2 => --restarts is no option of the task
 eval of-graphs --restarts 0 => restarts must be at least 1; got 0
+eval of-graphs --restart-rounds 3 => restart_rounds must be 1 if restarts is 1; got 3
 eval of-graphs --data missing => there is no missing: name a .graphml file
 share of-texts a//b => cannot upload to a//b on the Hugging Face hub
 """
