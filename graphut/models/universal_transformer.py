@@ -186,24 +186,24 @@ class UniversalTransformer(GenerativeModel):
         layout: EdgeLayout,
         token: Tensor,
         positions: Tensor,
-        segment: Tensor,
+        segment: Tensor | None = None,
         *,
         get_attention: bool = False,
     ) -> tuple[Tensor, Ponder]:
-        feat = self._embed(self.source_embedding, token)
-        if self.segment_embedding is not None:
+        feat = self._look_up(self.source_embedding, token)
+        if self.segment_embedding is not None and segment is not None:
             feat = feat + self._look_up(self.segment_embedding, segment)
+        feat = source.first_states(self.dropout(feat))
         out, ponder, *_ = self.encoder(
-            layout, source.first_states(feat), positions=positions, get_attention=get_attention
+            layout, feat, positions=positions, get_attention=get_attention
         )
         return out, ponder
 
-    def _source_positions(
-        self, source: SentenceNodes, drawn: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the positions of nodes, and 1 for nodes whose positions have restarted, else 0.
+    def _source_positions(self, source: SentenceNodes, drawn: Tensor | None) -> list[Tensor]:
+        """Return the positions of nodes and, for a model with segment embeddings, their segments.
 
-        Positions are from the start, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`.
+        Positions are from the start, `(num_nodes,)`, or from both ends, `(num_nodes, 2)`. The
+        segment is 1 where positions have restarted, else 0.
         """
         first, separator = int(self.config.add_bos_eos), self.config.restart_after
         plain = start = source.position - first
@@ -214,7 +214,9 @@ class UniversalTransformer(GenerativeModel):
         if self.config.source_positions == "both":
             end = source.expand(source.lengths + 1 - 2 * first) - start
             positions = torch.stack([positions, source.positions(drawn, end)], 1)
-        return positions, (start != plain).long()
+        return (
+            [positions] if self.segment_embedding is None else [positions, (start != plain).long()]
+        )
 
     def _read_graph(self, graph: DGLGraph) -> tuple[SentenceNodes, SentenceNodes, EdgeLayout]:
         """Return the source nodes, the target nodes and the edges between them of a graph."""

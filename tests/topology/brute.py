@@ -184,7 +184,7 @@ def mask_with_extra_nodes(topology: Topology, n: int) -> Tensor:
 
 
 def context(i: int, n: int, k: int) -> list[Span]:
-    """Return the spans that token `i` sees: on each level the next `k`, in both directions."""
+    """Return the spans that token `i` reads: of each size the nearest `k` to its left and right."""
     found = []
     right, left = i + 1, i  # seen so far are the tokens left, ..., right - 1
     for size in (2**level for level in range(n.bit_length() + 1)):

@@ -34,7 +34,7 @@ LEAST = 4
 
 
 class RowSizes(NamedTuple):
-    """What the kernels are compiled for."""
+    """Sizes of the programs of a kernel, which the compiler knows."""
 
     split: tl.constexpr  # the most edges of a program
     block: tl.constexpr  # edges that are loaded at once

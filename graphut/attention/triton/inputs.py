@@ -73,7 +73,7 @@ class Stored(NamedTuple):
 
 
 class Bias(NamedTuple):
-    """A tensor `(edges, heads)` by edge id, added to scores."""
+    """A bias that is added to the scores, `(edges, heads)`, by edge id."""
 
     data: Tensor
     edge_stride: int
@@ -81,7 +81,7 @@ class Bias(NamedTuple):
 
 
 class Dropout(NamedTuple):
-    """What decides which values are dropped, as in `graphut.attention.dropout`."""
+    """The seed and the probability of dropout, as `graphut.attention.dropout` reads them."""
 
     seed: Tensor  # int64
     threshold: int  # below which a hash is dropped, as a 32-bit pattern
@@ -103,7 +103,7 @@ class KernelCall(NamedTuple):
 
     @property
     def by_edge(self) -> bool:
-        """Whether the kernels need the ids of edges."""
+        """True if the kernels need the ids of edges: for a bias, or for dropout."""
         return self.bias is not None or self.drop is not None
 
     @property

@@ -213,7 +213,7 @@ def _picture(figure: Figure | SubFigure, alt: str) -> _Content:
 
 
 def steps_html(rows: Mapping[str, tuple[Sequence[object], Sequence[int], Sequence[str]]]) -> str:
-    """Return HTML with a line of tokens for each name; a token of more steps is darker.
+    """Return HTML with a line of tokens for each name, darker where a token took more steps.
 
     `rows` maps a name to tokens, their numbers of steps, and these numbers as texts.
     """

@@ -16,7 +16,7 @@ NOTHING = constant("")
 
 
 class Shared(NamedTuple):
-    """What all steps share. A tensor by node, or by source, has the full size."""
+    """Tensors and constants that all steps share; those by node or by source have the full size."""
 
     size: int  # number of nodes, a multiple of 16
     sizes: Tensor  # (2,) number of sources and of destinations

@@ -24,7 +24,7 @@ PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same 
 
 
 class Waking(NamedTuple):
-    """What rounds need beside steps, as an argument of kernels."""
+    """What rounds have and other steps do not: counts of updates, out-edges, a tolerance."""
 
     updates: Tensor  # (sources,) how often each node has computed
     last_change: Tensor  # (sources,) the last round that has changed a node
@@ -89,10 +89,8 @@ class WakingProgram(Program):
         ]
 
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
-        launches, [(_, heads, feats)] = (
-            super()._attend(t, prefix, backward=backward),
-            self._attentions(),
-        )
+        launches = super()._attend(t, prefix, backward=backward)
+        [(_, heads, feats)] = self._attentions()
         if has_tiles(self.layouts[0], padded(feats // heads)):
             return launches
         rows, *pieces = launches  # the others are for rows with more edges

@@ -40,9 +40,10 @@ def rows_of(edges, tiles, before):
 
 @triton.jit
 def load_intervals(edges, nodes, row, mask):
-    """Return begin and end of the sources of each row (`FAR` and 0 without any), and a shift.
+    """Return the first source of each row, the end of its sources, and a shift.
 
-    The index of an edge is its source plus the shift, where edges have indices at all.
+    Rows without sources begin at `FAR` and end at 0. The index of an edge is its source plus the
+    shift, where edges have indices at all.
     """
     node = row
     if nodes is not None:

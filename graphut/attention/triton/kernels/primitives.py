@@ -60,7 +60,7 @@ def row_at(table, head, row):
 
 @triton.jit
 def load_row(table, head, row):
-    """Load one head of a row in float32, followed by zeros."""
+    """Load the features of one head of a row in float32, padded with zeros."""
     at, inside = row_at(table, head, row)
     return tl.load(at, mask=inside, other=0.0).to(tl.float32)
 
