@@ -8,8 +8,6 @@ many steps. One global token is a shortcut that costs two edges per token.
 The picture needs matplotlib: pip install matplotlib
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

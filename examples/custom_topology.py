@@ -5,8 +5,6 @@
 The picture needs matplotlib: pip install matplotlib. A second run resumes a stopped one.
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from pathlib import Path

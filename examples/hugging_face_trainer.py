@@ -6,8 +6,6 @@
 A second run resumes from the last checkpoint in the folder.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

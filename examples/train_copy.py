@@ -3,8 +3,6 @@
 python examples/train_copy.py
 """
 
-from __future__ import annotations
-
 import argparse
 
 import torch

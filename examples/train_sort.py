@@ -5,8 +5,6 @@
 A second run resumes a stopped one.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `import dgl` takes a second, and most uses of graphut need no DGL graph.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

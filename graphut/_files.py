@@ -5,8 +5,6 @@ partial copy, an unintended edit, or a file of another model. They are not signa
 models from people whom you trust. The field `sha256` of a JSON file covers all other fields.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Lazy imports: a package imports its public names when they are first used (PEP 562)."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 `import torch` takes more than a second, and the command line refuses most mistakes without it.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -22,5 +20,11 @@ else:
             setattr(self, name, value)  # found without this method from now on
             return value
 
+    class _TensorType(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, torch.Tensor)
+
+    class Tensor(metaclass=_TensorType):
+        """A stand-in for `torch.Tensor` in annotations and `isinstance`."""
+
     torch = _LazyTorch("torch")
-    Tensor = "torch.Tensor"  # only for annotations

@@ -1,7 +1,5 @@
 """Token sequences: check and flatten them, and turn pairs of them into a batched DGL graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from numbers import Integral

@@ -1,7 +1,5 @@
 """What all tests share: when marked ones are skipped, one thread, hypothesis without a clock."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator
 from pathlib import Path

@@ -6,8 +6,6 @@ A folder is a checkout of DGL at v1.1.3 or of PyG at 2.8.0. Only the classes are
 nothing is written into the folder. Other arguments are passed on to pytest.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the tests of several rooms share: closeness, gradients, graphs, pairwise designs."""
 
-from __future__ import annotations
-
 import csv
 import io
 import warnings

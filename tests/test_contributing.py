@@ -1,7 +1,5 @@
 """The steps of `.github/CONTRIBUTING.md` are followed, for toys of each kind."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

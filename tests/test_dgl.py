@@ -1,7 +1,5 @@
 """Tests of `graphut._dgl` with made-up DGL packages, each in a Python process of its own."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

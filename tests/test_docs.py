@@ -1,7 +1,5 @@
 """The pages of the site: their Python runs, and what they name is there; `.ci/run` builds them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The README's Python runs, and its figures agree with the tables of results."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from statistics import fmean

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from importlib.metadata import version
 
 from graphut._version import __version__

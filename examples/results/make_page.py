@@ -5,8 +5,6 @@ The text is in page.md, a Jinja template that calls the functions below for ever
 It needs `pip install pandas matplotlib`.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Checks of the arguments of an attention call."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf, isfinite, prod

@@ -1,7 +1,5 @@
 """The interface of a backend: what it takes, what it returns, and which calls it supports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The reference backend: attention with dense masks, for any graph. It is simple and slow."""
 
-from __future__ import annotations
-
 import torch
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend

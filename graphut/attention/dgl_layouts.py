@@ -1,7 +1,5 @@
 """The edge layout of a DGL graph, computed once and kept with the graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The backend "dgl": attention as message passing, with the operators of `dgl.ops`."""
 
-from __future__ import annotations
-
 import torch
 
 from graphut._dgl import dgl, is_installed

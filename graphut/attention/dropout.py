@@ -1,7 +1,5 @@
 """Attention dropout as a function of seed, edge and head."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import torch

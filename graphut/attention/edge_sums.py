@@ -3,8 +3,6 @@
 A table with one head is broadcast to all heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

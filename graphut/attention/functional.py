@@ -1,7 +1,5 @@
 """`edge_attention`: multi-head attention over the edges of a graph."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from operator import index
 from typing import Any

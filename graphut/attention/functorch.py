@@ -5,8 +5,6 @@ Therefore tensors that a layout stores are created outside of the transforms, an
 `torch.inference_mode`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any

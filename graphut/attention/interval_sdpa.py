@@ -1,7 +1,5 @@
 """Attention by dense calls, for layouts in which each row attends to an interval of sources."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

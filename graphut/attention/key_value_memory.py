@@ -4,8 +4,6 @@ Autograd would copy the table at every write. Here a write saves the rows that i
 backward pass restores them write by write, so memory grows with the number of written rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 

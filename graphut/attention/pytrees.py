@@ -1,7 +1,5 @@
 """Edge layouts as pytrees, so that a program from `torch.export` takes any graph as input."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Ragged arrays: rows of different lengths in one tensor, with their positions and sums."""
 
-from __future__ import annotations
-
 from graphut._torch import Tensor, torch
 
 

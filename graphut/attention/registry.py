@@ -1,7 +1,5 @@
 """The table of all backends, and functions that choose a backend for a call."""
 
-from __future__ import annotations
-
 from graphut.attention.backend import AttentionCall, Backend
 from graphut.attention.dense import DENSE
 from graphut.attention.dgl_ops import DGL

@@ -1,7 +1,5 @@
 """Errors for second derivatives of kernels that have none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sort edges by destination and source."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

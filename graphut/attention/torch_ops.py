@@ -1,7 +1,5 @@
 """The backend "torch": attention in plain torch, on any device."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

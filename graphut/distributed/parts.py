@@ -1,7 +1,5 @@
 """Division of a graph into parts, one for each process, and folders that store the parts."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout

@@ -1,7 +1,5 @@
 """Train the same model with several attention topologies, and tabulate the results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

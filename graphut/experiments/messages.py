@@ -1,7 +1,5 @@
 """Helpers for texts in messages; this module imports only the standard library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from inspect import getdoc
 

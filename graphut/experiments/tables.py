@@ -1,7 +1,5 @@
 """Tables as plain text, Markdown and CSV, and the numbers in their cells."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence

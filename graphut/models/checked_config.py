@@ -1,7 +1,5 @@
 """Configurations with help texts for their fields, and checks of types and values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches

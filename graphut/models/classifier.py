@@ -1,7 +1,5 @@
 """The Universal Transformer as a document classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """The base class of models with only an encoder, where the last node is the question."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The base class of models that generate sequences token by token."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The Universal Transformer for graphs, with predictions for nodes, edges or whole graphs."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import replace

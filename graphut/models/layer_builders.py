@@ -1,7 +1,5 @@
 """Builders of layers from configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Loading of saved models of all classes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import graphut.models.classifier

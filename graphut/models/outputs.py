@@ -1,7 +1,5 @@
 """Results of models: of `forward` (...Output), `predict` (...Prediction) and `generate`."""
 
-from __future__ import annotations
-
 import reprlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The Universal Transformer as a pointer to words of a passage."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Runs of disjoint copies of graphs from noisy first states, with joint answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace

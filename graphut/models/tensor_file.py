@@ -1,7 +1,5 @@
 """Safetensors files with a checksum, which is verified when the file is read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """The Universal Transformer for sequence-to-sequence tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

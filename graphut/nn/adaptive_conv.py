@@ -1,7 +1,5 @@
 """A graph convolution with a separate depth for each node, called as in PyG and DGL."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Multi-head attention over the edges of a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log1p

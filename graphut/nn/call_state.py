@@ -1,7 +1,5 @@
 """The state of one call of a recurrence: what its steps read, compute and record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

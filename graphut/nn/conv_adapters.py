@@ -1,7 +1,5 @@
 """Adapters between graphut's layers and the graph convolutions of DGL and PyG."""
 
-from __future__ import annotations
-
 import inspect
 from contextlib import ExitStack
 from copy import copy

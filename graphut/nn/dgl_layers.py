@@ -1,7 +1,5 @@
 """Dot-product attention with the interface of DGL's `GATConv`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks of values that are known only in a call: features and halting probabilities."""
 
-from __future__ import annotations
-
 from math import isfinite
 
 from torch import Tensor

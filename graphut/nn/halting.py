@@ -1,7 +1,5 @@
 """Halting probabilities: learned from the state, or given by a schedule."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import torch

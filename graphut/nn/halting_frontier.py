@@ -1,7 +1,5 @@
 """The frontier (the set of active nodes) under rules whose nodes halt for good."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

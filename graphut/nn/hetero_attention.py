@@ -1,7 +1,5 @@
 """Attention over the in-edges of several types, with one softmax for all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

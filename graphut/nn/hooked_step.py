@@ -1,7 +1,5 @@
 """Steps that are called as modules, for hooks and for gradient checkpointing."""
 
-from __future__ import annotations
-
 from copy import copy
 
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Checks of the graphs and node features that a layer is called with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """One call of an adaptive recurrence: check the arguments, repeat the step, build the record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -29,7 +27,7 @@ from graphut.nn.step import read_cross
 from graphut.nn.transition import SeparableConvTransition
 from graphut.nn.waking_frontier import Start, WakingFrontier
 
-Graph: TypeAlias = "DGLGraph | EdgeLayout"
+Graph: TypeAlias = DGLGraph | EdgeLayout
 
 
 def call_recurrence(

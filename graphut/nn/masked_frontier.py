@@ -1,7 +1,5 @@
 """The frontier that contains all nodes, for models without halting and for `halted="running"`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

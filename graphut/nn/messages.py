@@ -1,7 +1,5 @@
 """Messages that a node aggregates by maximum or by sum, alone or beside attention."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Any

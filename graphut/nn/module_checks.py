@@ -1,7 +1,5 @@
 """Checks of the modules and settings from which layers are made."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

@@ -1,7 +1,5 @@
 """The plan of a call of a recurrence: all decisions that do not depend on values of features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

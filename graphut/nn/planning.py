@@ -4,8 +4,6 @@ A call looks its plan up, and then the loop reads the plan and tensors only. A p
 layout of the edges, as long as the settings of the layer do not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Protocol
 

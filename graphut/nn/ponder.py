@@ -1,7 +1,5 @@
 """The record of a recurrence: steps of each node, ponder cost, and counts of operations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Settings of attention, steps and halting in the paper, tensor2tensor and DGL's tutorial."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers that derive from those of PyG; they need `torch_geometric`."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

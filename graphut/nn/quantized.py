@@ -1,7 +1,5 @@
 """Quantized states of a recurrence, with the straight-through gradient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral
 

@@ -1,7 +1,5 @@
 """The adaptive recurrence, which repeats a step until every node has halted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any

@@ -4,8 +4,6 @@ This reference implementation uses the layers of an `AdaptiveRecurrence`, with d
 shares no code with its loop. The tests compare the results of both.
 """
 
-from __future__ import annotations
-
 from copy import copy
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """Position and step signals, which each step adds to the states of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeAlias, TypeGuard

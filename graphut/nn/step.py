@@ -1,7 +1,5 @@
 """One step of the Universal Transformer, for encoders and decoders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Transitions: the feed-forward layers that follow attention in a step."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

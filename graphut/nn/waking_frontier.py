@@ -1,7 +1,5 @@
 """The frontier of the rule `EventDriven`: a node wakes when something that it reads has changed."""
 
-from __future__ import annotations
-
 from math import isfinite
 from typing import Any, NamedTuple
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Places: TypeAlias = "Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]"
-Active: TypeAlias = "Sequence[int] | Tensor | Sequence[Tensor]"
+Places: TypeAlias = Tensor | NDArray[Any] | Mapping[int, Any] | Sequence[Any]
+Active: TypeAlias = Sequence[int] | Tensor | Sequence[Tensor]
 MAX_NODES = 512
 MAX_PANELS = 12
 _COLUMNS = 4  # panels in a row, for a graph with places

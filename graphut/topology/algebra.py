@@ -1,7 +1,5 @@
 """Unions and intersections of topologies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

@@ -11,7 +11,7 @@ from graphut._torch import Tensor, torch
 if TYPE_CHECKING:
     from graphut.attention import EdgeLayout
 
-Lengths: TypeAlias = "Sequence[int] | Tensor"
+Lengths: TypeAlias = Sequence[int] | Tensor
 EdgeType = tuple[str, str, str]
 Interval = tuple[Tensor, Tensor]  # (lo, hi): the half-open interval from `lo` to `hi`
 

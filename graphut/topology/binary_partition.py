@@ -1,7 +1,5 @@
 """Binary partition: a binary tree of spans of tokens."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

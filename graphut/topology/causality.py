@@ -1,7 +1,5 @@
 """Test whether information from later tokens can reach earlier ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -1,7 +1,5 @@
 """Named combinations of other topologies."""
 
-from __future__ import annotations
-
 from graphut.topology.base import Topology
 from graphut.topology.global_tokens import Global, Virtual
 from graphut.topology.random_graphs import Expander, Random

@@ -1,7 +1,5 @@
 """Cross graphs: the source tokens that each target token attends to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

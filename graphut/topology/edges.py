@@ -1,7 +1,5 @@
 """Topologies of trees, and those defined by a list of edges, a mask or parents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral

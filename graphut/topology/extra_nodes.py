@@ -1,7 +1,5 @@
 """First states and positions of extra nodes (nodes that are not tokens)."""
 
-from __future__ import annotations
-
 from graphut._torch import Tensor, torch
 from graphut.attention.ragged import earlier_equals, positions, ragged_arange, row_sums, starts
 from graphut.topology.base import Topology

@@ -1,7 +1,5 @@
 """Topologies with nodes that attend to all tokens: `Global`, `Last`, `Virtual` and `Star`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

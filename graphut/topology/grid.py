@@ -1,7 +1,5 @@
 """Topologies of a grid of tokens in row-major order: `Axial` and `Patch`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

@@ -1,7 +1,5 @@
 """Parser of spec strings such as `window:8|causal`."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable

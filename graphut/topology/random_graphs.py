@@ -1,7 +1,5 @@
 """Random topologies that depend only on a seed: `Random` and `Expander`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

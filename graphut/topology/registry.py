@@ -1,7 +1,5 @@
 """Registry of the names and the operators in spec strings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Statistics of the graph of one sentence: edges, degrees and diameter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

@@ -1,7 +1,5 @@
 """Complete, causal, window, strided and block-wise topologies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from graphut._torch import Tensor, torch

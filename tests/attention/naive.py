@@ -1,7 +1,5 @@
 """Attention written down edge by edge, from its definition; and the graphs it is tried on."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

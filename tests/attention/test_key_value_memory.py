@@ -1,7 +1,5 @@
 """Keys and values that a recurrence writes in place, in the kernels that read them there."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """Two and three processes with parts of a graph, compared with one process that has all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

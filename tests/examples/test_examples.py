@@ -1,7 +1,5 @@
 """Every example runs, at a small size."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

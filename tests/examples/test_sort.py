@@ -1,7 +1,5 @@
 """The trained model in `examples/sort`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Small models with random weights, whose nodes halt at different steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

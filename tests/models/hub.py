@@ -1,7 +1,5 @@
 """A stand-in for the client of the Hugging Face hub, with repositories in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import create_autospec
 

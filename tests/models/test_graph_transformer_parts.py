@@ -1,7 +1,5 @@
 """Models on parts of a graph in two processes, compared with the whole graph in one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

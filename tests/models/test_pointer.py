@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import chain
 from math import exp, inf, log
 from typing import Any

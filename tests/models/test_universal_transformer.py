@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes that other libraries make to a linear map: LoRA, hooks, parametrizations."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import torch

@@ -1,7 +1,5 @@
 """A graph of authors and papers, and a recurrence over both."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

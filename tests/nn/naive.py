@@ -1,7 +1,5 @@
 """The adaptive recurrence by loops over nodes, by the numbered lines of its definition."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

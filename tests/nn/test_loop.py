@@ -1,7 +1,5 @@
 """The loop with separate weights for each step, with each halting rule, and its rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

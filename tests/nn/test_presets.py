@@ -1,7 +1,5 @@
 """Presets compared with the halting loops of the published code."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

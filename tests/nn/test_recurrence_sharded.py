@@ -1,7 +1,5 @@
 """FSDP2 (`fully_shard`) in two processes whose nodes take different numbers of steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

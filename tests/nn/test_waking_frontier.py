@@ -1,7 +1,5 @@
 """The event-driven recurrence, compared with its reference and with `FixedDepth`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

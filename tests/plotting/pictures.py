@@ -1,7 +1,5 @@
 """Checks that hold for every picture."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure, SubFigure
 
 

@@ -1,7 +1,5 @@
 """Two topologies of the tests' own, and every topology's mask from its definition, pair by pair."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """A spec of every topology, and the length of a sentence in which all of its pattern shows."""
 
-from __future__ import annotations
-
 TOKENS = {
     "complete": 2,
     "causal": 2,

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 
 from graphut.topology import Ancestors, Edges, Tree, from_edges, from_mask, from_parents, parse

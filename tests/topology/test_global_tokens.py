@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from graphut.topology import Star, Virtual, parse, statistics
 
 

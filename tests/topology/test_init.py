@@ -1,7 +1,5 @@
 """What holds for every topology."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 
 from graphut.topology import Causal, Expander, Random, Window, statistics

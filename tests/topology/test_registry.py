@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from graphut.topology import Topology, Window, parse, register_composition
 from tests.helpers import refuses
 

@@ -1,7 +1,5 @@
 """The backend "native": edge attention by the compiled kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -7,8 +7,6 @@ With a stride above 1 it reads the sources sorted by their remainder modulo the 
 each run an interval. The other edges form one more part, with a list of sources per destination.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The compiled kernels as torch operators, with shape functions for tracing and gradients."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_type_hints

@@ -1,7 +1,5 @@
 """The benchmark of one attention call, by graphut's backends and other implementations."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The driver of all benchmarks: measure time and memory of contenders, and print tables."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby

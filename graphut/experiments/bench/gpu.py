@@ -1,7 +1,5 @@
 """The GPU benchmarks, in sections; a repeated run measures only sections that are missing."""
 
-from __future__ import annotations
-
 import csv
 import time
 from collections.abc import Callable, Mapping

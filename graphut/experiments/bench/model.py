@@ -1,7 +1,5 @@
 """The benchmarks of halting: the adaptive recurrence against dense models with masks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The options of the benchmarks, with their checks; this module does not import torch."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Padded batches of sentences, attention masks, and a dense model."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention

@@ -3,8 +3,6 @@
 On a CPU this is the resident memory of the process, and needs Linux with glibc.
 """
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

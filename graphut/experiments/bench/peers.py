@@ -1,7 +1,5 @@
 """Other implementations of attention, which the attention benchmark compares with graphut's."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Adaptive Universal Transformers in plain torch, on padded batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import deepcopy
 from itertools import chain

@@ -1,7 +1,5 @@
 """The benchmark of training: models of graphut, and the same models in plain torch with padding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial

@@ -1,7 +1,5 @@
 """The benchmark of `EventDriven`: a halted node computes again when an in-neighbour changes."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import chain, product
 from time import perf_counter

@@ -1,7 +1,5 @@
 """The command line: `graphut train`, `eval`, `generate`, `info`, `bench`, ..."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """`graphut bench`: run a benchmark."""
 
-from __future__ import annotations
-
 import os
 import sys
 from argparse import Namespace

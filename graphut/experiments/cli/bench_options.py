@@ -1,7 +1,5 @@
 """The options of `graphut bench`, which are parsed before torch is imported."""
 
-from __future__ import annotations
-
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence

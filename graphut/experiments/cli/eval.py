@@ -1,7 +1,5 @@
 """`graphut eval`: evaluate the model of a run."""
 
-from __future__ import annotations
-
 import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence

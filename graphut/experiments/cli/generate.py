@@ -1,7 +1,5 @@
 """`graphut generate`: answer or continue texts with the model of a run."""
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`graphut info`: describe the run in a folder."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from collections.abc import Mapping
 from textwrap import TextWrapper

@@ -1,7 +1,5 @@
 """Argument parsers; command-line options for dataclasses, and dataclasses from parsed options."""
 
-from __future__ import annotations
-
 import re
 from argparse import (
     SUPPRESS,

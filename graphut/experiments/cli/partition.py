@@ -1,7 +1,5 @@
 """`graphut partition`: divide a graph among processes."""
 
-from __future__ import annotations
-
 import shlex
 from argparse import Namespace
 

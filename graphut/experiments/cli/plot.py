@@ -1,7 +1,5 @@
 """`graphut plot`: draw the training curves of runs."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from graphut._files import reraise_for_file

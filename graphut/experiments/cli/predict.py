@@ -1,7 +1,5 @@
 """`graphut predict`: write the predictions of a model for the user's own graphs."""
 
-from __future__ import annotations
-
 import csv
 import io
 from argparse import Namespace

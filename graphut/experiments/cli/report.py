@@ -1,7 +1,5 @@
 """`graphut report`: write an HTML report of a run."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 
 from graphut._files import write_atomically

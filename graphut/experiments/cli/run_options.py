@@ -1,7 +1,5 @@
 """The options of commands that read a run, which are parsed before torch is imported."""
 
-from __future__ import annotations
-
 import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Sequence

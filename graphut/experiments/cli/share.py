@@ -1,7 +1,5 @@
 """`graphut share`: write a model card, and upload a run."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from pathlib import Path
 

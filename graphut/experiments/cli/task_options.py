@@ -1,7 +1,5 @@
 """The options of `graphut train` and `topology`, which are parsed before torch is imported."""
 
-from __future__ import annotations
-
 import math
 import os
 from argparse import SUPPRESS, Namespace

@@ -1,7 +1,5 @@
 """`graphut topology`: describe one topology (`show`), or train with several (`compare`)."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """`graphut train`: train a model on a task."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import time

@@ -1,7 +1,5 @@
 """The model card of a training run: its task, its metrics and the commands that repeat it."""
 
-from __future__ import annotations
-
 from graphut.experiments.messages import meaning_of
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import NOT_MEASURED, markdown_table, three_digits

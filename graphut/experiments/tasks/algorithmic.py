@@ -1,7 +1,5 @@
 """Copy, reverse and addition of decimal digits, tested on ten times the training length."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

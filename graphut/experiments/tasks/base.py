@@ -1,7 +1,5 @@
 """Base classes of tasks, the types of their examples, and functions to split data."""
 
-from __future__ import annotations
-
 import re
 from abc import ABC, abstractmethod
 from collections import UserDict

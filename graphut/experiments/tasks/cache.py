@@ -1,7 +1,5 @@
 """An on-disk cache of parsed data."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """A language model of characters, for any text file."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Simulation of logic circuits: predict the value of every gate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

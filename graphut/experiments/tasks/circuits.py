@@ -1,7 +1,5 @@
 """Combinational circuits of logic gates: exact simulation, and random and arithmetic circuits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

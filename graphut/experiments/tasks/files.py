@@ -1,7 +1,5 @@
 """Files of published data sets, and text files of the user."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256

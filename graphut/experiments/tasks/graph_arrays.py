@@ -1,7 +1,5 @@
 """Graphs as `.npy` files: read and write them, and divide a graph among processes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain, pairwise

@@ -1,7 +1,5 @@
 """Families of random graphs: trees, grids, roads, and families of published benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import isqrt, log
 from typing import Any

@@ -1,7 +1,5 @@
 """Presets (named sets of options) for the tasks on random graphs."""
 
-from __future__ import annotations
-
 from graphut.experiments.tasks.presets import (
     GRAPHS,
     GWAC,

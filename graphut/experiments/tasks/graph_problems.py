@@ -1,7 +1,5 @@
 """Problems on random graphs whose labels depend on nodes that are many edges away."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

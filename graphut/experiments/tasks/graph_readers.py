@@ -4,8 +4,6 @@ The formats of text become rows, one for each node and edge of a file. `_tabulat
 them, as `.npy` files have. `RawGraph.of` converts the columns of all formats.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """LAMBADA: predict the last word of a passage, by a language model or by pointing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Copy, reverse and sort letters: the tasks of DGL's tutorial."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from string import ascii_lowercase

@@ -1,7 +1,5 @@
 """ListOps: evaluate nested lists of digits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial

@@ -1,7 +1,5 @@
 """Learning to Execute: write the output of a program, and copy or reverse digits."""
 
-from __future__ import annotations
-
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Circuits from files in Verilog and ISCAS bench format, read with `circuitgraph`."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

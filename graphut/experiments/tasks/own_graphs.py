@@ -1,7 +1,5 @@
 """Prediction of labels of nodes or graphs, which are read from a user's files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Pairs of sequences from a file of the user."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass

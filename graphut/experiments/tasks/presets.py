@@ -1,7 +1,5 @@
 """Named sets of options for tasks, and the values that several tasks share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Preset = dict[str, Any]

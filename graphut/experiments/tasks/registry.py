@@ -1,7 +1,5 @@
 """The registered tasks and their presets, by name."""
 
-from __future__ import annotations
-
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, TypeVar

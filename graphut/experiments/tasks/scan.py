@@ -1,7 +1,5 @@
 """SCAN: translate commands to actions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import MISSING, dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Sudoku as a graph of cells, or as a graph of candidate digits and constraints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Translation between English and German: Multi30k and WMT14."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass

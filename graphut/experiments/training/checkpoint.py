@@ -4,8 +4,6 @@ A checkpoint is one safetensors file, with all state that is not a tensor as JSO
 Because it is one file, a crash leaves either the old checkpoint or the new one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The options of training and of generation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Logging of the metrics of each epoch to TensorBoard or Weights & Biases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec

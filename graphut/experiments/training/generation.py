@@ -1,7 +1,5 @@
 """The outputs of models for texts, with the number of steps of each token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """The gradient of a batch that is divided among processes and into parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

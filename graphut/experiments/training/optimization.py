@@ -1,7 +1,5 @@
 """The optimizer and the schedule of its learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import cos, pi
 

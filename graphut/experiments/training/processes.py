@@ -4,8 +4,6 @@ Without a process group, all functions behave as for a single process. In a proc
 process must call the functions that exchange data.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The training loop, with checkpoints from which a run resumes exactly."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime

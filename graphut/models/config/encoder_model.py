@@ -1,7 +1,5 @@
 """Configurations of the models with only an encoder: the pointer model and the classifier."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Configurations of the models that generate tokens: for pairs of sequences, and for texts."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The configuration of the model of graphs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

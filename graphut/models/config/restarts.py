@@ -1,7 +1,5 @@
 """Options of restarts, which run a graph several times."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ store their keys and values at each step. A computed token is a node with an id 
 hypothesis is a list of ids. Hypotheses with a common prefix share nodes instead of copying them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The base class of decoders that a search uses, and a decoder without a cache."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Greedy decoding, sampling and beam search with a `TokenDecoder`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The options of a search, whose checks do not import torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Halting at a threshold for the sum of the probabilities (ACT), or for a step's probability."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

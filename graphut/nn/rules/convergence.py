@@ -1,7 +1,5 @@
 """Halting when the state of a node has converged, without a halting module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar

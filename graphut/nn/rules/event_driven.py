@@ -1,7 +1,5 @@
 """The event-driven rule: a node computes when something that it reads has changed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

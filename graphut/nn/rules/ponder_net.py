@@ -1,7 +1,5 @@
 """PonderNet: a learned distribution of the step at which a node halts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log, log1p
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Halting of whole graphs: all nodes of a graph halt together."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Triton's interpreter takes bfloat16 for integers in products, and cuts it off unrounded."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attention by the kernels beside that by masks in float64."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -6,8 +6,6 @@ the kernels.
     python -m tests.attention.triton.compile_for_hopper bfloat16 64 [everything]
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kernels that these tests run: compiled where there is a GPU, interpreted elsewhere."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.attention.triton.interpreter import skip_unless_kernels_run

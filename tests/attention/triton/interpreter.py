@@ -1,7 +1,5 @@
 """Imports the kernels to be interpreted where there is no GPU; whoever comes first decides."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import pytest

@@ -1,7 +1,5 @@
 """Workloads that several tests of benchmarks use."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

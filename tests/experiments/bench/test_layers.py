@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from graphut.experiments.bench.layers import PEERS, bench_layers, random_blocks

@@ -1,7 +1,5 @@
 """Damage to files, drawn by chance."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from random import Random

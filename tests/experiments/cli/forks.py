@@ -1,7 +1,5 @@
 """Commands in processes of their own, which can be killed."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

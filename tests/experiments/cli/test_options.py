@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Options of runs that take a second, and the comparison of two such runs."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

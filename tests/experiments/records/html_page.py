@@ -1,7 +1,5 @@
 """The text, the tables and the data of a page of HTML."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 

@@ -1,7 +1,5 @@
 """Presets whose runs take a second."""
 
-from __future__ import annotations
-
 from graphut.experiments.tasks.presets import with_baselines
 
 _TINY = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 2, "epochs": 2, "batch_size": 8}

@@ -1,9 +1,7 @@
-from __future__ import annotations
-
 from dataclasses import MISSING, dataclass, fields
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -34,11 +32,12 @@ def test_task_options_out_of_range_are_quoted(name: str) -> None:
     kind: Any = TASKS[name]
     required = {field.name: "." for field in fields(kind) if field.default is MISSING}
     for field in fields(kind):
-        if field.type in ("int", "int | None"):
+        hint = get_type_hints(kind)[field.name]
+        if hint in (int, int | None):
             least = field.metadata["least"]
             assert least >= 0
             value, message = least - 1, f"at least {least}; got {least - 1}"
-        elif str(field.type).startswith("Literal"):
+        elif get_origin(hint) is Literal:
             value, message = "x", "one of .*; got 'x'"
         else:
             continue

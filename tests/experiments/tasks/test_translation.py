@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from html import unescape
 from itertools import chain

@@ -1,7 +1,5 @@
 """Every task of pairs that needs no files, with few of them."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields
 from typing import Any
 

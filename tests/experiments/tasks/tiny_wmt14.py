@@ -1,7 +1,5 @@
 """Files in the places of WMT14's, with few lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 TRAIN = ("commoncrawl.de-en", "europarl-v7.de-en", "news-commentary-v9.de-en")

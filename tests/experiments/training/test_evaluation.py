@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from graphut.experiments.training.evaluation import score_batches

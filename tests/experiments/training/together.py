@@ -1,7 +1,5 @@
 """Process groups for tests."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

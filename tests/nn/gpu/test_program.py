@@ -1,7 +1,5 @@
 """Compile the kernels of a program; `test_device_loop.py` compares their results."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

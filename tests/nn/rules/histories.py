@@ -3,8 +3,6 @@
 All nodes are present in every step; decisions about halted nodes are ignored.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod

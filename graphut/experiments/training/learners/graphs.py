@@ -1,7 +1,5 @@
 """Training and evaluation of models that classify the nodes or edges of graphs, or whole graphs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import exp

@@ -1,7 +1,5 @@
 """Training of language models, and their evaluation on the last word of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import nan

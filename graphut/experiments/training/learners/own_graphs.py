@@ -1,7 +1,5 @@
 """Training and evaluation on a user's own graphs, with classes, several labels, or numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import chain
 from math import exp

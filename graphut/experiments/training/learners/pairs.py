@@ -1,7 +1,5 @@
 """Training and evaluation of sequence-to-sequence models."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count

@@ -1,7 +1,5 @@
 """Training and evaluation of models that point to the word of a text that comes next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from math import log

@@ -1,7 +1,5 @@
 """Training and evaluation of classifiers that answer a question about a list of facts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain

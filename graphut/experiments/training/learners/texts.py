@@ -1,7 +1,5 @@
 """Training and evaluation of language models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain

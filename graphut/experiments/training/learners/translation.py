@@ -1,7 +1,5 @@
 """Training and evaluation of translation models."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Small tasks on graphs, and models for them."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

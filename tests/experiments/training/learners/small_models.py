@@ -1,7 +1,5 @@
 """Small models with fixed weights."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Small tasks of questions and of passages, drawn at random."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from random import Random
 from typing import Any

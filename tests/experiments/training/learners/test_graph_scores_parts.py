@@ -1,7 +1,5 @@
 """Scores and scales of a graph in parts, compared with the whole graph."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from math import exp, inf
 from types import SimpleNamespace
 from typing import Any
