@@ -3,15 +3,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphut.attention import CSRLayout, IntervalLayout
-from graphut.topology import Causal, Topology, Virtual, Window, node_positions
-from tests.topology.brute import Back, Comb
-
-
-def test_union_of_ragged_edges_may_become_intervals() -> None:
-    assert isinstance((Back(2) | Back(0)).layout([6]), CSRLayout)
-    assert isinstance((Back(2) | Back(0) | Back(1)).layout([6]), IntervalLayout)
-    assert isinstance((Comb(2) & Window(0)).layout([6]), IntervalLayout)
+from graphut.topology import Causal, Topology, Virtual, node_positions
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from graphut.attention import BACKENDS
 from graphut.experiments.bench.options import AttentionOptions
 from graphut.experiments.bench.peers import PEERS
 from graphut.experiments.cli import main
-from graphut.experiments.cli.bench_options import read_options
 from tests.helpers import read_rows
 
 SIZES = ["--dim", "8", "--heads", "2", "--repeats", "1", "--device", "cpu"]
@@ -60,15 +59,3 @@ def test_bench_options_know_all_names() -> None:
         get_args(get_args(get_args(hints[name])[0])[0]) for name in ("backends", "peers")
     )
     assert {*backends, "dense"} == {*BACKENDS, "auto"} and [*peers] == [*PEERS]
-
-
-def test_read_options_has_the_command_without_its_table() -> None:
-    words = ["--nodes", "9", "--results", "a.csv", "--peers", "--cold"]
-    arguments = read_options("bench", ["attention", *words])
-    assert arguments.command == "graphut bench attention --nodes 9 --peers --cold"
-    assert (arguments.what, arguments.results) == ("attention", "a.csv")
-    assert (arguments.options.peers, arguments.options.backends) == ((), None)
-    shapes = ["--shape", "8x400", "--shape", "2x3", "4x5", "--results=a.csv"]
-    arguments = read_options("bench", ["model", *shapes])
-    assert arguments.options.shape == ("8x400", "2x3", "4x5")
-    assert arguments.command.endswith("4x5")
