@@ -20,7 +20,6 @@ Pairs = list[tuple[int, int]]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file."""
     return [*csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))]
 
 
@@ -42,7 +41,7 @@ def assert_same(
         assert error <= tolerance, f"tensor {index} is off by {error:.1e}"
 
 
-def refuses(words: str, call: Callable[..., Any], *args: Any, **options: Any) -> None:
+def refuses(words: str, call: Callable[..., Any], /, *args: Any, **options: Any) -> None:
     """Assert that a call raises an error with a message that matches `words`."""
     with pytest.raises((TypeError, ValueError, RuntimeError), match=words):
         call(*args, **options)

@@ -18,6 +18,7 @@ from graphut._files import (
     write_atomically,
     write_json,
 )
+from tests.helpers import refuses
 
 
 def test_write_atomically_keeps_the_file_when_no_space_is_left(
@@ -101,8 +102,7 @@ def test_write_json_and_read_json_round_trip(tmp_path: Path) -> None:
     value = {"list": [1, 0.1, None, "ü"], "flag": True}
     write_json(tmp_path / "a.json", value)
     assert read_json(tmp_path / "a.json") == value
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(tmp_path / "b.json", float("nan"))
+    refuses("not JSON compliant", write_json, tmp_path / "b.json", float("nan"))
     assert not (tmp_path / "b.json").exists()
 
 
@@ -117,29 +117,25 @@ def test_checked_json_detects_every_changed_character(tmp_path: Path) -> None:
     text = path.read_text()
     for index in range(len(text)):
         path.write_text(text[:index] + ("7" if text[index] != "7" else "8") + text[index + 1 :])
-        with pytest.raises(ValueError, match=r"a\.json "):
-            read_checked_json(path)
+        refuses(r"a\.json ", read_checked_json, path)
 
 
 def test_read_checked_json_refuses_other_files(tmp_path: Path) -> None:
     for content, fault in (({"a": 1}, "has no checksum"), ([1], "does not hold a JSON object")):
         write_json(tmp_path / "a.json", content)
-        with pytest.raises(ValueError, match=rf"a\.json {fault}"):
-            read_checked_json(tmp_path / "a.json")
+        refuses(rf"a\.json {fault}", read_checked_json, tmp_path / "a.json")
 
 
 @pytest.mark.parametrize("content", [b'{"half": ', b"\xff\xfe", b"", b"[" * 100_000])
 def test_read_json_names_a_file_that_is_no_json(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"broken\.json is not a JSON file"):
-        read_json(path)
+    refuses(r"broken\.json is not a JSON file", read_json, path)
 
 
 def test_read_file_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(ValueError, match=r"pipe\.json is not a plain file"):
-        read_file(tmp_path / "pipe.json")
+    refuses(r"pipe\.json is not a plain file", read_file, tmp_path / "pipe.json")
     with pytest.raises(FileNotFoundError):
         read_file(tmp_path / "nothing")
 

@@ -24,15 +24,10 @@ def test_dropout_factors_drop_their_share(dropout: float) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        kept(seed=8),
-        kept(seed=7 + 2**32),
-        kept(seed=7 << 32 | 7),
-        kept(seed=-1),
-        kept(first_edge=2**32),
-        kept(first_edge=1),
-        kept().roll(1, dims=1),
+        *(kept(seed=seed) for seed in (8, 7 + 2**32, 7 << 32 | 7, -1)),
+        *(kept(first_edge=edge) for edge in (2**32, 1)),
+        kept().roll(1, dims=1),  # another head
     ],
-    ids=["seed", "high-seed", "twin-seed", "negative-seed", "far-edge", "next-edge", "head"],
 )
 def test_dropout_factors_of_other_seeds_edges_and_heads_are_unrelated(other: Tensor) -> None:
     both = (kept() & other).double().mean()

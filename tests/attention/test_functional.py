@@ -301,8 +301,6 @@ def test_edge_attention_weights_of_edges_multiply_after_the_softmax(
 
 
 class LargestTensor(TorchDispatchMode):
-    """Notes how many entries the largest tensor made has."""
-
     entries = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

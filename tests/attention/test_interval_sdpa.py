@@ -41,9 +41,6 @@ def test_tile_attention_at_the_ends_of_stretches(length: int) -> None:
 
 @pytest.mark.parametrize("sizes", [[3, 0], [0, 2], [2, 0, 0, 3, 0]])
 def test_tile_attention_of_graphs_without_nodes_in_a_batch(sizes: list[int]) -> None:
-    agrees(as_layout(dgl.batch([complete_graph(n) for n in sizes])))
-
-
-def complete_graph(nodes: int) -> Any:
-    ends = torch.arange(nodes)
-    return dgl.graph((ends.repeat(nodes), ends.repeat_interleave(nodes)), num_nodes=nodes)
+    pairs = [torch.cartesian_prod(torch.arange(n), torch.arange(n)).long() for n in sizes]
+    graphs = [dgl.graph((*ends.T,), num_nodes=n) for ends, n in zip(pairs, sizes, strict=True)]
+    agrees(as_layout(dgl.batch(graphs)))

@@ -39,7 +39,6 @@ Results = list[Tensor]
 
 
 def own_part(layout: EdgeLayout, part_of: list[int], **of_edges: Tensor) -> Part:
-    """Return the part of this process."""
     edges = np.array(pairs_of(layout), np.int64).T
     arrays = {name: rows.detach().numpy() for name, rows in of_edges.items()}
     return [*cut_graph(edges, np.array(part_of), of_edges=arrays)][dist.get_rank()]
@@ -125,7 +124,6 @@ def case_of(rule: Any, **options: Any) -> Case:
 
 
 def waking_case(tol: float = 0.3, norm: str = "post", **options: Any) -> Case:
-    """Return an event-driven recurrence."""
     step = build_step(norm=norm)
     step.attention.allow_zero_in_degree = True
     rule = EventDriven(tol=tol, max_rounds=7)
@@ -134,7 +132,6 @@ def waking_case(tol: float = 0.3, norm: str = "post", **options: Any) -> Case:
 
 
 def cases() -> Iterator[tuple[str, Case]]:
-    """Yield recurrences with every rule and every mode."""
     for number, (name, rule) in enumerate(RULES.items()):
         yield name, case_of(rule, halted=HALTED[number % 4])
     for halted in HALTED:

@@ -28,7 +28,6 @@ ONE_EPOCH = TrainingConfig(epochs=1)
 
 
 def load(name: str, folder: str = "") -> dict[str, Any]:
-    """Return the names that an example defines."""
     return runpy.run_path(str(EXAMPLES[0].parent / folder / f"{name}.py"))
 
 

@@ -1,5 +1,3 @@
-"""Every notebook runs from beginning to end."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""The trained model in `examples/sort`."""
-
 from pathlib import Path
 
 import pytest

@@ -9,7 +9,6 @@ from tests.models.cases import build_classifier
 
 
 def positions_of(model: UniversalTransformerClassifier, documents: Any) -> Tensor:
-    """Return the arguments of the recurrence."""
     seen: list[Tensor] = []
     hook = model.encoder.register_forward_pre_hook(
         lambda *call: seen.append(call[2]["positions"]), with_kwargs=True

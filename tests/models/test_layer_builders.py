@@ -27,40 +27,29 @@ from tests.models.cases import (
     small,
 )
 
-SEPCONV, DROPS = {"transition": "sepconv", "kernel_size": 5}, {"activation_dropout": 0.25}
-FIXED = {"adaptive": False, "evaluation_rule": "convergence:tol=0.1"}
-PONDER = {"rule": "ponder_net", "evaluation_rule": "sampled", "halting_norm": True}
-EVERY = {"noise": 0.3, "inject_input": True, "noise_on": "every_step"}
 
+def test_make_recurrence_follows_the_configuration() -> None:
+    def made(**options: Any) -> Any:
+        return make_recurrence(small(**options))
 
-@pytest.mark.parametrize(
-    ("options", "read", "expected"),
-    [
-        ({"max_steps": 7}, lambda part: part.max_steps, 7),
-        ({"halted": "stale"}, lambda part: part.halted, "stale"),
-        ({"rule": "act:threshold=0.5"}, lambda part: part.rule, ACT(threshold=0.5)),
-        ({}, lambda part: part.halting.norm, None),
-        (PONDER, lambda part: type(part.halting.norm), nn.LayerNorm),
-        (PONDER, lambda part: (part.rule, part.evaluation_rule), (PonderNet(), Sampled())),
-        (FIXED, lambda part: part.halting, None),
-        (FIXED, lambda part: (part.rule, part.evaluation_rule), (FixedDepth(), Convergence(0.1))),
-        ({}, lambda part: part.noise, None),
-        ({"noise": 0.3}, lambda part: part.noise, InputNoise(0.3)),
-        (EVERY, lambda part: part.noise, InputNoise(0.3, "every_step")),
-        ({"norm_eps": 1e-6}, lambda part: part.step.attention_norm.eps, 1e-6),
-        (SEPCONV, lambda part: part.step.transition.kernel_size, 5),
-        (DROPS, lambda part: dropouts(part.step.transition), [0.25]),
-        (DROPS | SEPCONV, lambda part: dropouts(part.step.transition), [0.25]),
-    ],
-)
-def test_make_recurrence_follows_the_configuration(
-    options: dict[str, Any], read: Callable[[Any], Any], expected: Any
-) -> None:
-    assert read(make_recurrence(small(**options))) == expected
-
-
-def dropouts(layer: nn.Module) -> list[float]:
-    return [part.p for part in layer.modules() if type(part) is nn.Dropout]
+    assert made(max_steps=7).max_steps == 7
+    assert made(halted="stale").halted == "stale"
+    assert made(rule="act:threshold=0.5").rule == ACT(threshold=0.5)
+    plain, fixed = made(), made(adaptive=False, evaluation_rule="convergence:tol=0.1")
+    assert plain.halting.norm is plain.noise is fixed.halting is None
+    assert (fixed.rule, fixed.evaluation_rule) == (FixedDepth(), Convergence(0.1))
+    ponder = made(rule="ponder_net", evaluation_rule="sampled", halting_norm=True)
+    assert type(ponder.halting.norm) is nn.LayerNorm
+    assert (ponder.rule, ponder.evaluation_rule) == (PonderNet(), Sampled())
+    assert made(noise=0.3).noise == InputNoise(0.3)
+    every_step = made(noise=0.3, inject_input=True, noise_on="every_step")
+    assert every_step.noise == InputNoise(0.3, "every_step")
+    assert made(norm_eps=1e-6).step.attention_norm.eps == 1e-6
+    sepconv = {"transition": "sepconv", "kernel_size": 5}
+    assert made(**sepconv).step.transition.kernel_size == 5
+    for shape in ({}, sepconv):
+        transition = made(activation_dropout=0.25, **shape).step.transition
+        assert [part.p for part in transition.modules() if type(part) is nn.Dropout] == [0.25]
 
 
 @pytest.mark.parametrize(

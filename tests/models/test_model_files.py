@@ -30,7 +30,6 @@ SHAPES: list[dict[str, Any]] = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a model in it."""
     build_model().save_pretrained(tmp_path)
     return tmp_path
 

@@ -12,6 +12,7 @@ from graphut.models.graph_inputs import GraphInput, JoinedGraphs
 from graphut.models.restarts import run_restarts
 from graphut.nn import EventDriven
 from graphut.nn.noise import DrawnNoise
+from tests.helpers import refuses
 
 THREE = Restarts(restarts=3, restart_noise=1.0, restart_seed=5)
 KINDS = [{"answer_at": at} for at in ("node", "edge", "graph")] + [{"answer_kind": "labels"}]
@@ -150,11 +151,8 @@ def test_predictions_with_restarts_have_an_agreement(at: str) -> None:
 
 def test_restarts_refuse_models_that_they_do_not_fit() -> None:
     final = build(adaptive=True, evaluation_rule="", inject_input=False)
-    with pytest.raises(ValueError, match=r"restarts=3.* needs states that come to rest"):
-        run(final, graphs(), THREE)
+    refuses(r"restarts=3.* needs states that come to rest", run, final, graphs(), THREE)
     values = build(answer_kind="values")
     assert isinstance(values.evaluation_rule, EventDriven)
-    with pytest.raises(ValueError, match="averages the probabilities of classes, not values"):
-        run(values, graphs(), THREE)
-    with pytest.raises(ValueError, match="restarts must be at least 1; got 0"):
-        Restarts(restarts=0)
+    refuses("averages the probabilities of classes, not values", run, values, graphs(), THREE)
+    refuses("restarts must be at least 1; got 0", Restarts, restarts=0)

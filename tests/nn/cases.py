@@ -86,7 +86,6 @@ EDGES = (("bias", 1), ("bias", HEADS), ("weight", 1), ("weight", HEADS), ("feat"
 
 
 def modes_of(*names: str) -> dict[str, Sequence[Any]]:
-    """Return some factors of `MODES`."""
     return {name: MODES[name] for name in names}
 
 

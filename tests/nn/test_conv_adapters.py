@@ -1,6 +1,6 @@
 import io
-from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -340,70 +340,43 @@ def with_batch(*ids: float, nodes: Any = 4) -> Any:
     return from_edge_index(INDEX, nodes, batch=torch.tensor(ids))
 
 
-def convolve(conv: Any) -> None:
-    ConvAsAttention(conv, 8)
-
-
-def of_width(feats: int) -> Any:
-    return ConvAsAttention(dgl.nn.GATConv(FEATS, feats, 1), FEATS)(GRAPH, torch.randn(4, FEATS))
-
-
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: in_conv(X[None], EDGES), r"x must be \(N, F\).* got shape \(1, 4, 8\)"),
-        (lambda: in_conv(X[:1], EDGES), "refers to source node 1, but x has only 1 row"),
-        (lambda: in_conv(X, EDGES - 1), "refers to source node -1, but x has only 4 row"),
-        (lambda: in_conv((X, X[:3]), EDGES), "refers to target node 3, but x has only 3 row"),
-        (lambda: in_conv(X, EDGES, torch.ones(9, 3)), "got no edge_dim and features of shape"),
-        (lambda: in_conv(X, EDGES[:, 1:3]), LOOPS),
-        (lambda: from_edge_index([[0], [1]], 2), "edge_index must be a tensor, got list"),
-        (lambda: from_edge_index(INDEX.float(), 4), "must be an int64 tensor, got torch.float32"),
-        (lambda: from_edge_index(INDEX.T, 4), r"must be \(2, E\), got shape \(8, 2\)"),
-        (lambda: from_edge_index(INDEX, 3), "refers to source node 3, but x has only 3"),
-        (lambda: with_batch(0, 1, 0, 1), "be sorted, .* 4 entries, 1 of them below"),
-        (lambda: with_batch(-1, 0, 0, 0), "batch must be .* 4 entries, 1 of them below"),
-        (lambda: with_batch(0, 1), "entry for each of the 4 nodes; got 2 entries"),
-        (lambda: with_batch(0.0, 0.0), "batch must be a 1-D int64 tensor, got"),
-        (lambda: with_batch(0, nodes=(4, 4)), "batch must be omitted for a bipartite graph"),
-        (lambda: from_edge_index(INDEX, 4, batch=[0] * 4), "batch must be a 1-D int64 tensor, got"),
-        (
-            lambda: of_width(1),
-            rf"GATConv returned 1 features .*tion\(conv, {FEATS}\) needs {FEATS}",
-        ),
-        (
-            lambda: of_width(3),
-            rf"GATConv returned 3 features .*tion\(conv, {FEATS}\) needs {FEATS}",
-        ),
-        *(
-            (lambda given=given: conv_step("gin")(GRAPH, X, **given), f"GINConv .* support {name}")
-            for name, given in {
-                "edge_bias": {"edge_bias": torch.zeros(9)},
-                "edge_weight": {"edge_weight": torch.ones(9)},
-                "get_attention": {"get_attention": True},
-            }.items()
-        ),
-        (lambda: convolve(dgl.nn.GINConv), "conv must be a convolution of .*got <class '.*GINConv"),
-        (lambda: convolve(AdaptiveConv(8, 8)), r"with one step, .*got AdaptiveConv\(8, 8"),
-        (
-            lambda: ConvAsAttention(nn.Sequential(dgl.nn.GraphConv(8, 8)), 8),
-            "norm='both' divides by the out-degrees of sources",
-        ),
-        (
-            lambda: ConvAsAttention(pyg_conv("ChebConv", 8, 8, 2), 8),
-            "ChebConv takes one tensor .* such as SAGEConv",
-        ),
-        (
-            lambda: conv_step("pyg_gcn")(from_edge_index(EDGES[:, :0], (4, 2)), X),
-            "GCNConv divides by degrees, which a block does not know",
-        ),
-        (
-            lambda: ConvAsAttention(pyg_conv("GATConv", 8, 8), 8),
-            "GATConv adds .* give it add_self_loops=False",
-        ),
-    ],
-)
-def test_adapters_refuse_what_does_not_fit(call: Callable[[], Any], words: str) -> None:
-    refuses(words, call)
+def test_adapters_refuse_what_does_not_fit() -> None:
+    adapt = partial(ConvAsAttention, feats=8)
+    refuses(r"x must be \(N, F\).* got shape \(1, 4, 8\)", in_conv, X[None], EDGES)
+    refuses("refers to source node 1, but x has only 1 row", in_conv, X[:1], EDGES)
+    refuses("refers to source node -1, but x has only 4 row", in_conv, X, EDGES - 1)
+    refuses("refers to target node 3, but x has only 3 row", in_conv, (X, X[:3]), EDGES)
+    refuses("got no edge_dim and features of shape", in_conv, X, EDGES, torch.ones(9, 3))
+    refuses(LOOPS, in_conv, X, EDGES[:, 1:3])
+    refuses("edge_index must be a tensor, got list", from_edge_index, [[0], [1]], 2)
+    refuses("must be an int64 tensor, got torch.float32", from_edge_index, INDEX.float(), 4)
+    refuses(r"must be \(2, E\), got shape \(8, 2\)", from_edge_index, INDEX.T, 4)
+    refuses("refers to source node 3, but x has only 3", from_edge_index, INDEX, 3)
+    refuses("be sorted, .* 4 entries, 1 of them below", with_batch, 0, 1, 0, 1)
+    refuses("batch must be .* 4 entries, 1 of them below", with_batch, -1, 0, 0, 0)
+    refuses("entry for each of the 4 nodes; got 2 entries", with_batch, 0, 1)
+    refuses("batch must be a 1-D int64 tensor, got", with_batch, 0.0, 0.0)
+    refuses("batch must be omitted for a bipartite graph", with_batch, 0, nodes=(4, 4))
+    refuses("batch must be a 1-D int64 tensor, got", from_edge_index, INDEX, 4, batch=[0] * 4)
+    for n in (1, 3):
+        conv = ConvAsAttention(dgl.nn.GATConv(8, n, 1), 8).double()
+        refuses(rf"GATConv returned {n} features .*tion\(conv, 8\) needs 8", conv, GRAPH, X)
+    for name, given in {
+        "edge_bias": {"edge_bias": torch.zeros(9)},
+        "edge_weight": {"edge_weight": torch.ones(9)},
+        "get_attention": {"get_attention": True},
+    }.items():
+        refuses(f"GINConv .* support {name}", conv_step("gin"), GRAPH, X, **given)
+    refuses("conv must be a convolution of .*got <class '.*GINConv", adapt, dgl.nn.GINConv)
+    refuses(r"with one step, .*got AdaptiveConv\(8, 8", adapt, AdaptiveConv(8, 8))
+    refuses("norm='both' divides by the out-", adapt, nn.Sequential(dgl.nn.GraphConv(8, 8)))
+    refuses("ChebConv takes one tensor .* SAGEConv", adapt, pyg_conv("ChebConv", 8, 8, 2))
+    refuses(
+        "GCNConv divides by degrees, which a block does not know",
+        conv_step("pyg_gcn"),
+        from_edge_index(EDGES[:, :0], (4, 2)),
+        X,
+    )
+    refuses("GATConv adds .* add_self_loops=False", adapt, pyg_conv("GATConv", 8, 8))
     ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)
     ConvAsAttention(LayerAsConv(MultiHeadAttention(8, 2)), 8)

@@ -94,12 +94,9 @@ def test_scheduled_halting_is_saved_and_refuses_other_numbers_of_nodes() -> None
     halting = ScheduledHalting(torch.tensor([2, 1]))
     assert halting.bfloat16()(torch.zeros(2, 6).bfloat16(), None, 1).dtype == torch.float32
     assert list(halting.state_dict()) == ["steps"]
-    for call, words in (
-        (lambda: halting(torch.zeros(3, 6)), "the schedule is for 2 nodes, but there are 3"),
-        (lambda: ScheduledHalting(torch.tensor([1.5])), r"steps must be int64, got torch.float32"),
-        (lambda: ScheduledHalting(torch.tensor([4, -3])), "step 1 or later, got step -3"),
-    ):
-        refuses(words, call)
+    refuses("the schedule is for 2 nodes, but there are 3", halting, torch.zeros(3, 6))
+    refuses("steps must be int64, got torch.float32", ScheduledHalting, torch.tensor([1.5]))
+    refuses("step 1 or later, got step -3", ScheduledHalting, torch.tensor([4, -3]))
 
 
 def test_halting_a_schedule_of_many_steps_is_followed_exactly() -> None:

@@ -8,12 +8,7 @@ from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
-from graphut.nn import (
-    ACT,
-    FixedDepth,
-    Global,
-    HeteroAdaptiveConv,
-)
+from graphut.nn import ACT, FixedDepth, Global, HeteroAdaptiveConv
 from tests.helpers import assert_same, gradients, normal, refuses
 from tests.nn.hetero import CITES, EDGES, METADATA, WRITES, X, build, with_recurrence
 
@@ -190,33 +185,26 @@ def test_hetero_adaptive_conv_refuses() -> None:
     graph = dgl.heterograph({k: (*e,) for k, e in EDGES.items()}, {"a": 3, "p": 5})
     kinds: Any = (["a"], [WRITES])
     rule: Any = "act"
-    cases: list[tuple[Any, str]] = [
-        (lambda: conv(X, {("a", "reads", "p"): EDGES[WRITES]}), r"unknown edge types .*'reads'"),
-        (lambda: conv(X | {"venue": X["a"]}, EDGES), r"unknown node types \['venue'\]"),
-        (lambda: build(kinds), r"unknown node types \['p'\]"),
-        (lambda: build((["a"], ["writes"])), r"a triple \(source, name, .*got the edge type 'wri"),
-        (lambda: conv({"p": X["p"]}, EDGES), r"there are edges of \('a', .*but x has no 'a'"),
-        (lambda: HeteroAdaptiveConv(4, 8, METADATA, rule=rule), "a rule is a HaltingRule"),
-        (lambda: build(sizes={"a": 4}), r"unknown node types of metadata \['p'\]"),
-        (lambda: conv(X, X), r"unknown edge types \['a', 'p'\]"),
-        (lambda: conv({"a": X["a"], "p": X["p"][:3]}, EDGES), r"edge_index of .*x has only 3 row"),
-        (lambda: conv(graph, {"a": X["a"]}), "5 'p' nodes, but x has no 'p'"),
-        (lambda: conv(graph, {"a": X["a"], "p": X["a"]}), "5 'p' nodes, .*one row of 6 features"),
-        (lambda: conv({"a": X["p"], "p": X["p"]}, EDGES), "'a' nodes, .*one row of 4 features"),
-        (lambda: conv({k: x.float() for k, x in X.items()}, EDGES), r"with .to\(dtype\)"),
-        (lambda: conv(X, None), "got NoneType"),
-        (
-            lambda: conv(graph, X["a"]),
-            "features must be a dict by node type, such as {'a': x}, got T",
-        ),
-        (lambda: conv(graph, {"a": None, "p": X["p"]}), "features of 'a' nodes must be a tensor"),
-        (lambda: conv("graph", X), "got str"),
-        (lambda: conv(dgl.heterograph({("v", "r", "v"): ([0], [1])}), X), r"node types \['v'\]"),
-        (lambda: typed(as_layout(graph, CITES), normal(5, 8)), "HeteroAdaptiveConv.union"),
-        (lambda: HeteroAdaptiveConv(4, 9, METADATA), "9 features do not divide into 4 heads"),
-    ]
-    for call, message in cases:
-        refuses(message, call)
+    refuses(r"unknown edge types .*'reads'", conv, X, {("a", "reads", "p"): EDGES[WRITES]})
+    refuses(r"unknown node types \['venue'\]", conv, X | {"venue": X["a"]}, EDGES)
+    refuses(r"unknown node types \['p'\]", build, kinds)
+    refuses(r"a triple \(source, name, .*got the edge type 'wri", build, (["a"], ["writes"]))
+    refuses(r"there are edges of \('a', .*but x has no 'a'", conv, {"p": X["p"]}, EDGES)
+    refuses("a rule is a HaltingRule", HeteroAdaptiveConv, 4, 8, METADATA, rule=rule)
+    refuses(r"unknown node types of metadata \['p'\]", build, sizes={"a": 4})
+    refuses(r"unknown edge types \['a', 'p'\]", conv, X, X)
+    refuses(r"edge_index of .*x has only 3 row", conv, {"a": X["a"], "p": X["p"][:3]}, EDGES)
+    refuses("5 'p' nodes, but x has no 'p'", conv, graph, {"a": X["a"]})
+    refuses("5 'p' nodes, .*one row of 6 features", conv, graph, {"a": X["a"], "p": X["a"]})
+    refuses("'a' nodes, .*one row of 4 features", conv, {"a": X["p"], "p": X["p"]}, EDGES)
+    refuses(r"with .to\(dtype\)", conv, {k: x.float() for k, x in X.items()}, EDGES)
+    refuses("got NoneType", conv, X, None)
+    refuses("features must be a dict by node type, such as {'a': x}, got T", conv, graph, X["a"])
+    refuses("features of 'a' nodes must be a tensor", conv, graph, {"a": None, "p": X["p"]})
+    refuses("got str", conv, "graph", X)
+    refuses(r"node types \['v'\]", conv, dgl.heterograph({("v", "r", "v"): ([0], [1])}), X)
+    refuses("HeteroAdaptiveConv.union", typed, as_layout(graph, CITES), normal(5, 8))
+    refuses("9 features do not divide into 4 heads", HeteroAdaptiveConv, 4, 9, METADATA)
     layout, feat, _ = conv.union(X, EDGES)
     refuses("no edge_feat", conv.recurrence, layout, feat, edge_feat=normal(12, 2))
     blocks = dgl.dataloading.NeighborSampler([-1] * 5).sample(graph, {"p": torch.tensor([0])})[2]

@@ -10,8 +10,6 @@ from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
     MultiHeadAttention,
-    PositionwiseTransition,
-    UniversalTransformerStep,
 )
 from graphut.nn.input_checks import check_feat
 from graphut.topology import Complete
@@ -84,8 +82,7 @@ def papers_and_authors() -> DGLGraph:
 
 
 def recurrence() -> AdaptiveRecurrence:
-    step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 12))
-    return randomised(AdaptiveRecurrence(step, HaltingUnit(8), max_steps=5))
+    return randomised(AdaptiveRecurrence(build_step(), HaltingUnit(8), max_steps=5))
 
 
 def test_steps_refuse_edges_between_two_node_types() -> None:

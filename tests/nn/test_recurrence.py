@@ -328,45 +328,30 @@ UNIT = HaltingUnit(FEATS)
 STEP = build_step()
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        ((STEP, None, {"halted": "nil"}), "halted must be one of 'copied'.*; got 'nil'"),
-        ((STEP, HaltingUnit(6), {}), "unit reads 6 features, but the step's states have 8"),
-        ((MultiHeadAttention(8, 2), None, {}), "is a UniversalTransformerStep, got MultiHeadAtt"),
-        ((STEP, None, {"noise": 0.3}), "noise is .* such as .* got 0.3"),
-        ((STEP, None, {"noise": "first"}), "noise is .* such as .* got 'first'"),
-        ((STEP, None, {"position_signal": "sine"}), "must be .*'sinusoidal0', None.* 'sine'"),
-        ((STEP, None, {"position_signal": "learned"}), "position_signal must be .* 'learned'"),
-        (
-            (STEP, None, {"step_signal": "learnt"}),
-            "step_signal must .*'learned', None, .* got 'learnt'",
-        ),
-        ((STEP, None, {"quantize": 2}), "quantize is .* such as .* got 2"),
-        *(
-            ((STEP, None, {"max_steps": steps}), f"a whole number, at least 1; got {steps}")
-            for steps in (0, -1, 2.5, True)
-        ),
-        ((STEP, None, {"rule": "act"}), r"such as ACT\(\), got 'act'; parse_rule\('act'\) ret"),
-        ((STEP, UNIT, {"evaluation_rule": ACT}), r"a rule is a HaltingRule such as ACT\(\), got <"),
-        ((STEP, None, {"evaluation_rule": ACT()}), r"ACT\(.*\) needs a halting module, such as"),
-        (
-            (STEP, UNIT, {"evaluation_rule": Threshold(halt_from="output")}),
-            r"same halt_from in ACT\(.*Threshold\(",
-        ),
-        (
-            (STEP, UNIT, {"rule": FixedDepth("output"), "evaluation_rule": Threshold()}),
-            r"same halt_from in FixedDepth\(.*and Threshold\(",
-        ),
-        (
-            ([STEP, build_step()], None, {"rule": Convergence(), "max_steps": 2}),
-            r"needs the rule FixedDepth, got Convergence\(",
-        ),
-    ],
-)
-def test_recurrence_refuses_settings_that_do_not_fit(make: Any, words: str) -> None:
-    step, unit, options = make
-    refuses(words, AdaptiveRecurrence, step, unit, **options)
+def test_recurrence_refuses_settings_that_do_not_fit() -> None:
+    def check(words: str, *parts: Any, **settings: Any) -> None:
+        refuses(words, AdaptiveRecurrence, *(parts or [STEP]), **settings)
+
+    check("halted must be one of 'copied'.*; got 'nil'", halted="nil")
+    check("unit reads 6 features, but the step's states have 8", STEP, HaltingUnit(6))
+    check("is a UniversalTransformerStep, got MultiHeadAtt", MultiHeadAttention(8, 2))
+    check("noise is .* such as .* got 0.3", noise=0.3)
+    check("noise is .* such as .* got 'first'", noise="first")
+    check("must be .*'sinusoidal0', None.* 'sine'", position_signal="sine")
+    check("position_signal must be .* 'learned'", position_signal="learned")
+    check("step_signal must .*'learned', None, .* got 'learnt'", step_signal="learnt")
+    check("quantize is .* such as .* got 2", quantize=2)
+    for number in (0, -1, 2.5, True):
+        check(f"a whole number, at least 1; got {number}", max_steps=number)
+    check(r"such as ACT\(\), got 'act'; parse_rule\('act'\) ret", rule="act")
+    check(r"a rule is a HaltingRule such as ACT\(\), got <", STEP, UNIT, evaluation_rule=ACT)
+    check(r"ACT\(.*\) needs a halting module, such as", evaluation_rule=ACT())
+    rules = {"rule": ACT(), "evaluation_rule": Threshold(halt_from="output")}
+    check(r"same halt_from in ACT\(.*Threshold\(", STEP, UNIT, **rules)
+    rules = {"rule": FixedDepth("output"), "evaluation_rule": Threshold()}
+    check(r"same halt_from in FixedDepth\(.*and Threshold\(", STEP, UNIT, **rules)
+    rules = {"rule": Convergence(), "max_steps": 2}
+    check(r"needs the rule FixedDepth, got Convergence\(", [STEP, build_step()], None, **rules)
 
 
 def test_recurrence_a_refused_setting_changes_nothing() -> None:

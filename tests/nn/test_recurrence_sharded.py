@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 import torch
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import init_device_mesh
@@ -10,7 +9,7 @@ from torch.distributed.fsdp import fully_shard
 
 from graphut.nn import FixedDepth
 from tests.experiments.training.together import run_together
-from tests.helpers import assert_same, covering
+from tests.helpers import assert_same, covering, refuses
 from tests.nn.cases import HALTED, MODES, Case, build_case, engine
 
 LENGTHS = [4, 1, 5], [2]  # of the sentences of each process: 7 to 9 steps in one, 3 in the other
@@ -57,26 +56,22 @@ def assert_same_as_plain(modes: dict[str, object], *, by_step: bool) -> None:
             assert_same([weight.grad.full_tensor()], [(first.grad + second.grad) / 2])
 
 
-def compare_sharded() -> None:
-    for modes in ROOT:
-        assert_same_as_plain(modes, by_step=False)
-    for modes in BY_STEP:
-        assert_same_as_plain(modes, by_step=True)
+def test_recurrence_sharded_at_its_root_equals_the_plain_one(tmp_path: Path) -> None:
+    def compare() -> None:
+        for modes in ROOT:
+            assert_same_as_plain(modes, by_step=False)
+        for modes in BY_STEP:
+            assert_same_as_plain(modes, by_step=True)
 
-
-def test_recurrence_sharded_at_its_root_equals_the_plain_one(
-    tmp_path: Path,
-) -> None:
-    run_together(compare_sharded, tmp_path)
-
-
-def refuse_sharded_parts() -> None:
-    for name in ("step", "step.attention", "halting"):
-        case = build_case(norm="pre", lengths=LENGTHS[distributed.get_rank()])
-        fully_shard(case.layer.get_submodule(name), mesh=init_device_mesh("cpu", (2,)))
-        with pytest.raises(RuntimeError, match="call fully_shard on the AdaptiveRecurrence, or on"):
-            case.layer(case.graph, case.feat)
+    run_together(compare, tmp_path)
 
 
 def test_recurrence_refuses_sharded_parts(tmp_path: Path) -> None:
-    run_together(refuse_sharded_parts, tmp_path)
+    def check() -> None:
+        for name in ("step", "step.attention", "halting"):
+            case = build_case(norm="pre", lengths=LENGTHS[distributed.get_rank()])
+            fully_shard(case.layer.get_submodule(name), mesh=init_device_mesh("cpu", (2,)))
+            words = "call fully_shard on the AdaptiveRecurrence, or on"
+            refuses(words, case.layer, case.graph, case.feat)
+
+    run_together(check, tmp_path)

@@ -99,8 +99,6 @@ def test_encode_is_differentiable_in_coordinates() -> None:
 
 
 class Doubled(SinusoidalSignal):
-    """A subclass that doubles the signal."""
-
     def forward(self, coordinates: Tensor) -> Tensor:
         return 2 * super().forward(coordinates)
 

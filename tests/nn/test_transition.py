@@ -1,22 +1,16 @@
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv1d, pad
 
-from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
-    MultiHeadAttention,
     PositionwiseTransition,
     SeparableConvTransition,
-    UniversalTransformerStep,
 )
 from graphut.topology import Causal, Complete, Star, Virtual
 from tests.helpers import assert_same, gradients, normal, refuses
-from tests.nn.cases import randomised
+from tests.nn.cases import build_step, randomised
 
 LENGTHS = [4, 1, 2]
 GRAPH = Complete().layout(LENGTHS)
@@ -90,19 +84,11 @@ def test_separable_conv_needs_the_features_of_all_nodes() -> None:
         SeparableConvTransition(6, 9)(GRAPH, normal(4, 6), frontier=SOME)
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        lambda: Star().layout([3, 2]),
-        lambda: Virtual(2).layout([2, 1]),
-        lambda: Star().graph([3, 2]),
-        lambda: (Star() & Causal() | Causal()).graph([3, 2]),
-    ],
-    ids=["rows", "intervals", "graph", "composed"],
-)
-def test_separable_conv_refuses_nodes_that_are_not_tokens(
-    graph: Callable[[], DGLGraph | EdgeLayout],
-) -> None:
-    step = UniversalTransformerStep(MultiHeadAttention(6, 2), SeparableConvTransition(6, 9))
-    layer = AdaptiveRecurrence(step.double(), max_steps=2)
-    refuses("nodes that are not tokens: use PositionwiseTransition", layer, graph(), normal(7, 6))
+def test_separable_conv_refuses_nodes_that_are_not_tokens() -> None:
+    layer = AdaptiveRecurrence(build_step(transition="sepconv"), max_steps=2)
+    words, feat = "nodes that are not tokens: use PositionwiseTransition", normal(7, 8)
+    composed = Star() & Causal() | Causal()
+    for layout in (Star().layout([3, 2]), Virtual(2).layout([2, 1]), composed.layout([3, 2])):
+        refuses(words, layer, layout, feat)
+    for topology in (Star(), composed):
+        refuses(words, layer, topology.graph([3, 2]), feat)

@@ -82,7 +82,6 @@ def calm_step(norm: str = "post", scale: float = 0.5, **options: Any) -> Univers
 def build(
     step: UniversalTransformerStep | None = None, *, norm: str = "post", **options: Any
 ) -> AdaptiveRecurrence:
-    """Return an event-driven recurrence in float64."""
     settings: dict[str, Any] = {"rule": EventDriven(0.2), "max_steps": ROUNDS, "step_signal": None}
     settings |= {"inject_input": True, **options}
     return AdaptiveRecurrence(calm_step(norm) if step is None else step, **settings).double()

@@ -1,5 +1,3 @@
-"""Checks that hold for every picture."""
-
 from matplotlib.figure import Figure, SubFigure
 
 

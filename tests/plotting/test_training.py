@@ -5,6 +5,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from graphut.plotting import draw_training
+from tests.helpers import refuses
 from tests.plotting.pictures import assert_nothing_is_cut_off
 
 
@@ -88,7 +89,5 @@ def test_draw_training_cuts_nothing_off(count: int) -> None:
 
 
 def test_draw_training_refuses_what_has_not_begun() -> None:
-    with pytest.raises(ValueError, match="runs is empty"):
-        draw_training({})
-    with pytest.raises(ValueError, match=r"'a'.* no completed epoch"):
-        draw_training({"a": []})
+    refuses("runs is empty", draw_training, {})
+    refuses(r"'a'.* no completed epoch", draw_training, {"a": []})

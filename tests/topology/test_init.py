@@ -1,5 +1,3 @@
-"""What holds for every topology."""
-
 import pytest
 import torch
 

@@ -14,12 +14,7 @@ from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window, parse
 from tests.attention.naive import hubs
-from tests.helpers import (
-    assert_same,
-    gradients,
-    normal,
-    relative_error,
-)
+from tests.helpers import assert_same, gradients, normal, relative_error
 from tests.topology.catalogue import ALL
 
 LIBRARY = compiled()
@@ -47,7 +42,6 @@ def tables(
     rows: int | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> list[Tensor]:
-    """Query, key and value."""
     rows = layout.num_dst if rows is None else rows
     value_feats = feats if value_feats is None else value_feats
     sizes = [(rows, feats), (layout.num_src, feats), (layout.num_src, value_feats)]

@@ -1,5 +1,3 @@
-"""Workloads that several tests of benchmarks use."""
-
 from typing import Any
 
 import torch

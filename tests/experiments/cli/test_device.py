@@ -6,12 +6,12 @@ import torch
 
 from graphut.experiments.cli import device
 from graphut.experiments.cli.device import check_device, pick_device
+from tests.helpers import refuses
 
 
 def test_pick_device_takes_the_best_or_refuses_one_that_is_not_here() -> None:
     assert pick_device(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(ValueError, match=r"there is no device 'cuda:99' here: .*$"):
-        pick_device("cuda:99")
+    refuses(r"there is no device 'cuda:99' here: .*$", pick_device, "cuda:99")
 
 
 def test_check_device_knows_whether_torch_is_built_for_gpus(
@@ -25,5 +25,4 @@ def test_check_device_knows_whether_torch_is_built_for_gpus(
         (tmp_path / "version.py").write_text(text)
         check_device("cuda:1")
     (tmp_path / "version.py").write_text("cuda = None; hip = None")
-    with pytest.raises(ValueError, match="there is no device 'cuda:1' here: Torch not compiled"):
-        check_device("cuda:1")
+    refuses("there is no device 'cuda:1' here: Torch not compiled", check_device, "cuda:1")

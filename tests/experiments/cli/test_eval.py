@@ -161,7 +161,6 @@ def stories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder with LAMBADA's files."""
     known = lambada.LAMBADA
     for name in known.checksums:
         (tmp_path / name).write_text(PASSAGE)

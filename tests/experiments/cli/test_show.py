@@ -14,7 +14,6 @@ from tests.plotting.pictures import assert_nothing_is_cut_off
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Gets the figures that are saved."""
     found: list[Any] = []
     monkeypatch.setattr(show, "save_figure", lambda figure, path: found.append(figure))
     return found

@@ -1,5 +1,3 @@
-"""The text, the tables and the data of a page of HTML."""
-
 from html.parser import HTMLParser
 
 

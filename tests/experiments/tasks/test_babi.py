@@ -6,14 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Question, Vocabulary
-from graphut.experiments.tasks.babi import (
-    Babi,
-    StoryQuestion,
-    parse_stories,
-    sentences,
-    words,
-)
+from graphut.experiments.tasks.babi import Babi, StoryQuestion, parse_stories, sentences, words
 from graphut.experiments.tasks.files import published_checksums
+from tests.helpers import refuses
 
 # Questions of training, validation and test, counted with grep.
 SIZES = {17: (904, 96, 1000), 18: (905, 95, 1000), 20: (904, 96, 1000)}
@@ -130,8 +125,7 @@ def test_babi_reads_numbers_of_tasks() -> None:
     assert Babi("tasks", tasks=" 3, 1-2,2").groups == ["qa1", "qa2", "qa3"]
     for text in ("", "0", "21", "1-", "1,,2", "one", "-3", "2:4", "5-2", "1,20-1"):
         message = f"tasks must be whole numbers from 1 to 20, as in '1,3-5' .*; got '{text}'"
-        with pytest.raises(ValueError, match=message):
-            Babi("tasks", tasks=text)
+        refuses(message, Babi, "tasks", tasks=text)
 
 
 WORDS = st.lists(st.sampled_from(["Mary", "went", "home", "milk"]), min_size=1, max_size=4)
@@ -183,8 +177,7 @@ def test_parse_stories_is_the_reverse_of_writing(every: list[Story], space: bool
     ],
 )
 def test_parse_stories_quotes_a_wrong_line(line: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        list(parse_stories(f"1 Mary went home.\n{line}\n"))
+    refuses(message, list, parse_stories(f"1 Mary went home.\n{line}\n"))
 
 
 def test_sentences_and_words_of_a_text() -> None:

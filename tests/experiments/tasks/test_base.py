@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from graphut.experiments.tasks import TASKS, Task, Text, TextTask, Vocabulary
 from graphut.experiments.tasks.base import hold_out, random_windows, strided_windows
 from tests.experiments.tasks.tiny import GENERATED, tiny
+from tests.helpers import refuses
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -41,8 +42,7 @@ def test_task_options_out_of_range_are_quoted(name: str) -> None:
             value, message = "x", "one of .*; got 'x'"
         else:
             continue
-        with pytest.raises(ValueError, match=f"{field.name} must be {message}"):
-            kind(**required, **{field.name: value})
+        refuses(f"{field.name} must be {message}", kind, **required, **{field.name: value})
 
 
 PATHS = [
@@ -64,8 +64,6 @@ def test_task_keeps_a_relative_path_as_an_absolute_one(
 
 @dataclass(frozen=True)
 class Counting(TextTask):
-    """Texts of growing length."""
-
     name = "counting-of-tests"
     vocabulary: ClassVar[Vocabulary] = Vocabulary("ab")
 
@@ -106,8 +104,7 @@ def test_hold_out_loses_nothing_and_the_order_is_no_matter(
 
 
 def test_hold_out_refuses_to_hold_out_all() -> None:
-    with pytest.raises(ValueError, match="held_out must be less than 2, got 2"):
-        hold_out(["a", "b"], 2, str.encode)
+    refuses("held_out must be less than 2, got 2", hold_out, ["a", "b"], 2, str.encode)
 
 
 @given(st.integers(1, 60), st.integers(1, 20))

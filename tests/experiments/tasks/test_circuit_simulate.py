@@ -7,6 +7,7 @@ import pytest
 from graphut.experiments.records.record import without_folders
 from graphut.experiments.tasks.circuit_simulate import CircuitSimulate, find_circuit
 from graphut.experiments.tasks.circuits import KINDS, adder
+from tests.helpers import refuses
 
 SIZES = {"epoch_size": 30, "held_out": 20, "vectors": 3}
 
@@ -101,8 +102,6 @@ def test_circuit_simulate_keeps_absolute_paths(
 
 def test_circuit_simulate_refuses_wrong_options() -> None:
     message = "gates must be whole numbers of 3 or more, as in '3,5-7'.*; got '2-4'"
-    with pytest.raises(ValueError, match=message):
-        CircuitSimulate(gates="2-4")
+    refuses(message, CircuitSimulate, gates="2-4")
     for name in ("adder-", "adder-x", "adder-0"):
-        with pytest.raises(ValueError, match=f"{name}: .* must be a number of bits, as in adder-8"):
-            find_circuit(name)
+        refuses(f"{name}: .* must be a number of bits, as in adder-8", find_circuit, name)

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks.files import DataSet, digest_of
+from tests.helpers import refuses
 
 DATA = DataSet(
     "from https://example.org: name that folder",
@@ -19,8 +20,7 @@ def test_data_set_read_names_a_missing_and_a_damaged_file(tmp_path: Path) -> Non
     with pytest.raises(FileNotFoundError, match=message):
         DATA.read(tmp_path, "test.txt")
     (tmp_path / "test.txt").write_bytes(b"tvo\n")
-    with pytest.raises(ValueError, match=rf"{tmp_path}/test\.txt is damaged: .* from https://"):
-        DATA.read(tmp_path, "test.txt")
+    refuses(rf"{tmp_path}/test\.txt is damaged: .* from https://", DATA.read, tmp_path, "test.txt")
 
 
 def test_data_set_read_takes_a_file_without_a_known_checksum_as_it_is(tmp_path: Path) -> None:
@@ -28,8 +28,7 @@ def test_data_set_read_takes_a_file_without_a_known_checksum_as_it_is(tmp_path: 
     (tmp_path / "text").write_bytes("ä\n".encode())
     assert data.read(tmp_path, "text") == "ä\n"
     (tmp_path / "text").write_bytes(b"\xff")
-    with pytest.raises(ValueError, match=rf"{tmp_path}/text is not a text file in UTF-8"):
-        data.read(tmp_path, "text")
+    refuses(rf"{tmp_path}/text is not a text file in UTF-8", data.read, tmp_path, "text")
 
 
 def test_digest_of_a_folder_is_of_the_texts_alone(tmp_path: Path) -> None:

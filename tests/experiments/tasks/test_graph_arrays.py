@@ -14,6 +14,7 @@ from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.graph_inputs import as_input
 from tests.experiments.training.together import run_together
+from tests.helpers import refuses
 
 ARRAYS: dict[str, Any] = {
     "edges": np.array([[0, 3, 1, 4], [1, 4, 2, 3]], np.uint64),
@@ -104,8 +105,7 @@ def test_read_arrays_without_numbers_in_features(tmp_path: Path) -> None:
 
 def test_read_arrays_refuses_pickle(tmp_path: Path) -> None:
     np.save(save(tmp_path / "data") / "labels.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"labels\.npy is not a \.npy file of numbers or text"):
-        read_graphs(tmp_path / "data")
+    refuses(r"labels\.npy is not a \.npy file of numbers or text", read_graphs, tmp_path / "data")
 
 
 def test_write_arrays_of_dgl_reads_back(tmp_path: Path) -> None:
@@ -194,8 +194,7 @@ def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
         ([data.Data(one.x, edges, test_mask=torch.tensor([1, 2, 0]))], "test_mask is 2; expected"),
         ([data.Data(one.x.half() + torch.inf, edges)], r"node 0 has \[inf\] in `feat`"),
     ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            write_arrays(graphs, tmp_path / "data")
+        refuses(message, write_arrays, graphs, tmp_path / "data")
     assert not (tmp_path / "data").exists()
 
 
@@ -247,12 +246,10 @@ def test_read_part_returns_the_nodes_of_a_process(target: Any, tmp_path: Path) -
 def test_divide_refuses(tmp_path: Path) -> None:
     task = write_graph(tmp_path / "data", np.arange(30) % 3)
     parts = Graphs(task.divide(tmp_path / "parts", 2))
-    with pytest.raises(ValueError, match="parts must hold one whole graph to be cut"):
-        parts.divide(tmp_path / "again", 2)
+    refuses("parts must hold one whole graph to be cut", parts.divide, tmp_path / "again", 2)
     graph = dgl.graph(([0], [1]))
     graphs = Graphs(write_arrays([(graph, 0), (graph, 1)], tmp_path / "graphs"))
-    with pytest.raises(ValueError, match="graphs must hold one whole graph to be cut"):
-        graphs.divide(tmp_path / "again", 2)
+    refuses("graphs must hold one whole graph to be cut", graphs.divide, tmp_path / "again", 2)
     with pytest.raises(ValueError, match="parts must be at least 1 and at most 30 nodes, got 31"):
         task.divide(tmp_path / "again", 31)
     weighted = Graphs(tmp_path / "parts", class_weights="balanced")

@@ -16,6 +16,7 @@ from graphut.experiments.tasks.graph_problems import (
     GraphReach,
     PrefixParity,
 )
+from tests.helpers import refuses
 
 PROBLEMS: list[Any] = [kind for kind in TASKS.values() if issubclass(kind, GraphProblem)]
 SIZES = {"epoch_size": 40, "held_out": 20, "test_sizes": "30", "test_nodes": 60}
@@ -205,8 +206,7 @@ def test_graph_distance_waking_trains_with_isolated_nodes_of_both_kinds() -> Non
         assert np.array_equal(graph.labels, graph.nodes - 1) and not graph.depth.any()
     connected = [graph for graph in graphs if graph.edges.shape[1] > len(graph.nodes)]
     assert all(graph.has_label.all() for graph in connected)
-    with pytest.raises(ValueError, match=r"families of graph-bfs are among .*; got 'isolated'"):
-        GraphBFS(families="isolated")
+    refuses(r"families of graph-bfs are among .*; got 'isolated'", GraphBFS, families="isolated")
 
 
 def test_problems_mix_families_and_name_test_sets() -> None:
@@ -231,7 +231,5 @@ def test_problems_mix_families_and_name_test_sets() -> None:
     ],
 )
 def test_problems_quote_bad_options(options: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        GraphDistance(**options)
-    with pytest.raises(ValueError, match=r"families of graph-path are among path, .*'delaunay'"):
-        GraphPath(families="delaunay")
+    refuses(message, GraphDistance, **options)
+    refuses(r"families of graph-path are among path, .*'delaunay'", GraphPath, families="delaunay")

@@ -12,6 +12,7 @@ from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import PARTS
 from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, graph_files, read_labels
+from tests.helpers import refuses
 
 NO_KINDS, CLASSES = Vocabulary([]), Vocabulary(["0", "1", "yes"])
 
@@ -85,8 +86,7 @@ def test_read_graphs_with_masks_in_one_file_alone(tmp_path: Path) -> None:
     write(triangle(label=[0, 1, 0]), tmp_path / "a.graphml")
     (tmp_path / "notes.txt").write_text("hello")
     assert [path.name for path in graph_files(tmp_path)] == ["a.graphml", "b.json"]
-    with pytest.raises(ValueError, match=r"a\.graphml has labels and no mask, but other graphs"):
-        read_graphs(tmp_path)
+    refuses(r"a\.graphml has labels and no mask, but other graphs", read_graphs, tmp_path)
 
 
 def test_read_graphs_of_csv_files(tmp_path: Path) -> None:
@@ -161,8 +161,7 @@ def test_read_graphs_names_a_bad_file(message: str, tmp_path: Path) -> None:
     text = BAD_FILES[message]
     path = tmp_path / ("a.graphml" if text.startswith("<") else "a.json")
     path.write_text(text)
-    with pytest.raises(ValueError, match=rf"{path.name}:? .*{message}"):
-        read_graphs(path)
+    refuses(rf"{path.name}:? .*{message}", read_graphs, path)
 
 
 def test_read_graphs_takes_masks_of_graphs(tmp_path: Path) -> None:
@@ -202,8 +201,7 @@ BAD_TABLES = {
 
 @pytest.mark.parametrize("message", BAD_TABLES)
 def test_read_graphs_names_a_bad_csv_file(message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_graphs(csv_folder(tmp_path, **BAD_TABLES[message]))
+    refuses(message, read_graphs, csv_folder(tmp_path, **BAD_TABLES[message]))
 
 
 def test_read_graphs_without_a_file(tmp_path: Path) -> None:
@@ -211,11 +209,9 @@ def test_read_graphs_without_a_file(tmp_path: Path) -> None:
         read_graphs(tmp_path / "nowhere")
     (tmp_path / "a.bin").write_text("x")
     for path in (tmp_path, tmp_path / "a.bin"):
-        with pytest.raises(ValueError, match=r"holds no graphs that can be read: name a \.graphml"):
-            read_graphs(path)
+        refuses(r"holds no graphs that can be read: name a \.graphml", read_graphs, path)
     (tmp_path / "edges.csv").write_text("src_id,dst_id\n")
-    with pytest.raises(ValueError, match=r"lacks a \.csv file with node_id, or one with src_id"):
-        read_graphs(tmp_path)
+    refuses(r"lacks a \.csv file with node_id, or one with src_id", read_graphs, tmp_path)
 
 
 def test_read_graphs_reads_labels_of_nodes_where_there_are_some(tmp_path: Path) -> None:
@@ -233,8 +229,7 @@ def test_labelled_quotes_what_the_others_do_not_have(tmp_path: Path) -> None:
     labelled = graph.labelled(Vocabulary("abc"), CLASSES)
     assert labelled.nodes.tolist() == [0, 2, 0] and labelled.labels.tolist() == [0, 2, -1]
     message = r"graph\.json: the kind of node 'c' is unknown; known are a, b"
-    with pytest.raises(ValueError, match=message):
-        graph.labelled(Vocabulary("ab"), CLASSES)
+    refuses(message, graph.labelled, Vocabulary("ab"), CLASSES)
     with pytest.raises(ValueError, match=r"graph\.json: the label 'yes' is unknown"):
         graph.labelled(Vocabulary("abc"), Vocabulary("01"))
 
@@ -385,5 +380,4 @@ def test_read_labels(values: list[Any], target: str, expected: Any) -> None:
     ],
 )
 def test_read_labels_refuses(values: list[Any], target: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_labels(values, target)
+    refuses(message, read_labels, values, target)

@@ -22,6 +22,7 @@ from graphut.experiments.tasks.lte import (
 )
 from graphut.experiments.tasks.vocabulary import Characters
 from tests.experiments.tasks.tiny import tiny
+from tests.helpers import refuses
 
 ANSWERS = {"lte-copy": "120", "lte-double": "120120", "lte-reverse": "021"}
 PROGRAMS = ["lte-program", "lte-control", "lte-addition"]
@@ -94,10 +95,8 @@ def test_learning_to_execute_refuses_too_few_sources() -> None:
         def source(self, random: object, *, hardest: bool = False) -> str:
             return "4"
 
-    with pytest.raises(ValueError, match="too few sources of length 1: choose a larger length"):
-        OneSource(length=1).train(0, 0)
-    with pytest.raises(ValueError, match=r"nesting must be at most 10.*got 11"):
-        LteProgram(nesting=11)
+    refuses("too few sources of length 1: choose a larger length", OneSource(length=1).train, 0, 0)
+    refuses(r"nesting must be at most 10.*got 11", LteProgram, nesting=11)
 
 
 @pytest.mark.parametrize("name", ANSWERS)

@@ -8,6 +8,7 @@ from graphut.experiments.tasks.pairs import Pairs, read_pairs
 from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.vocabulary import Characters
 from graphut.models import UniversalTransformerConfig
+from tests.helpers import refuses
 
 Texts = list[tuple[str, str]]
 
@@ -101,8 +102,7 @@ def test_read_pairs_reads_texts_as_the_vocabulary_does(tmp_path: Path) -> None:
 def test_read_pairs_names_a_wrong_line(tmp_path: Path, line: str | None, message: str) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a\tx\n{line}\n" if line else "")
-    with pytest.raises(ValueError, match=message):
-        read_pairs(path, Vocabulary("ab"), Vocabulary("x"))
+    refuses(message, read_pairs, path, Vocabulary("ab"), Vocabulary("x"))
 
 
 @pytest.mark.parametrize(("source", "target"), [("a a a a", "x"), ("a", "x x x")])
@@ -129,8 +129,7 @@ def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
             Pairs(path, subwords=300).validation  # noqa: B018
     with pytest.raises(ValueError, match="characters must be False with subwords; got True"):
         Pairs(path, characters=True, subwords=300)
-    with pytest.raises(ValueError, match="subwords must be at least 257; got 256"):
-        Pairs(path, subwords=256)
+    refuses("subwords must be at least 257; got 256", Pairs, path, subwords=256)
 
 
 def test_pairs_of_subwords(tmp_path: Path) -> None:
@@ -149,8 +148,7 @@ def test_pairs_of_subwords(tmp_path: Path) -> None:
         (vocabulary.read(text), vocabulary.read(text.upper())) for text in plain
     ]
     config = UniversalTransformerConfig(source_vocab=272, target_vocab=272, max_length=5)
-    with pytest.raises(ValueError, match=r"pairs\.tsv:\d: the source has .* takes 5 at most"):
-        task.check_config(config)
+    refuses(r"pairs\.tsv:\d: the source has .* takes 5 at most", task.check_config, config)
 
 
 def test_pairs_of_characters(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from graphut.experiments.tasks import (
     registry,
 )
 from graphut.experiments.tasks.letters import LetterTask
+from tests.helpers import refuses
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,9 @@ def test_register_task_adds_the_task_and_its_presets() -> None:
 
 def test_register_task_needs_a_name_of_its_own() -> None:
     message = r"the name 'copy' of .*test_registry\.Second'> is taken by .*letters\.Copy'>"
-    with pytest.raises(ValueError, match=message):
-        register_task(Second)
+    refuses(message, register_task, Second)
     assert TASKS["copy"] is Copy
-    with pytest.raises(ValueError, match=r"LetterTask'> has the name None: give it one, such as"):
-        register_task(LetterTask)
+    refuses(r"LetterTask'> has the name None: give it one, such as", register_task, LetterTask)
 
 
 def test_register_task_replaces_a_class_that_is_defined_again() -> None:
@@ -117,5 +116,4 @@ def test_load_task_plugins_says_what_is_wrong(
 def test_preset_of_quotes_an_unknown_preset() -> None:
     assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
     message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
-    with pytest.raises(ValueError, match=message):
-        preset_of("sort", "x")
+    refuses(message, preset_of, "sort", "x")

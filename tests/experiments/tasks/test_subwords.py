@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from graphut._tokens import EOS
 from graphut.experiments.tasks.subwords import Subwords
+from tests.helpers import refuses
 
 TEXTS = [
     "A man rides a bike.",
@@ -84,8 +85,7 @@ def test_subwords_learn_joins_a_most_frequent_pair(learned: Subwords) -> None:
 
 def test_subwords_learn_joins_nothing_that_comes_once() -> None:
     assert Subwords.learn(["abc"], 300).merges == Subwords.learn([], 300).merges == ()
-    with pytest.raises(ValueError, match="subwords must be more than the 256 bytes; got 256"):
-        Subwords.learn(TEXTS, 256)
+    refuses("subwords must be more than the 256 bytes; got 256", Subwords.learn, TEXTS, 256)
 
 
 SENTENCES = st.one_of(
@@ -149,8 +149,7 @@ def test_subwords_save_and_load(learned: Subwords, tmp_path: Path) -> None:
 def test_subwords_load_refuses_other_files(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "vocabulary.json"
     path.write_text(content)
-    with pytest.raises(ValueError, match=rf"vocabulary\.json does not hold subwords: {message}"):
-        Subwords.load(path)
+    refuses(rf"vocabulary\.json does not hold subwords: {message}", Subwords.load, path)
 
 
 def test_tokenizers_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

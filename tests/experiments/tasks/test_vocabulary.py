@@ -15,6 +15,7 @@ from graphut.experiments.tasks.vocabulary import (
     character_of,
     symbol_of,
 )
+from tests.helpers import refuses
 
 symbols = st.text(min_size=1).filter(lambda s: s.split() == [s] and s not in ("<bos>", "<eos>"))
 
@@ -40,16 +41,12 @@ def test_vocabulary_reads_characters_without_spaces(text: str, read: str) -> Non
 
 def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
     for text, unknown in (("abc", "abc"), ("a bc", "bc"), ("ab ba", "ab")):
-        with pytest.raises(ValueError, match=f"unknown symbol '{unknown}'"):
-            Vocabulary("ab").read(text)
+        refuses(f"unknown symbol '{unknown}'", Vocabulary("ab").read, text)
     for token in (-1, 5):
-        with pytest.raises(ValueError, match=rf"token id {token} is not in 0\.\.4"):
-            Vocabulary("abc").decode([2, token])
+        refuses(rf"token id {token} is not in 0\.\.4", Vocabulary("abc").decode, [2, token])
     for symbol in ("", "a b", "a\n", "<bos>", "<eos>"):
-        with pytest.raises(ValueError, match="cannot be a symbol"):
-            Vocabulary(["a", symbol])
-    with pytest.raises(ValueError, match="'b' occurs more than once"):
-        Vocabulary("abcb")
+        refuses("cannot be a symbol", Vocabulary, ["a", symbol])
+    refuses("'b' occurs more than once", Vocabulary, "abcb")
 
 
 @pytest.mark.parametrize(
@@ -64,8 +61,7 @@ def test_vocabulary_save_and_load(vocabulary: Vocabulary, tmp_path: Path) -> Non
 def test_vocabulary_load_names_a_foreign_file(tmp_path: Path, content: object) -> None:
     path = tmp_path / "vocabulary.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"vocabulary\.json is not a vocabulary"):
-        Vocabulary.load(path)
+    refuses(r"vocabulary\.json is not a vocabulary", Vocabulary.load, path)
 
 
 CHARACTERS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -107,8 +103,7 @@ def test_words_learn_takes_the_most_frequent_words(
 def test_words_read_what_is_not_known_as_unknown() -> None:
     words = Words(["b", UNKNOWN, "a"])
     assert words.unknown == 3
-    with pytest.raises(ValueError, match="a vocabulary of words must contain <unk>"):
-        Words(["a", "b"])
+    refuses("a vocabulary of words must contain <unk>", Words, ["a", "b"])
     assert words.read("a c\tb d") == [4, 3, 2, 3]
     assert words.write([4, 3]) == "a <unk>"
     assert words.read("A") == [4]

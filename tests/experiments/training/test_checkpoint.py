@@ -12,6 +12,7 @@ from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.optimization import make_optimizer, make_schedule
 from graphut.models.tensor_file import write_tensors
+from tests.helpers import refuses
 
 
 def make(width: int = 3) -> TrainingState:
@@ -39,8 +40,7 @@ def test_load_checkpoint_refuses_a_foreign_state(
     state = json.loads(metadata["state"]) | change
     metadata["state"] = json.dumps({name: v for name, v in state.items() if v is not None})
     write_tensors(path, load_file(path), format=metadata["format"], state=metadata["state"])
-    with pytest.raises(ValueError, match=rf"checkpoint {message}"):
-        load_checkpoint(path, make())
+    refuses(rf"checkpoint {message}", load_checkpoint, path, make())
 
 
 def test_load_checkpoint_refuses_another_file_or_model(tmp_path: Path) -> None:
@@ -48,8 +48,6 @@ def test_load_checkpoint_refuses_another_file_or_model(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*checkpoint"):
         load_checkpoint(path, make())
     write_tensors(path, {"weight": torch.zeros(2)})
-    with pytest.raises(ValueError, match="checkpoint is not a checkpoint of this version: None"):
-        load_checkpoint(path, make())
+    refuses("checkpoint is not a checkpoint of this version: None", load_checkpoint, path, make())
     save_checkpoint(path, make(width=4), {})
-    with pytest.raises(ValueError, match="belongs to another model"):
-        load_checkpoint(path, make(width=3))
+    refuses("belongs to another model", load_checkpoint, path, make(width=3))

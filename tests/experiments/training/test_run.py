@@ -12,6 +12,7 @@ from graphut.experiments.training import Run, TrainingConfig, is_run
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.run_files import RUN
 from tests.experiments.training.learners.small_models import small_model
+from tests.helpers import refuses
 
 
 def create(folder: Path, task: PairTask) -> Run:
@@ -77,8 +78,7 @@ def test_run_task_refuses_a_folder_with_other_files(
     [(name, path)] = task.unchecked_files.items()
     for files, words in (({}, f"{name} was removed"), ({name: path, "a": path}, "a was added")):
         monkeypatch.setattr(Pairs, "unchecked_files", files)
-        with pytest.raises(ValueError, match=f"{words} since the run in .*run began"):
-            Run.open(tmp_path / "run").task()
+        refuses(f"{words} since the run in .*run began", Run.open(tmp_path / "run").task)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,7 @@ def test_run_open_refuses_a_foreign_description(tmp_path: Path, field: str, valu
     create(tmp_path, Copy())
     change(tmp_path, **{field: value})
     fault = ": unknown task 'fly'" if value == "fly" else " does not describe a run of this version"
-    with pytest.raises(ValueError, match=rf"run\.json{fault}"):
-        Run.open(tmp_path)
+    refuses(rf"run\.json{fault}", Run.open, tmp_path)
 
 
 def test_run_vocabularies_detect_a_changed_symbol(tmp_path: Path) -> None:
@@ -116,5 +115,4 @@ def test_run_open_detects_damage(tmp_path: Path) -> None:
     create(tmp_path, Copy())
     path = tmp_path / RUN
     path.write_text(path.read_text().replace('"epochs": 3', '"epochs": 4'))
-    with pytest.raises(ValueError, match=r"run\.json does not match its checksum"):
-        Run.open(tmp_path)
+    refuses(r"run\.json does not match its checksum", Run.open, tmp_path)

@@ -8,6 +8,7 @@ import torch
 from graphut._files import write_checked_json
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
+from tests.helpers import refuses
 
 CPU = torch.device("cpu")
 
@@ -39,8 +40,7 @@ def test_remember_machine_adds_each_machine_once(
 @pytest.mark.parametrize("content", [{}, {"machines": ["a"]}])
 def test_read_machines_refuses_other_fields(tmp_path: Path, content: dict[str, Any]) -> None:
     write_checked_json(tmp_path / run_files.MACHINES, content)
-    with pytest.raises(ValueError, match=r"machines\.json is damaged: it must contain a list"):
-        run_files.read_machines(tmp_path)
+    refuses(r"machines\.json is damaged: it must contain a list", run_files.read_machines, tmp_path)
 
 
 def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
@@ -60,8 +60,7 @@ def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     other_digit = path.read_text().replace("3", "4", 1).rstrip()
     for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", other_digit):
         path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
-        with pytest.raises(ValueError, match=r"metrics\.jsonl:2 is damaged"):
-            run_files.read_metrics(path)
+        refuses(r"metrics\.jsonl:2 is damaged", run_files.read_metrics, path)
 
 
 @pytest.mark.parametrize("epochs", [1, 2])

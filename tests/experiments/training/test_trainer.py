@@ -55,8 +55,6 @@ def make(
 
 
 class StopAfter:
-    """Stops training after some updates."""
-
     def __init__(self, updates: int) -> None:
         self.left = updates
 

@@ -1,5 +1,3 @@
-"""Process groups for tests."""
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

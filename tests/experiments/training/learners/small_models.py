@@ -1,5 +1,3 @@
-"""Small models with fixed weights."""
-
 from typing import Any
 
 import torch

@@ -68,8 +68,6 @@ def test_prepare_of_a_graph_in_parts(tmp_path: Path) -> None:
     labels[9:] = np.nan  # the second part has no label
 
     class Task:
-        """A task with one graph."""
-
         def train(self, seed: int, epoch: int) -> list[LabelledGraph]:
             return [make_graph(labels, divided=dist.is_initialized())]
 

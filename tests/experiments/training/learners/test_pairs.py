@@ -106,8 +106,6 @@ def result(tokens: list[int], source: list[int], steps: int = 1) -> Any:
 
 
 class FixedAnswers:
-    """Model that answers from a table."""
-
     def __init__(self, table: dict[tuple[int, ...], list[int]]) -> None:
         self.table = table
         self.calls: list[tuple[int, dict[str, Any]]] = []

@@ -27,8 +27,6 @@ LEARNER = TextLearner()
 
 @dataclass(frozen=True)
 class Counting(Drawn, TextTask):
-    """Digits that go up by one."""
-
     name = "counting-of-tests"
     vocabulary = Characters.of("0123456789 ")  # type: ignore[assignment]
     vocabulary_kind = Characters
