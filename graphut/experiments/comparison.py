@@ -22,10 +22,9 @@ from graphut.experiments.training import (
     Run,
     Trainer,
     TrainingConfig,
-    evaluate,
     learner_of,
 )
-from graphut.models.adaptive_model import AdaptiveModel
+from graphut.experiments.training.learner import AnyLearner
 from graphut.models.checked_config import check_different
 from graphut.models.config import ModelConfig
 
@@ -65,37 +64,39 @@ def compare_topologies(
     changes: list[dict[str, Any]] = [{config.varied: topology} for topology in topologies]
     configs = [replace(config, **change) for change in changes]
     trainings = [replace(training, seed=seed) for seed in seeds]
-    learner, batch = learner_of(task), task.test[: training.batch_size]
+    kind, batch = learner_of(task), task.test[: training.batch_size]
 
-    def train(number: int, options: TrainingConfig) -> AdaptiveModel:
+    def train(number: int, options: TrainingConfig) -> AnyLearner:
         torch.manual_seed(options.seed)
-        model = learner.model_kind(configs[number])
+        model = kind.model_kind(configs[number])
         path = Path(folder, f"{number + 1}-seed-{options.seed}")
         Run.create(path, task, options, model, imports=imports)
         model.to(device)
         torch.manual_seed(options.seed)
         begin = f"{topologies[number]}, seed {options.seed}: "
         Trainer(model, task, options, path, lambda line: report(begin + line)).fit()
-        return learner.model_kind.from_pretrained(path).to(device)
+        return kind(kind.model_kind.from_pretrained(path).to(device), task.vocabularies)
 
-    def run(model: AdaptiveModel) -> None:
-        model.train()
-        loss = learner.outcome(model, batch, 0.0).total_loss(training.ponder_weight)
+    def run(learner: AnyLearner) -> None:
+        learner.model.train()
+        loss = learner.outcome(batch, 0.0).total_loss(training.ponder_weight)
         torch.autograd.backward(loss)
-        model.zero_grad()
-        model.eval()
+        learner.model.zero_grad()
+        learner.model.eval()
 
-    def edges(model: AdaptiveModel) -> float:
-        first, *_ = learner.outcome(model, batch, 0.0).ponders.values()
+    def edges(learner: AnyLearner) -> float:
+        first, *_ = learner.outcome(batch, 0.0).ponders.values()
         return first.layouts[0].num_edges / len(batch)
 
-    models = [
+    learners = [
         [train(number, options) for options in trainings] for number in range(len(topologies))
     ]
-    firsts = [models_of_seeds[0] for models_of_seeds in models]
-    passes = {name: partial(run, model) for name, model in zip(topologies, firsts, strict=True)}
+    firsts = [of_seeds[0] for of_seeds in learners]
+    passes = {name: partial(run, first) for name, first in zip(topologies, firsts, strict=True)}
     times = [row["ms"] for row in measure("a batch", passes, repeats=5, device=device)]
-    evaluations = [[evaluate(each, task, task.test) for each in of_seeds] for of_seeds in models]
+    evaluations = [
+        [each.evaluate_in_detail(task.test)[0] for each in of_seeds] for of_seeds in learners
+    ]
     columns = topologies, map(edges, firsts), times, evaluations
     return [*map(ComparisonRow, *columns)]
 

@@ -184,7 +184,7 @@ def training(plan: Plan) -> list[Row]:
     """Measure the training speed of a sequence-to-sequence model that learns to copy its input."""
     torch.manual_seed(0)
     task = Copy(epoch_size=64 * (plan.updates + 2), held_out=2)
-    sizes: dict[str, Any] = PairLearner().sizes(task)
+    sizes: dict[str, Any] = PairLearner.sizes(task)
     config = UniversalTransformerConfig(
         d_model=plan.dim, num_heads=plan.heads, d_hidden=4 * plan.dim, **sizes
     )

@@ -59,9 +59,10 @@ def bench_training(options: TrainOptions) -> list[Row]:
         exact = _models(workload, preset | off, training)
         error = largest_error(*(_gradients(*model, batches[0]) for model in exact))
         text = f"{name}, {training.batch_size} sentences, {preset['d_model']} features"
-        learner, examples = learner_of(TASKS[workload.task]), _examples(workload, batches[0])
+        learner = learner_of(TASKS[workload.task])(exact[0][0], {})
         with torch.no_grad():
-            ponders = learner.outcome(exact[0][0], examples, 0.0).ponders.values()
+            outcome = learner.outcome(_examples(workload, batches[0]), 0.0)
+            ponders = outcome.ponders.values()
         text += f", {'/'.join(f'{x.steps.double().mean():.1f}' for x in ponders)} steps"
         say(text)
         models = _models(workload, preset, training)
@@ -106,16 +107,17 @@ def _models(
     """Return a model of graphut and the same model in plain torch, each with its loss function."""
     torch.manual_seed(0)
     task = TASKS[workload.task]
-    learner = learner_of(task)
+    kind = learner_of(task)
     sizes = dict.fromkeys(task.from_data, workload.vocabulary)
     config = task.config_kind(**_own(task.config_kind, options) | sizes | {"halting_gain": 0.3})
-    ours: Any = learner.model_kind(config).train()
+    ours: Any = kind.model_kind(config).train()
     for part, bias in workload.biases.items():
         nn.init.constant_(getattr(ours, part).halting.linear.bias, bias)
+    learner = kind(ours, {})
     plain, smoothing, weight = PlainModel(ours), training.label_smoothing, training.ponder_weight
 
     def loss(batch: Batch) -> Tensor:
-        return learner.outcome(ours, _examples(workload, batch), smoothing).total_loss(weight)
+        return learner.outcome(_examples(workload, batch), smoothing).total_loss(weight)
 
     def plain_loss(batch: Batch) -> Tensor:
         sources, targets = batch

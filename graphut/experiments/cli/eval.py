@@ -16,9 +16,9 @@ from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS
+from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
-from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import EventDriven, parse_rule
 
 
@@ -43,7 +43,8 @@ def main(arguments: Namespace) -> int:
     # Read the digest before the weights: if a run that is still training replaces them in between,
     # the evaluation is recognised as one of another model.
     digest = model_digest(run.folder) if data is None else None
-    model = run.trained_model(target)
+    learner = run.learner(run.trained_model(target))
+    model = learner.model
     if "evaluation_rule" in changed:
         model.evaluation_rule = parse_rule(changed["evaluation_rule"])
     if "max_steps" in changed:
@@ -55,15 +56,15 @@ def main(arguments: Namespace) -> int:
         sets = sets if arguments.set is None else {arguments.set: sets[arguments.set]}
     else:
         task = run.task(check_data=False)
-        sets = {data: run.learner.read(data, run.vocabularies, model.config, task)}
+        sets = {data: learner.read(data, task)}
     for name, examples in sets.items():
-        evaluate_set(run, model, name, examples, search, changed, digest=digest, files=files)
+        evaluate_set(run, learner, name, examples, search, changed, digest=digest, files=files)
     return 0
 
 
 def evaluate_set(
     run: Run,
-    model: AdaptiveModel,
+    learner: AnyLearner,
     name: str,
     examples: Sequence[Any],
     options: Mapping[str, Any],
@@ -77,13 +78,12 @@ def evaluate_set(
     `options` are for the evaluation, such as `beam_size`, and `changed` are settings of the model
     that differ from the run. Without a `digest` of the weights, no `evaluation-NAME.json` is saved.
     """
-    learner = run.learner
-    evaluation, details = learner.evaluate_in_detail(model, run.vocabularies, examples, **options)
+    evaluation, details = learner.evaluate_in_detail(examples, **options)
     print(f"{name}, {pluralize(len(examples), learner.example)}: {evaluation}", flush=True)
     if not is_first() or (digest is None and not any(files)):
         return
     options = {**changed, **options}
-    details = {**learner.count_flops(model, examples, run.training.batch_size), **details}
+    details = {**learner.count_flops(examples, run.training.batch_size), **details}
     if digest is None:
         name = f"{DATA}{Path(name).name}"
     else:

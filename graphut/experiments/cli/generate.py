@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.tasks.files import lines_of, read_text
-from graphut.experiments.training import Run
+from graphut.experiments.training.learner import AnyLearner
 
 
 def main(arguments: Namespace) -> int:
     """Print the outputs of a model for texts, with the number of steps of each token."""
     run, path = arguments.run, arguments.input
-    texts = arguments.texts if path is None else [*_lines(run, path, arguments.skip_unknown)]
-    model = run.trained_model(pick_device(arguments.device))
+    learner = run.learner(run.trained_model(pick_device(arguments.device)))
+    texts = arguments.texts if path is None else [*_lines(learner, path, arguments.skip_unknown)]
     readable = [text for text in texts if text is not None]
-    answers = run.learner.generate(model, run.vocabularies, readable, arguments.search)
+    answers = learner.generate(readable, arguments.search)
     for text in texts:
         result = None if text is None else next(answers)
         if arguments.plain:
@@ -25,7 +25,7 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _lines(run: Run, path: str, skip: bool) -> Iterator[str | None]:
+def _lines(learner: AnyLearner, path: str, skip: bool) -> Iterator[str | None]:
     """Yield the lines of a file, and `None` for an empty line.
 
     Raise a `ValueError` with the line number if the model cannot read a line. With `skip`, print
@@ -36,7 +36,7 @@ def _lines(run: Run, path: str, skip: bool) -> Iterator[str | None]:
         text = line if line.strip() else None
         try:
             if text is not None:
-                run.learner.parse(text, run.vocabularies)
+                learner.parse(text)
         except ValueError as error:
             if not skip:
                 raise ValueError(f"{name}:{number}: {error}") from None

@@ -12,9 +12,8 @@ from graphut._files import encode_json, write_atomically
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_readers import read_graphs
-from graphut.experiments.training.learners.graphs import prediction_rows
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather, is_first, process_group
-from graphut.models import UniversalGraphTransformer
 from graphut.models.config.restarts import Restarts
 
 Rows = Sequence[Mapping[str, Any]]
@@ -27,11 +26,12 @@ def main(arguments: Namespace) -> int:
     The processes of `torchrun` share the work if `graphut partition` has divided the graph.
     """
     encode = _ENCODERS[Path(arguments.out).suffix.lower()]
-    run, model = arguments.run, arguments.run.trained_model(pick_device(arguments.device))
-    assert isinstance(model, UniversalGraphTransformer)
+    run = arguments.run
+    learner = run.learner(run.trained_model(pick_device(arguments.device)))
+    assert isinstance(learner, GraphLearner)
     files = read_graphs(arguments.data, target=None)
     restarts = Restarts(**arguments.restarting)
-    rows = [*prediction_rows(model, files, run.vocabularies, restarts)]
+    rows = [*learner.prediction_rows(files, restarts)]
     if (part := files[0].part) is not None:
         every = chain(*all_gather([[*zip(part.nodes.tolist(), rows, strict=True)]]))
         rows = [row for _, row in sorted(every, key=lambda pair: pair[0])]

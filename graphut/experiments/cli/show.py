@@ -11,10 +11,9 @@ from torch import Tensor
 
 from graphut._files import explain_write_errors
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.tasks import GraphTask
-from graphut.experiments.training import Run
+from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
-from graphut.models.adaptive_model import AdaptiveModel
+from graphut.experiments.training.learner import AnyLearner
 from graphut.plotting import (
     animate_attention,
     animate_frontier,
@@ -49,10 +48,10 @@ def main(arguments: Namespace) -> int:
     text, out, what = arguments.text, arguments.out, arguments.draw
     animated = Path(out).suffix.lower() == ".gif"
     run, search = arguments.run, arguments.search
-    model = run.trained_model(pick_device(arguments.device))
-    if issubclass(run.learner.task_kind, GraphTask):
-        return _show_graph(run, model, text, out, animated)
-    [answer] = run.learner.generate(model, run.vocabularies, [text], search, get_attention=True)
+    learner = run.learner(run.trained_model(pick_device(arguments.device)))
+    if issubclass(learner.task_kind, GraphTask):
+        return _show_graph(learner, run.task(), text, out, animated)
+    [answer] = learner.generate([text], search, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)
     if animated and what == "attention":
         *_, table = attention_tables(parts)  # of the decoder: its attention to the encoder
@@ -70,9 +69,8 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated: bool) -> int:
+def _show_graph(learner: AnyLearner, task: Task, number: str, out: str, animated: bool) -> int:
     """Draw test graph `number`, counted from 1, with the active nodes of each step; return 0."""
-    task = run.task()
     if int(number) > len(task.test):
         raise ValueError(
             f"a graph is named by its number in the test set, 1 to {len(task.test)}; got {number!r}"
@@ -83,7 +81,7 @@ def _show_graph(run: Run, model: AdaptiveModel, number: str, out: str, animated:
             f"a .gif shows at most {_LARGEST_ANIMATED} nodes, but graph {number} has {nodes}: "
             "write a .png, which draws the number of active nodes of each step"
         )
-    [answer] = run.learner.answers(model, task, [example])
+    answer = learner.answer(example)
     ponder = answer.parts[0].ponder
     graph, active = ponder.layouts[0], ponder.frontiers or ponder.steps
     names = [*map(str, range(graph.num_dst))]

@@ -61,10 +61,10 @@ def main(arguments: Namespace) -> int:
 
         is_complete = _fit(run, task, target, lock, arguments, should_stop, resume=resume)
     if is_complete and not signals:
-        best = run.model().to(target)
+        learner = run.learner(run.model().to(target))
         digest, files = model_digest(folder), ResultFiles(arguments.results, arguments.curves)
-        evaluate_set(run, best, "test", task.test, {}, digest=digest, files=files)
-        for answer in run.learner.answers(best, task, task.test[:_SHOWN]):
+        evaluate_set(run, learner, "test", task.test, {}, digest=digest, files=files)
+        for answer in learner.answers(task.test[:_SHOWN]):
             print(f"\n{answer}")
     elif not is_complete:
         words = ["graphut", "train", name, "--out", folder, "--resume"]
@@ -99,7 +99,7 @@ def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tupl
     run: Run = options["run"]
     config = run.model().config
     torch.manual_seed(run.training.seed)
-    run.learner.model_kind(config)  # leaves the random state with which training begins
+    run.learner_kind.model_kind(config)  # leaves the random state with which training begins
     return run.task(), lambda lock: run.write()
 
 

@@ -108,7 +108,7 @@ class RunRecord:
             raise ValueError(f"{run.folder}: no epoch is complete yet")
         weights = sum(parameter.numel() for parameter in run.model().parameters())
         with reraise_for_file(path):
-            progress = Progress.replayed(lines, run.training, run.learner.evaluation)
+            progress = Progress.replayed(lines, run.training, run.learner_kind.evaluation)
             assert progress.best is not None  # there is at least one line
             return cls(
                 run=run,
@@ -143,7 +143,7 @@ class RunRecord:
         again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
         digest = run_files.model_digest(folder)
         defaults: dict[str, Any] = {
-            **dict.fromkeys(self.run.learner.metric_meanings),
+            **dict.fromkeys(self.run.learner_kind.metric_meanings),
             "options": {},
         }
         for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
@@ -166,7 +166,7 @@ class RunRecord:
         """The meaning of each metric that an evaluation has measured."""
         return {
             name: meaning
-            for name, meaning in self.run.learner.metric_meanings.items()
+            for name, meaning in self.run.learner_kind.metric_meanings.items()
             if any(evaluation[name] is not None for evaluation in self.evaluations.values())
         }
 

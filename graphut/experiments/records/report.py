@@ -26,8 +26,8 @@ from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables
+from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
-from graphut.models.adaptive_model import AdaptiveModel
 from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure
 from graphut.plotting.frontier import place_nodes
@@ -60,10 +60,10 @@ def run_report(run: Run, device: torch.device) -> str:
     new_figure(1, 1)  # raises ImportError without matplotlib, before the model answers
     record = RunRecord.of(run)
     evaluations = record.evaluations
-    model, task = run.trained_model(device), run.task()
+    learner, task = run.learner(run.trained_model(device)), run.task()
     answered = min(_ANSWERED, len(task.test))
-    examples, verdicts = _examples(run, task, model, answered)
-    results = ["test set", f"{run.learner.example}s", *record.metrics]
+    examples, verdicts = _examples(learner, task, answered)
+    results = ["test set", f"{learner.example}s", *record.metrics]
     groups = [
         _table(f"{name}, {key.replace('_', ' ')}", [*rows[0]], map(dict.values, rows))
         for name, evaluation in evaluations.items()
@@ -92,7 +92,7 @@ def run_report(run: Run, device: torch.device) -> str:
         examples=examples,
         longest=_LONGEST,
         verdicts=verdicts,
-        depth=[*_depth_tables(run, task, model, answered)],
+        depth=[*_depth_tables(learner, task.test[:answered], run.training.batch_size)],
         work=_table("Operations", _WORK, work),
         machines=_table("Machines and versions", ["property", *names], machines),
         needs_data=any(DATA in command for command in record.commands),
@@ -116,13 +116,15 @@ def _curves(run: Run) -> Iterator[_Content]:
 
 
 @torch.no_grad()
-def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Iterator[_Content]:
+def _depth_tables(
+    learner: AnyLearner, examples: Sequence[Any], batch_size: int
+) -> Iterator[_Content]:
     """Yield tables of steps in encoder and decoder: shares of nodes, and means by position."""
     by_steps = "where nodes halt"
     parts: dict[str, list[tuple[Tensor, Tensor]]] = {}
-    with model.evaluating():
-        for batch in in_batches(task.test[:count], run.training.batch_size):
-            for part, ponder in run.learner.outcome(model, batch, 0.0).ponders.items():
+    with learner.model.evaluating():
+        for batch in in_batches(examples, batch_size):
+            for part, ponder in learner.outcome(batch, 0.0).ponders.items():
                 if ponder.rounds is not None:  # no node halts for good
                     by_steps = "how often nodes compute"
                 place = ragged_arange(ponder.layouts[0].dst_lengths.cpu())[1]
@@ -131,18 +133,18 @@ def _depth_tables(run: Run, task: Task, model: AdaptiveModel, count: int) -> Ite
         steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
         halted = enumerate((steps.bincount()[1:] / len(steps)).tolist(), 1)
         yield _table(f"{part}: {by_steps}", ["step", "share of the nodes"], halted)
-        if not isinstance(task, GraphTask):  # nodes of graphs have no order
+        if not issubclass(learner.task_kind, GraphTask):  # nodes of graphs have no order
             means = enumerate((place.bincount(steps.double()) / place.bincount()).tolist(), 1)
             yield _table(f"{part}: steps by position", ["position", "mean steps"], means)
 
 
 def _examples(
-    run: Run, task: Task, model: AdaptiveModel, count: int
+    learner: AnyLearner, task: Task, count: int
 ) -> tuple[list[_Content], Counter[bool | None]]:
     """Run the model on `count` examples; return up to nine, and count correct and wrong results."""
     lengths: dict[bool | None, list[tuple[int, int]]] = {verdict: [] for verdict in _TITLES}
     for batch in progress_bar(iterable=[*in_batches(range(count), _BATCH)], desc="answering"):
-        answers = run.learner.answers(model, task, [task.test[index] for index in batch])
+        answers = learner.answers([task.test[index] for index in batch])
         for index, answer in zip(batch, answers, strict=True):
             length = sum(len(part.names) for part in answer.parts)
             lengths[answer.is_correct].append((length, index))
@@ -152,7 +154,7 @@ def _examples(
         selected += dict.fromkeys([*order[:1], *order[len(order) // 2 :][:1], *order[-1:]])
     examples = []
     for index in selected:  # again, since the attention of all examples takes much memory
-        answer = run.learner.answer(model, task, task.test[index])
+        answer = learner.answer(task.test[index])
         steps = {
             part.name: (part.node_names, steps := part.ponder.steps.tolist(), part.counts(steps))
             for part in answer.parts

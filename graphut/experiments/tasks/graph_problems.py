@@ -45,6 +45,7 @@ class GraphProblem(DrawnTask, GraphTask):
 
     presets: ClassVar[dict[str, Preset]] = graph_presets.DEFAULT
     node_kinds: ClassVar[Vocabulary] = _PLACES
+    answers: ClassVar[Vocabulary] = _YES_NO
     directed: ClassVar[bool] = False
     known_families: ClassVar[Sequence[str]] = tuple(FAMILIES)
 
@@ -69,10 +70,6 @@ class GraphProblem(DrawnTask, GraphTask):
         if not self._listed("families"):
             raise ValueError("families must name a family")
         _ = self._sizes, self._test_sizes
-
-    @property
-    def answers(self) -> Vocabulary:
-        return _YES_NO
 
     @property
     def test_sets(self) -> Mapping[str, list[LabelledGraph]]:
@@ -242,15 +239,12 @@ class GraphBFS(GraphProblem):
     name: ClassVar[str] = "graph-bfs"
     presets = graph_presets.BFS
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
+    answers: ClassVar[Vocabulary] = Vocabulary([])
 
     families: str = option("erdos-renyi", "families to draw from, with commas; see graph-distance")
     sizes: str = option("4-16", "nodes of a graph: the fewest, a hyphen, and the most")
     test_sizes: str = option("16,80,160,800,1600", "nodes of the graphs in further test sets")
     test_families: str = option("erdos-renyi,watts-strogatz,delaunay", "families of these sets")
-
-    @property
-    def answers(self) -> Vocabulary:
-        return Vocabulary([])
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         marked = union.draw(random)

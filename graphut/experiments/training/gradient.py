@@ -12,7 +12,6 @@ from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
 from graphut.experiments.training.progress import update_numbers
-from graphut.models.adaptive_model import AdaptiveModel
 
 
 class BatchGradient:
@@ -24,15 +23,12 @@ class BatchGradient:
     `accumulate` parts and computes them one after the other, to save memory.
     """
 
-    def __init__(
-        self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig, accumulate: int = 1
-    ) -> None:
+    def __init__(self, learner: AnyLearner, config: TrainingConfig, accumulate: int = 1) -> None:
         if accumulate < 1:
             raise ValueError(f"accumulate must be at least 1, got {accumulate}")
-        self._model = model
         self._learner = learner
         self._parts = accumulate * num_processes()
-        self._loss: nn.Module = _PartLoss(model, learner, config)
+        self._loss: nn.Module = _PartLoss(learner, config)
         self._apart: Callable[[], AbstractContextManager[object]] = nullcontext
         if num_processes() > 1:
             shared = DistributedDataParallel(self._loss)
@@ -46,11 +42,13 @@ class BatchGradient:
         `late_share` is the factor of the losses in `Outcome.late`. Return the names of the model's
         recurrences ("encoder", "decoder"), and the sum of `update_numbers` over the batch.
         """
-        counts = self._learner.counts(self._model, batch) if self._parts > 1 else None
+        counts = self._learner.counts(batch) if self._parts > 1 else None
         parts = shard([batch[start :: self._parts] for start in range(self._parts)])
         if counts is not None and getattr(batch[0], "part", None) is not None:
             # Each process has a part of the graph, and counts only that.
-            sums = all_reduce_sum(torch.tensor([*counts.values()], device=self._model.device))
+            sums = all_reduce_sum(
+                torch.tensor([*counts.values()], device=self._learner.model.device)
+            )
             counts, parts = dict(zip(counts, sums.tolist(), strict=True)), [batch]
         used = [part for part in parts if part]
         # A process without examples computes one with factor 0, to join the exchange.
@@ -68,9 +66,9 @@ class BatchGradient:
 class _PartLoss(nn.Module):
     """A module that computes the contribution of a part of a batch to the loss."""
 
-    def __init__(self, model: AdaptiveModel, learner: AnyLearner, config: TrainingConfig) -> None:
+    def __init__(self, learner: AnyLearner, config: TrainingConfig) -> None:
         super().__init__()
-        self.model = model
+        self.model = learner.model
         self._learner = learner
         self._config = config
 
@@ -79,6 +77,6 @@ class _PartLoss(nn.Module):
     ) -> tuple[list[str], Tensor, Tensor]:
         device, config = self.model.device.type, self._config
         with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
-            outcome = self._learner.outcome(self.model, part, config.label_smoothing)
+            outcome = self._learner.outcome(part, config.label_smoothing)
         loss = outcome.total_loss(weight, counts, late_share)
         return [*outcome.ponders], loss, update_numbers(loss, outcome)

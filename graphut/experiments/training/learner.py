@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Task, Vocabularies
+from graphut.experiments.tasks import Task, Vocabularies, Vocabulary
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
 from graphut.experiments.training.generation import Answer, PonderedPart
@@ -78,7 +78,7 @@ class Outcome:
 
 
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
-    """A base class of learners, which train, evaluate and use the models for one kind of task."""
+    """A base class of learners, which train, evaluate and use a model for one kind of task."""
 
     task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
     model_kind: ClassVar[type[AdaptiveModel]]
@@ -88,19 +88,29 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     target_metric: ClassVar[str]  # metric that is compared with `TrainingConfig.target_accuracy`
     summary: ClassVar[str]  # format string of one line, with names of metrics
 
-    def sizes(self, task: TaskT) -> dict[str, Any]:
+    def __init__(self, model: ModelT, vocabularies: Vocabularies) -> None:
+        self.model = model
+        self.vocabularies = vocabularies
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the texts, for tasks with a single one."""
+        return self.vocabularies["text"]
+
+    @classmethod
+    def sizes(cls, task: TaskT) -> dict[str, Any]:
         """Return the configuration fields that depend on the data; by default only `vocab_size`."""
         return {"vocab_size": len(task.vocabularies["text"])}
 
-    def prepare(self, model: ModelT, task: TaskT) -> None:
-        """Set the buffers of a model that are computed from training examples, such as scales."""
+    def prepare(self, task: TaskT) -> None:
+        """Set the buffers of the model that are computed from training examples, such as scales."""
 
     @abstractmethod
-    def outcome(self, model: ModelT, batch: list[Example], label_smoothing: float) -> Outcome:
+    def outcome(self, batch: list[Example], label_smoothing: float) -> Outcome:
         """Run the model on a batch of training examples, and return the losses."""
 
     @abstractmethod
-    def counts(self, model: ModelT, batch: list[Example]) -> dict[str, int]:
+    def counts(self, batch: list[Example]) -> dict[str, int]:
         """Return `Outcome.counts` (terms of each loss, and nodes) without running the model."""
 
     @classmethod
@@ -121,7 +131,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     @abstractmethod
     def evaluate_in_detail(
-        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
+        self, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return an evaluation on examples, and details for a JSON file, such as metrics by length.
 
@@ -129,18 +139,12 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
 
     @abstractmethod
-    def parse(self, text: str, vocabularies: Vocabularies) -> Any:
+    def parse(self, text: str) -> Any:
         """Encode a user's text, as `generate` does; raise `ValueError` if it cannot be read."""
 
     @abstractmethod
     def generate(
-        self,
-        model: ModelT,
-        vocabularies: Vocabularies,
-        texts: Sequence[str],
-        options: Any,
-        *,
-        get_attention: bool = False,
+        self, texts: Sequence[str], options: Any, *, get_attention: bool = False
     ) -> Iterator[Answer]:
         """Yield the output for each text; raise `ValueError` if the task's examples are no texts.
 
@@ -148,29 +152,25 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         weights.
         """
 
-    def answers(self, model: ModelT, task: TaskT, examples: Sequence[Example]) -> list[Answer]:
+    def answers(self, examples: Sequence[Example]) -> list[Answer]:
         """Return the outputs for examples, with the correct answers and attention weights.
 
         A subclass overrides this method, for a whole batch, or `answer`, for a single example.
         """
-        return [self.answer(model, task, example) for example in examples]
+        return [self.answer(example) for example in examples]
 
-    def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
+    def answer(self, example: Example) -> Answer:
         """Return the model's answer to one example; see `answers`."""
-        return self.answers(model, task, [example])[0]
+        return self.answers([example])[0]
 
-    def read(
-        self, path: str, vocabularies: Vocabularies, config: Any, task: TaskT
-    ) -> list[Example]:
+    def read(self, path: str, task: TaskT) -> list[Example]:
         """Read examples from a user's file, without the files of the task.
 
-        Raise `ValueError` if they cannot be read, or are longer than the configuration allows.
+        Raise `ValueError` if they cannot be read, or are longer than the model allows.
         """
         raise ValueError(f"{path}: {self.example}s cannot be read from a file")
 
-    def count_flops(
-        self, model: ModelT, examples: Sequence[Example], batch_size: int
-    ) -> dict[str, float]:
+    def count_flops(self, examples: Sequence[Example], batch_size: int) -> dict[str, float]:
         """Count the floating-point operations of the forward pass, with teacher forcing.
 
         `flops_per_example` is without normalisation and activations, `flops_share` the ratio to a
@@ -178,9 +178,9 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         """
         flops = all_flops = correct = labels = 0
         size = min(4 * batch_size, 100)  # without gradients an example takes less memory
-        with torch.no_grad(), model.evaluating():
+        with torch.no_grad(), self.model.evaluating():
             for batch in in_batches(examples, size):
-                outcome = self.outcome(model, batch, 0.0)
+                outcome = self.outcome(batch, 0.0)
                 correct, labels = correct + int(outcome.correct), labels + outcome.labels
                 for ponder in outcome.ponders.values():
                     flops += int(ponder.flops)
@@ -210,13 +210,11 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         """Return the input of the model for an example: token ids, or a list of sentences."""
 
     @abstractmethod
-    def reading(self, example: Example, task: TaskT) -> tuple[Reading, str]:
+    def reading(self, example: Example) -> tuple[Reading, str]:
         """Return the words or sentences of an example with their token ids, and the answer."""
 
     @abstractmethod
-    def likeliest(
-        self, output: Any, reading: Reading, vocabularies: Vocabularies
-    ) -> tuple[str, float]:
+    def likeliest(self, output: Any, reading: Reading) -> tuple[str, float]:
         """Return the likeliest answer in the output of a model, and its log-probability."""
 
     @staticmethod
@@ -230,9 +228,9 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         return {}
 
     def evaluate_in_detail(
-        self, model: ModelT, vocabularies: Vocabularies, examples: Sequence[Example], **options: Any
+        self, examples: Sequence[Example], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        predict = cast(Any, model).predict
+        predict = cast(Any, self.model).predict
         answered = answer_in_batches(
             lambda batch: predict([*map(self.inputs, batch)]),
             examples,
@@ -242,12 +240,10 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
         return self.evaluation(**self.metrics(answered)), self.details(answered)
 
     @torch.no_grad()
-    def _answer(
-        self, model: ModelT, vocabularies: Vocabularies, reading: Reading, correct: str = ""
-    ) -> Answer:
-        with model.evaluating():
-            output = model([reading.tokens], get_attention=True)
-        answer, likely = self.likeliest(output, reading, vocabularies)
+    def _answer(self, reading: Reading, correct: str = "") -> Answer:
+        with self.model.evaluating():
+            output = self.model([reading.tokens], get_attention=True)
+        answer, likely = self.likeliest(output, reading)
         names, steps = reading.names, output.ponder.steps.tolist()
         part = PonderedPart("encoder", self.label, names, names, steps, output.ponder)
         note = f"answer  {answer} ({exp(likely):.1%})"
@@ -255,14 +251,12 @@ class ReadingLearner(Learner[Example, TaskT, ModelT]):
             return Answer(answer, [part], note=note)
         return Answer(answer, [part], correct, answer == correct, f"{note}; correct: {correct}")
 
-    def generate(
-        self, model: ModelT, vocabularies: Vocabularies, texts: Sequence[str], *args: Any, **_: Any
-    ) -> Iterator[Answer]:
+    def generate(self, texts: Sequence[str], *args: Any, **_: Any) -> Iterator[Answer]:
         for text in texts:
-            yield self._answer(model, vocabularies, self.parse(text, vocabularies))
+            yield self._answer(self.parse(text))
 
-    def answer(self, model: ModelT, task: TaskT, example: Example) -> Answer:
-        return self._answer(model, task.vocabularies, *self.reading(example, task))
+    def answer(self, example: Example) -> Answer:
+        return self._answer(*self.reading(example))
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

@@ -132,8 +132,8 @@ class Run:
         return self
 
     @property
-    def learner(self) -> AnyLearner:
-        """The learner of the task, which trains and evaluates its models."""
+    def learner_kind(self) -> type[AnyLearner]:
+        """The class of the learner, which trains and evaluates the models of the task."""
         from graphut.experiments.training.learners import learner_of
 
         return learner_of(TASKS[self.task_name])
@@ -153,7 +153,9 @@ class Run:
     @property
     def options(self) -> dict[str, Any]:
         """Return the values of all options: of the task, of the training and of the model."""
-        model = upgrade_fields(read_config(self.folder, self.learner.model_kind.__name__).values)
+        model = upgrade_fields(
+            read_config(self.folder, self.learner_kind.model_kind.__name__).values
+        )
         options = {
             name: x for name, x in model.items() if name not in TASKS[self.task_name].from_data
         }
@@ -192,12 +194,16 @@ class Run:
 
     def model(self) -> AdaptiveModel:
         """Return the best model so far, on the CPU; before the first epoch, the initial model."""
-        return self.learner.model_kind.from_pretrained(self.folder)
+        return self.learner_kind.model_kind.from_pretrained(self.folder)
 
     def trained_model(self, device: torch.device) -> AdaptiveModel:
         """Return the best model so far on a device; raise `ValueError` before the first epoch."""
         check_is_trained(self.folder)
         return self.model().to(device)
+
+    def learner(self, model: AdaptiveModel) -> AnyLearner:
+        """Return the learner of a model of this run."""
+        return self.learner_kind(model, self.vocabularies)
 
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:

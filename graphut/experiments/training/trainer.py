@@ -94,14 +94,15 @@ class Trainer:
         self.folder = Path(folder)
         self.report = report if processes.is_first() else lambda line: None
         self.on_epoch = on_epoch
-        self.learner = learner_of(task)
-        if not isinstance(model, self.learner.model_kind):
+        kind = learner_of(task)
+        if not isinstance(model, kind.model_kind):
             raise TypeError(
-                f"the task {task.name} needs a {self.learner.model_kind.__name__}, got a "
+                f"the task {task.name} needs a {kind.model_kind.__name__}, got a "
                 f"{type(model).__name__}"
             )
         task.check_choice(config.choose_by)
-        self.learner.prepare(model, task)
+        self.learner = kind(model, task.vocabularies)
+        self.learner.prepare(task)
         self.progress = Progress()
         self.saved_update = 0  # number of updates in the last checkpoint
         self._lock = lock or run_files.FolderLock(folder)
@@ -110,7 +111,7 @@ class Trainer:
         self.optimizer = make_optimizer(model.parameters(), config)
         self.updates = len(self._batches())  # in an epoch
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
-        self._gradient = BatchGradient(model, self.learner, config, accumulate)
+        self._gradient = BatchGradient(self.learner, config, accumulate)
         self._average: AveragedModel | None = None
         if config.ema:
             self._average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema))

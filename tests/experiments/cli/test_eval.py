@@ -125,9 +125,7 @@ def test_eval_by_beam_search_records_its_options(copied_run: Path, output: Comma
     folder = copied_run
     found = output("eval", folder, "--beam-size", "3", "--device", "cpu")
     run = Run.open(folder)
-    wanted, details = run.learner.evaluate_in_detail(
-        run.model(), run.vocabularies, run.task().test, beam_size=3
-    )
+    wanted, details = run.learner(run.model()).evaluate_in_detail(run.task().test, beam_size=3)
     assert found == f"test, 4 sequences: {wanted}\n"
     record = read_json(folder / "evaluation-test,beam_size=3.json")
     assert record["options"] == {"beam_size": 3}

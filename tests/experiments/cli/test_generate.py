@@ -23,7 +23,7 @@ def test_generate_passes_options_to_the_learner(finished_run: Path, output: Comm
     found = output("generate", finished_run, "q d x a", "qdxa", "--max-length", "9")
     run = Run.open(finished_run)
     options = GenerationOptions(max_length=9)
-    said = run.learner.generate(run.model(), run.vocabularies, ["q d x a"] * 2, options)
+    said = run.learner(run.model()).generate(["q d x a"] * 2, options)
     assert found == "".join(f"\n{answer}\n" for answer in said)
 
 

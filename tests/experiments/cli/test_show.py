@@ -26,9 +26,7 @@ def test_show_writes_a_picture_and_the_answer(
     assert main(["show", str(finished_run), "q d x a", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
     run = Run.open(finished_run)
-    [said] = run.learner.generate(
-        run.model(), run.vocabularies, ["qdxa"], GenerationOptions(), get_attention=True
-    )
+    [said] = run.learner(run.model()).generate(["qdxa"], GenerationOptions(), get_attention=True)
     line, *tables = capsys.readouterr().out.splitlines()
     assert line == f"{out}: the answer is {said.text}"
     assert "\n".join(tables) == "\n".join(part.table() for part in said.parts)

@@ -18,7 +18,7 @@ def test_run_card_shows_the_record(runs: dict[str, Path]) -> None:
     found = dict(zip(head, cells, strict=True))
     evaluation = record.evaluations["test"]
     assert int(found["examples"]) == evaluation["examples"] == 4
-    for metric in run.learner.metric_meanings:
+    for metric in run.learner_kind.metric_meanings:
         assert float(found[metric]) == evaluation[metric]
         assert f"\n- {metric}: " in card
     assert f"epoch {record.best_epoch} of 2" in card and "4 updates" in card

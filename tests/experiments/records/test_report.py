@@ -58,7 +58,7 @@ def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None
     found = dict(zip(head, *rows, strict=True))
     evaluation = record.evaluations["test"]
     assert found["test set"] == "test" and int(found["sequences"]) == evaluation["examples"] == 4
-    for metric, meaning in Run.open(folder).learner.metric_meanings.items():
+    for metric, meaning in Run.open(folder).learner_kind.metric_meanings.items():
         assert found[metric.replace("_", " ")] == cell(metric, evaluation[metric])
         assert meaning in page.text
     for side in ("source_length", "target_length"):
@@ -83,7 +83,7 @@ def test_run_report_says_where_the_depth_goes(runs: dict[str, Path]) -> None:
     run = Run.open(runs["small"])
     pairs, model = run.task().test, run.model()
     with torch.no_grad(), model.evaluating():
-        parts = run.learner.outcome(model, pairs, 0.0).ponders
+        parts = run.learner(model).outcome(pairs, 0.0).ponders
     for name, ponder in parts.items():
         rows = page.tables[f"{name}: where nodes halt"][1:]
         for step, share in rows:
@@ -177,7 +177,7 @@ def test_run_report_of_questions_and_of_passages(
     assert main(["train", kind.name, "--out", str(folder), *TINY]) == 0
     page = report_of(folder)[1]
     run = Run.open(folder)
-    found = run.learner.answers(run.model(), kind(), kind().test)
+    found = run.learner(run.model()).answers(kind().test)
     right = sum(answer.is_correct is True for answer in found)
     assert f"the model answers {right} correctly and {40 - right} wrongly" in " ".join(
         page.text.split()

@@ -15,7 +15,6 @@ from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.passages import PassageLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
 from graphut.experiments.training.learners.texts import TextLearner
-from graphut.models.adaptive_model import AdaptiveModel
 from tests.experiments.training.together import run_together
 
 CONFIG = TrainingConfig(label_smoothing=0.1)
@@ -23,20 +22,20 @@ EXTRA = "complete|star"
 GRAPHS = GraphDistance(sizes="2-9", test_sizes="", held_out=3).test
 OF_GRAPHS = {"num_kinds": 2, "classes": 2, "step_loss": "mean", "halting_loss": 0.5}
 # Examples of different lengths: a part may have one example, or none with an answer.
-CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
+CASES: dict[str, tuple[type[AnyLearner], dict[str, Any], list[Any]]] = {
     "pairs": (
-        PairLearner(),
+        PairLearner,
         {"source_vocab": 9, "target_vocab": 9, "add_bos_eos": True}
         | {"encoder_topology": EXTRA, "decoder_topology": "binary_partition:1&causal"},
         [([5, 3, 2, 4, 5, 6, 7, 8], [3]), ([2], [2, 3, 4, 5, 6]), ([4], []), ([3, 2], [2, 3])],
     ),
     "texts": (
-        TextLearner(),
+        TextLearner,
         {"vocab_size": 9},
         [Text([2, 3, 4, 5, 6, 7, 8]), Text([3]), Text([5, 1])],
     ),
     "questions": (
-        QuestionLearner(),
+        QuestionLearner,
         {"vocab_size": 9, "classes": 4, "longest_sentence": 3, "topology": EXTRA},
         [
             Question([[2, 3], [4, 5, 6], [7]], [8, 2], 1),
@@ -45,14 +44,14 @@ CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
         ],
     ),
     "passages": (
-        PassageLearner(),
+        PassageLearner,
         {"vocab_size": 9, "topology": EXTRA},
         [Passage([2, 3, 2, 4], 2), Passage([5], 6), Passage([6, 7], 7)],
     ),
-    "answers of nodes": (GraphLearner(), OF_GRAPHS, GRAPHS),
+    "answers of nodes": (GraphLearner, OF_GRAPHS, GRAPHS),
     **{
         f"answers of graphs, {loss}": (
-            GraphLearner(),
+            GraphLearner,
             {**OF_GRAPHS, "answer_at": "graph", "step_loss": loss},
             [graph._replace(labels=graph.labels[:1]) for graph in GRAPHS],
         )
@@ -61,22 +60,21 @@ CASES: dict[str, tuple[AnyLearner, dict[str, Any], list[Any]]] = {
 }
 
 
-def make_model(name: str, **options: Any) -> AdaptiveModel:
-    learner, sizes, _ = CASES[name]
+def make_learner(name: str, **options: Any) -> AnyLearner:
+    kind, sizes, _ = CASES[name]
     shape = {"d_model": 8, "num_heads": 2, "d_hidden": 8, "max_steps": 4, **sizes, **options}
     torch.manual_seed(0)
-    model = learner.model_kind(learner.model_kind.config_class(**shape)).double().train()
+    model: Any = kind.model_kind(kind.model_kind.config_class(**shape)).double().train()
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
-    return model
+    return kind(model, {})
 
 
 def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str, Tensor]:
     """Return the gradients for the first examples of a case, and the numbers for `Totals`."""
-    learner, _, batch = CASES[name]
-    model = make_model(name, **options)
-    _, numbers = BatchGradient(model, learner, CONFIG, accumulate).add(batch[:size], 0.3)
-    found = {key: parameter.grad for key, parameter in model.named_parameters()}
+    learner, batch = make_learner(name, **options), CASES[name][2]
+    _, numbers = BatchGradient(learner, CONFIG, accumulate).add(batch[:size], 0.3)
+    found = {key: parameter.grad for key, parameter in learner.model.named_parameters()}
     # A part of the model has 8 numbers: nodes, steps, two counts of operations, and the active
     # nodes of four steps. The operations depend on the other examples in a part of the batch.
     flops = torch.tensor([(index - 3) % 8 in (2, 3) for index in range(len(numbers))])
@@ -85,13 +83,12 @@ def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str
 
 def one_process(name: str, size: int) -> dict[str, Tensor]:
     """Return the gradients by the formula of the loss."""
-    learner, _, batch = CASES[name]
-    model = make_model(name)
-    outcome = learner.outcome(model, batch[:size], CONFIG.label_smoothing)
+    learner, batch = make_learner(name), CASES[name][2]
+    outcome = learner.outcome(batch[:size], CONFIG.label_smoothing)
     loss = outcome.loss + sum(added for added, _ in outcome.added.values())
     loss = loss + 0.3 * sum(ponder.cost for ponder in outcome.ponders.values())
     torch.autograd.backward(loss)
-    return {key: parameter.grad for key, parameter in model.named_parameters()}
+    return {key: parameter.grad for key, parameter in learner.model.named_parameters()}
 
 
 def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
@@ -133,13 +130,12 @@ def test_batch_gradient_uses_every_parameter_in_every_part(
 
 @pytest.mark.parametrize("name", CASES)
 def test_counts_equal_the_counts_of_the_outcome(name: str) -> None:
-    learner, _, batch = CASES[name]
-    model = make_model(name)
+    learner, batch = make_learner(name), CASES[name][2]
     for size in range(1, len(batch) + 1):
-        outcome = learner.outcome(model, batch[:size], 0.0)
-        assert learner.counts(model, batch[:size]) == outcome.counts
+        outcome = learner.outcome(batch[:size], 0.0)
+        assert learner.counts(batch[:size]) == outcome.counts
 
 
 def test_batch_gradient_refuses_no_parts() -> None:
     with pytest.raises(ValueError, match="accumulate must be at least 1, got 0"):
-        BatchGradient(make_model("texts"), TextLearner(), CONFIG, accumulate=0)
+        BatchGradient(make_learner("texts"), CONFIG, accumulate=0)

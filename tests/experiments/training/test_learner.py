@@ -15,7 +15,7 @@ from tests.experiments.training.learners.small_models import evaluation_of, smal
 from tests.experiments.training.learners.small_tasks import Whereabouts
 from tests.experiments.training.learners.test_texts import Counting
 
-LEARNER = PairLearner()
+LEARNER = PairLearner
 TASK = Sort(mean_length=4, held_out=120)  # more than a batch
 
 
@@ -25,7 +25,7 @@ def test_count_flops_sums_the_ponders_of_all_batches(
     adaptive: bool, batch_size: int, size: int
 ) -> None:
     model = small_model(LEARNER, TASK, adaptive=adaptive, dropout=0.5)
-    counts = LEARNER.count_flops(model, TASK.test, batch_size)
+    counts = LEARNER(model, {}).count_flops(TASK.test, batch_size)
     assert model.training
 
     model.eval()
@@ -62,10 +62,10 @@ def labels_of(example: Any) -> list[int]:
 @pytest.mark.parametrize(
     ("learner", "task", "batch", "call"),
     [
-        (PairLearner(), TASK, PAIRS, lambda model, pair: model([pair[0]], [pair[1]])),
-        (TextLearner(), Counting(), TEXTS, lambda model, text: model([text.tokens], ends=False)),
+        (PairLearner, TASK, PAIRS, lambda model, pair: model([pair[0]], [pair[1]])),
+        (TextLearner, Counting(), TEXTS, lambda model, text: model([text.tokens], ends=False)),
         (
-            QuestionLearner(),
+            QuestionLearner,
             Whereabouts(),
             QUESTIONS,
             lambda model, question: model([[*question.facts, question.question]]),
@@ -80,7 +80,7 @@ def test_outcome_equals_the_formula(
     labels = torch.tensor([*chain.from_iterable(map(labels_of, batch))])
     logs = logits.log_softmax(-1)
     likely = logs[torch.arange(len(labels)), labels]
-    outcome = learner.outcome(model, batch, smoothing)
+    outcome = learner(model, {}).outcome(batch, smoothing)
     loss = -((1 - smoothing) * likely + smoothing * logs.mean(-1)).mean()
     torch.testing.assert_close(outcome.loss, loss)
     assert (outcome.labels, outcome.correct) == (len(labels), (logs.argmax(-1) == labels).sum())

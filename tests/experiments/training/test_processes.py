@@ -16,7 +16,7 @@ from tests.experiments.training.together import run_together
 
 def test_processes_exchange_what_they_have_computed(tmp_path: Path) -> None:
     pairs = Copy(mean_length=3, held_out=11).test
-    model = small_model(PairLearner(), Copy())
+    model = small_model(PairLearner, Copy())
     texts, writer = [Text(source) for source, _ in pairs], make_language_model(vocab_size=28)
     outputs = decode(model, pairs, batch_size=3)
     scores = score_texts(writer, texts, [3])

@@ -16,7 +16,7 @@ from tests.helpers import refuses
 
 
 def create(folder: Path, task: PairTask) -> Run:
-    return Run.create(folder, task, TrainingConfig(epochs=3), small_model(PairLearner(), task))
+    return Run.create(folder, task, TrainingConfig(epochs=3), small_model(PairLearner, task))
 
 
 def write_pairs(path: Path, symbol: str) -> Pairs:

@@ -16,25 +16,25 @@ from graphut.experiments.training.learners.texts import TextLearner
 from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models.adaptive_model import AdaptiveModel
 
-LEARNERS: dict[type[Task], AnyLearner] = {
+LEARNERS: dict[type[Task], type[AnyLearner]] = {
     learner.task_kind: learner
     for learner in (
-        PairLearner(),
-        QuestionLearner(),
-        TextLearner(),
-        AgreementLearner(),
-        LambadaLearner(),
-        PassageLearner(),
-        TranslationLearner(),
-        GraphLearner(),
-        OwnGraphLearner(),
+        PairLearner,
+        QuestionLearner,
+        TextLearner,
+        AgreementLearner,
+        LambadaLearner,
+        PassageLearner,
+        TranslationLearner,
+        GraphLearner,
+        OwnGraphLearner,
     )
 }
-"""The learner for each base class of tasks."""
+"""The learner class for each base class of tasks."""
 
 
-def learner_of(task: Task | type[Task]) -> AnyLearner:
-    """Return the learner of a task: the entry of `LEARNERS` for its nearest base class.
+def learner_of(task: Task | type[Task]) -> type[AnyLearner]:
+    """Return the learner class of a task: the entry of `LEARNERS` for its nearest base class.
 
     Raise `TypeError` if no base class has a learner.
     """
@@ -48,4 +48,4 @@ def learner_of(task: Task | type[Task]) -> AnyLearner:
 
 def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:
     """Evaluate a model on examples of its task, such as `task.validation`."""
-    return learner_of(task).evaluate_in_detail(model, task.vocabularies, examples)[0]
+    return learner_of(task)(model, task.vocabularies).evaluate_in_detail(examples)[0]

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabularies
+from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
 from graphut.experiments.training.evaluation import Evaluation
@@ -22,7 +22,7 @@ from graphut.experiments.training.learners.graph_batch import (
     step_losses,
 )
 from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
-from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
+from graphut.models import UniversalGraphTransformer
 from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.models.outputs import GraphPrediction
@@ -61,7 +61,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
         return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
 
-    def sizes(self, task: GraphTask) -> dict[str, Any]:
+    @classmethod
+    def sizes(cls, task: GraphTask) -> dict[str, Any]:
         return {
             "num_kinds": len(task.node_kinds.symbols),
             "num_feats": task.num_feats,
@@ -74,10 +75,9 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "edge_weights": task.edge_weights,
         }
 
-    def outcome(
-        self, model: UniversalGraphTransformer, batch: list[LabelledGraph], label_smoothing: float
-    ) -> Outcome:
-        union, config = GraphBatch.of(batch, model.config.answer_at), model.config
+    def outcome(self, batch: list[LabelledGraph], label_smoothing: float) -> Outcome:
+        model, config = self.model, self.model.config
+        union = GraphBatch.of(batch, config.answer_at)
         weights = (config.halting_loss, config.change_penalty, config.depth_modulus)
         output = union.run(model, get_steps=config.step_loss != "none" or any(weights))
         loss, correct = union.judge(model, output.logits, label_smoothing)
@@ -88,7 +88,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             by_step = step_losses(model, union, output.steps, label_smoothing)
         if config.consistency and model.training:
             again = consistency_loss(output.logits, union.run(model).logits)
-        counts = self._counts(model, union)
+        counts = self._counts(union)
         return Outcome(
             loss=total if config.step_loss == "none" else by_step.answers,
             correct=correct.sum(),
@@ -103,34 +103,27 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             ponders={"encoder": output.ponder},
         )
 
-    def counts(
-        self, model: UniversalGraphTransformer, batch: list[LabelledGraph]
-    ) -> dict[str, int]:
-        return self._counts(model, GraphBatch.of(batch, model.config.answer_at))
+    def counts(self, batch: list[LabelledGraph]) -> dict[str, int]:
+        return self._counts(GraphBatch.of(batch, self.model.config.answer_at))
 
-    @staticmethod
-    def _counts(model: UniversalGraphTransformer, batch: GraphBatch) -> dict[str, int]:
-        at, nodes = model.config.answer_at, len(batch.nodes)
-        learned = int((batch.answer_of_node(at) >= 0).sum())
+    def _counts(self, batch: GraphBatch) -> dict[str, int]:
+        config, nodes = self.model.config, len(batch.nodes)
+        learned = int((batch.answer_of_node(config.answer_at) >= 0).sum())
         return {
             # Losses at every step average nodes; the loss at the end averages answers.
-            "loss": len(batch.labelled) if model.config.step_loss == "none" else learned,
+            "loss": len(batch.labelled) if config.step_loss == "none" else learned,
             "halting": learned,
             "depth": batch.num_known,
-            "consistency": len(batch.layout.dst_lengths) if at == "graph" else nodes,
+            "consistency": len(batch.layout.dst_lengths) if config.answer_at == "graph" else nodes,
             "change": nodes,
             "encoder": nodes,
         }
 
     def evaluate_in_detail(
-        self,
-        model: UniversalGraphTransformer,
-        vocabularies: Vocabularies,
-        examples: Sequence[LabelledGraph],
-        **options: Any,
+        self, examples: Sequence[LabelledGraph], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics, and details: accuracy by needed steps and by group, and FLOPs."""
-        scores = score_graphs(model, examples, Restarts(**options))
+        scores = score_graphs(self.model, examples, Restarts(**options))
         details = {
             "flops_per_example": scores.flops / len(examples),
             "flops_share": scores.flops / scores.all_flops,
@@ -139,7 +132,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             **scores.activity(),
             **scores.doubts(),
         }
-        evaluation = self.evaluation(**self.metrics(model, scores))
+        evaluation = self.evaluation(**self.metrics(scores))
         if scores.quiescent is not None:
             activity = f"{pluralize(details['rounds'], 'round')} at most"
             activity += f", {details['quiescent']:.2%} of graphs at rest"
@@ -153,21 +146,18 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             evaluation = replace(evaluation, summary=f"{evaluation.summary}, {activity}")
         return evaluation, details
 
-    @staticmethod
-    def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
+    def metrics(self, scores: GraphScores) -> dict[str, Any]:
+        """Compute the metrics that `metric_meanings` lists from the scores of graphs."""
         return scores.metrics()
 
-    def count_flops(
-        self, model: UniversalGraphTransformer, examples: Sequence[LabelledGraph], batch_size: int
-    ) -> dict[str, float]:
+    def count_flops(self, examples: Sequence[LabelledGraph], batch_size: int) -> dict[str, float]:
         """Return an empty dictionary, because `evaluate_in_detail` already counts the FLOPs."""
         return {}
 
     @torch.no_grad()
-    def answer(
-        self, model: UniversalGraphTransformer, task: GraphTask, example: LabelledGraph
-    ) -> Answer:
-        config, batch = model.config, GraphBatch.of([example], model.config.answer_at)
+    def answer(self, example: LabelledGraph) -> Answer:
+        model, config = self.model, self.model.config
+        batch = GraphBatch.of([example], config.answer_at)
         has_attention = config.layer == "attention"
         with model.evaluating(), until_quiescent(model, num_nodes(example)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
@@ -175,7 +165,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         ids = range(len(example.nodes)) if example.part is None else example.part.nodes.tolist()
         names = [*map(str, ids)]
         if example.nodes.dtype == np.int64:
-            kinds = task.node_kinds.symbols
+            kinds = self.vocabularies["node"].symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
         at, is_number = batch.labelled.tolist(), config.answer_kind == "values"
         if config.answer_at != "graph":
@@ -203,13 +193,11 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     generate = parse
 
-    def read(
-        self, path: str, vocabularies: Vocabularies, config: Any, task: GraphTask
-    ) -> list[LabelledGraph]:
+    def read(self, path: str, task: GraphTask) -> list[LabelledGraph]:
         """Read graphs from a file or folder; drop labels outside of its `test_mask`, if any."""
         if (graphs := task.read(path)) is not None:
             return graphs
-        kinds, answers = (vocabularies[name] for name in ("node", "answer"))
+        config, answers = self.model.config, self.vocabularies["answer"]
         if not answers.symbols:
             raise ValueError(
                 f"{path}: where edges answer, labels cannot be read from a file; graphut predict "
@@ -220,60 +208,59 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if (files[0].labels is None) != (at == "graph"):
             level = "graphs" if files[0].labels is None else "nodes"
             raise ValueError(f"{path} has labels of {level}, and the run answers for each {at}")
-        graphs = [file.labelled(kinds, answers, *edge_options(config)) for file in files]
-        pairs = zip(graphs, files, strict=True)
+        pairs = zip(self._labelled(files, answers), files, strict=True)
         graphs = [keep_labels(graph, file.label_mask("test")) for graph, file in pairs]
         labelled = [g for g in graphs if g.has_label.any() or g.part is not None]
         if not labelled:
             raise ValueError(f"{path}: no node or graph has a label, in test_mask, to evaluate on")
         return labelled
 
+    def prediction_rows(
+        self, files: Sequence[RawGraph], restarts: Restarts | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield a table row (a dictionary) for each node, graph or edge of the files, in order.
+
+        Its steps are of the node, or of the edge's target, or the mean over the nodes of the
+        graph. With `EventDriven`, the column `steps` is named `updates`. With several `restarts`,
+        the column `agreement` is the share of runs that give the same answer.
+        """
+        model, names = self.model, self.vocabularies["answer"].symbols
+        graphs = self._labelled(files, None)
+        steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
+        predictions = model.predict(graphs, restarts)
+        for file, graph, prediction in zip(files, graphs, predictions, strict=True):
+            agreement = [] if prediction.agreement is None else prediction.agreement.tolist()
+            agreed = [{"agreement": x} for x in agreement] or [{}] * len(prediction.steps)
+            answers = _answers(prediction, names, model.config.answer_kind)
+            counts = prediction.steps.tolist()
+            if model.config.answer_at == "graph":
+                updates = prediction.steps.double().mean().item()
+                yield {"graph": file.name, **answers[0], steps: updates, **agreed[0]}
+            elif model.config.answer_at == "node":
+                for node, answer, count, share in zip(
+                    file.ids, answers, counts, agreed, strict=True
+                ):
+                    yield {"graph": file.name, "node": node, **answer, steps: count, **share}
+            else:
+                assert prediction.probabilities is not None
+                shares = prediction.probabilities.tolist()
+                for (source, target), share in zip(graph.edges.T.tolist(), shares, strict=True):
+                    ends = {"source": file.ids[source], "target": file.ids[target]}
+                    share = {"is_chosen": source == prediction.labels[target], "probability": share}
+                    row = {"graph": file.name, **ends, **share, steps: counts[target]}
+                    yield row | agreed[target]
+
+    def _labelled(
+        self, files: Sequence[RawGraph], answers: Vocabulary | None
+    ) -> list[LabelledGraph]:
+        """Return graphs with indices for the names that the model knows."""
+        config, kinds = self.model.config, self.vocabularies["node"]
+        edges = config.edge_types.split(), config.edge_feats
+        return [file.labelled(kinds, answers, config.num_feats, *edges) for file in files]
+
 
 def _values_text(head: str, values: list[float]) -> str:
     return head + " ".join(f"{value:.4g}" for value in values)
-
-
-def prediction_rows(
-    model: UniversalGraphTransformer,
-    files: Sequence[RawGraph],
-    vocabularies: Vocabularies,
-    restarts: Restarts | None = None,
-) -> Iterator[dict[str, Any]]:
-    """Yield a table row (a dictionary) for each node, graph or edge of the files, in their order.
-
-    Its steps are of the node, or of the edge's target, or the mean over the nodes of the graph.
-    With `EventDriven`, the column `steps` is named `updates`. With several `restarts`, the column
-    `agreement` is the share of runs that give the same answer.
-    """
-    encoding = edge_options(model.config)
-    graphs = [file.labelled(vocabularies["node"], None, *encoding) for file in files]
-    names = vocabularies["answer"].symbols
-    steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
-    predictions = model.predict(graphs, restarts)
-    for file, graph, prediction in zip(files, graphs, predictions, strict=True):
-        agreement = [] if prediction.agreement is None else prediction.agreement.tolist()
-        agreed = [{"agreement": x} for x in agreement] or [{}] * len(prediction.steps)
-        answers = _answers(prediction, names, model.config.answer_kind)
-        counts = prediction.steps.tolist()
-        if model.config.answer_at == "graph":
-            updates = prediction.steps.double().mean().item()
-            yield {"graph": file.name, **answers[0], steps: updates, **agreed[0]}
-        elif model.config.answer_at == "node":
-            for node, answer, count, share in zip(file.ids, answers, counts, agreed, strict=True):
-                yield {"graph": file.name, "node": node, **answer, steps: count, **share}
-        else:
-            assert prediction.probabilities is not None
-            shares = prediction.probabilities.tolist()
-            for (source, target), share in zip(graph.edges.T.tolist(), shares, strict=True):
-                ends = {"source": file.ids[source], "target": file.ids[target]}
-                share = {"is_chosen": source == prediction.labels[target], "probability": share}
-                row = {"graph": file.name, **ends, **share, steps: counts[target]}
-                yield row | agreed[target]
-
-
-def edge_options(config: UniversalGraphTransformerConfig) -> tuple[int, list[str], int]:
-    """Return the number of node features, the edge types, and the number of edge features."""
-    return config.num_feats, config.edge_types.split(), config.edge_feats
 
 
 def _answers(

@@ -6,7 +6,6 @@ from math import nan
 from statistics import fmean
 from typing import Any, ClassVar
 
-from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.agreement import PLURAL, SINGULAR, Agreement
 from graphut.experiments.tasks.lambada import Lambada
 from graphut.experiments.tasks.vocabulary import UNKNOWN
@@ -33,12 +32,13 @@ class AgreementLearner(TextLearner):
         "{verb_steps:.2f} before a verb"
     )
 
-    def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return two token ids: of "VBZ" (a verb in the singular) and of "VBP" (in the plural)."""
-        return vocabulary.encode([SINGULAR, PLURAL])
+    @property
+    def candidates(self) -> Sequence[int]:
+        """Two token ids: of "VBZ" (a verb in the singular) and of "VBP" (in the plural)."""
+        return self.vocabulary.encode([SINGULAR, PLURAL])
 
-    def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        forms = self.candidates(vocabulary)
+    def metrics(self, scores: TextScores) -> dict[str, float]:
+        forms = self.candidates
         correct: dict[int, list[bool]] = {}
         for score in scores:
             form = forms.index(score.text.tokens[-1])
@@ -53,11 +53,11 @@ class AgreementLearner(TextLearner):
             "verb_steps": fmean(int(score.steps[-1]) for score in scores),
         }
 
-    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
-        forms, correct = [*self.candidates(vocabulary)], int(output.labels[-1])
+    def verdict(self, output: LMOutput) -> tuple[str, str, bool | None]:
+        forms, correct = [*self.candidates], int(output.labels[-1])
         logits = output.logits[-1, forms]
         likelier = forms[int(logits.argmax())]
-        answer, correct_form = vocabulary.readable([likelier, correct])
+        answer, correct_form = self.vocabulary.readable([likelier, correct])
         return answer, correct_form, likelier == correct and bool(logits[0] != logits[1])
 
 
@@ -89,8 +89,8 @@ class LambadaLearner(TextLearner):
         names = ("log_probability", "perplexity")
         return {**TextLearner.derived(metrics), **{f"word_{name}": last[name] for name in names}}
 
-    def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
-        [unknown] = vocabulary.encode([UNKNOWN])
+    def metrics(self, scores: TextScores) -> dict[str, float]:
+        [unknown] = self.vocabulary.encode([UNKNOWN])
         in_vocabulary = [score for score in scores if score.text.tokens[-1] != unknown]
         tokens = token_metrics(scores)
         return {
@@ -104,7 +104,7 @@ class LambadaLearner(TextLearner):
             "word_steps": fmean(int(score.steps[-1]) for score in scores),
         }
 
-    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
+    def verdict(self, output: LMOutput) -> tuple[str, str, bool | None]:
         last = [int(output.logits[-1].argmax()), int(output.labels[-1])]
-        answer, correct = vocabulary.readable(last)
+        answer, correct = self.vocabulary.readable(last)
         return answer, correct, answer == correct != UNKNOWN

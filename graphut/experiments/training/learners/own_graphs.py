@@ -16,7 +16,6 @@ from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training.learners.graph_scores import GraphScores
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather
-from graphut.models import UniversalGraphTransformer
 
 Column = NDArray[Any]
 ANSWER_METRICS = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
@@ -62,15 +61,15 @@ class OwnGraphLearner(GraphLearner):
         ]
         return {**values, "rank": rank, "score": score, "measures": ", ".join(measures)}
 
-    @staticmethod
-    def metrics(model: UniversalGraphTransformer, scores: GraphScores) -> dict[str, Any]:
+    def metrics(self, scores: GraphScores) -> dict[str, Any]:
         assert scores.predictions is not None and scores.targets is not None
         return scores.metrics() | answer_metrics(
-            model.config.answer_kind, scores.predictions, scores.targets
+            self.model.config.answer_kind, scores.predictions, scores.targets
         )
 
-    def prepare(self, model: UniversalGraphTransformer, task: GraphTask) -> None:
+    def prepare(self, task: GraphTask) -> None:
         """Store mean and standard deviation of the training labels in a model for regression."""
+        model = self.model
         if model.config.answer_kind != "values":
             return
         graphs = task.train(0, 0)

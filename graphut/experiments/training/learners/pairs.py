@@ -11,7 +11,7 @@ import torch
 
 from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
-from graphut.experiments.tasks import Pair, PairTask, Vocabularies
+from graphut.experiments.tasks import Pair, PairTask
 from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.tasks.pairs import read_pairs
 from graphut.experiments.training.config import GenerationOptions
@@ -59,49 +59,44 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         "steps {encoder_steps:.2f}/{decoder_steps:.2f}"
     )
 
-    def sizes(self, task: PairTask) -> dict[str, int]:
+    @classmethod
+    def sizes(cls, task: PairTask) -> dict[str, int]:
         return {
             "source_vocab": len(task.source_vocabulary),
             "target_vocab": len(task.target_vocabulary),
         }
 
-    def outcome(
-        self, model: UniversalTransformer, batch: list[Pair], label_smoothing: float
-    ) -> Outcome:
+    def outcome(self, batch: list[Pair], label_smoothing: float) -> Outcome:
         sources, targets = zip(*batch, strict=True)
-        output = model(sources, targets)
+        output = self.model(sources, targets)
         [labels] = upload([target_labels(targets)], output.logits.device)
         logits = output.logits.to(torch.promote_types(output.logits.dtype, torch.float32))
         ponders = {"encoder": output.encoder, "decoder": output.decoder}
         return Outcome.of(logits, labels, label_smoothing, **ponders)
 
-    def counts(self, model: UniversalTransformer, batch: list[Pair]) -> dict[str, int]:
-        ends = 2 * model.config.add_bos_eos
+    def counts(self, batch: list[Pair]) -> dict[str, int]:
+        ends = 2 * self.model.config.add_bos_eos
         sources = [len(source) + ends for source, _ in batch]
         targets = [len(target) + 1 for _, target in batch]  # 1 for <eos>
         return {
             "loss": sum(targets),
-            "encoder": count_nodes(model.encoder_topology, sources),
-            "decoder": count_nodes(model.decoder_topology, targets),
+            "encoder": count_nodes(self.model.encoder_topology, sources),
+            "decoder": count_nodes(self.model.decoder_topology, targets),
         }
 
     def evaluate_in_detail(
-        self,
-        model: UniversalTransformer,
-        vocabularies: Vocabularies,
-        examples: Sequence[Pair],
-        **options: Any,
+        self, examples: Sequence[Pair], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics of the decoded sources, and details by the lengths of source and target.
 
         If the vocabulary has brackets, also by nesting depth and the first operator of the source.
         """
-        answered = decode(model, examples, **options)
+        answered = decode(self.model, examples, **options)
         details = {
             "by_source_length": by_number(answered, lambda pair: len(pair[0])),
             "by_target_length": by_number(answered, lambda pair: len(pair[1])),
         }
-        symbols = vocabularies["source"]
+        symbols = self.vocabularies["source"]
         if isinstance(symbols, Brackets):
             details["by_nesting"] = by_number(answered, lambda pair: symbols.nesting(pair[0]))
             rows = rows_by(
@@ -111,51 +106,36 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             details["by_operator"] = [row for row in rows if row["operator"].startswith("[")]
         return self.evaluation(**pair_metrics(answered)), details
 
-    def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
-        if not (tokens := vocabularies["source"].read(text)):
+    def parse(self, text: str) -> list[int]:
+        if not (tokens := self.vocabularies["source"].read(text)):
             raise ValueError(f"the text {text!r} is empty: give at least one symbol")
         return tokens
 
     def generate(
-        self,
-        model: UniversalTransformer,
-        vocabularies: Vocabularies,
-        texts: Sequence[str],
-        options: GenerationOptions,
-        *,
-        get_attention: bool = False,
+        self, texts: Sequence[str], options: GenerationOptions, *, get_attention: bool = False
     ) -> Iterator[Answer]:
-        sources = [self.parse(text, vocabularies) for text in texts]
-        for source, result in generate(model, sources, options, get_attention=get_attention):
+        sources = [self.parse(text) for text in texts]
+        for source, result in generate(self.model, sources, options, get_attention=get_attention):
             note = "" if result.ended else f"cut off at the max_length of {options.max_length}"
-            yield self._answer(model, vocabularies, source, result, note)
+            yield self._answer(source, result, note)
 
-    def answers(
-        self, model: UniversalTransformer, task: PairTask, examples: Sequence[Pair]
-    ) -> list[Answer]:
+    def answers(self, examples: Sequence[Pair]) -> list[Answer]:
         sources, targets = zip(*examples, strict=True)
-        longest = min(max(map(len, targets)) + _LONGER, model.config.max_length)
-        results = model.generate(sources, max_length=longest, get_attention=True)
+        longest = min(max(map(len, targets)) + _LONGER, self.model.config.max_length)
+        results = self.model.generate(sources, max_length=longest, get_attention=True)
         answers = []
         for source, target, result in zip(sources, targets, results, strict=True):
-            answer = self._answer(model, task.vocabularies, source, result)
-            correct = task.target_vocabulary.write(target)
+            answer = self._answer(source, result)
+            correct = self.vocabularies["target"].write(target)
             answers.append(replace(answer, correct=correct, is_correct=result.tokens == target))
         return answers
 
-    def _answer(
-        self,
-        model: UniversalTransformer,
-        vocabularies: Vocabularies,
-        source: list[int],
-        result: Generation,
-        note: str = "",
-    ) -> Answer:
+    def _answer(self, source: list[int], result: Generation, note: str = "") -> Answer:
         steps = result.source_steps
         if result.encoder is not None:  # with <bos> and <eos>
-            source = [BOS, *source, EOS] if model.config.add_bos_eos else source
+            source = [BOS, *source, EOS] if self.model.config.add_bos_eos else source
             steps = result.encoder.steps[: len(source)].tolist()
-        names, target = vocabularies["source"].readable(source), vocabularies["target"]
+        names, target = self.vocabularies["source"].readable(source), self.vocabularies["target"]
         written = written_tokens(result)
         parts = [
             PonderedPart("encoder", "input", names, names, steps, result.encoder),
@@ -163,10 +143,9 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         ]
         return Answer(target.write(result.tokens), parts, note=note)
 
-    def read(
-        self, path: str, vocabularies: Vocabularies, config: Any, task: PairTask
-    ) -> list[Pair]:
-        return read_pairs(path, vocabularies["source"], vocabularies["target"], config)
+    def read(self, path: str, task: PairTask) -> list[Pair]:
+        source, target = self.vocabularies["source"], self.vocabularies["target"]
+        return read_pairs(path, source, target, self.model.config)
 
 
 def decode(

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from graphut.experiments.tasks import Passage, PassageTask, Vocabularies
+from graphut.experiments.tasks import Passage, PassageTask
 from graphut.experiments.training.learner import Outcome, Reading, ReadingLearner, count_nodes
 from graphut.models import UniversalTransformerPointer
 from graphut.models.outputs import PointerOutput, PointerPrediction
@@ -43,21 +43,19 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
     def inputs(example: Passage, /) -> list[int]:
         return example.context
 
-    def outcome(
-        self, model: UniversalTransformerPointer, batch: list[Passage], label_smoothing: float
-    ) -> Outcome:
+    def outcome(self, batch: list[Passage], label_smoothing: float) -> Outcome:
         """Return the mean loss of the passages that contain their answer, the next word.
 
         Label smoothing spreads probability evenly over the words of the passage.
         """
-        output = model([*map(self.inputs, batch)])
-        answers = torch.tensor([passage.answer for passage in batch], device=model.device)
+        output = self.model([*map(self.inputs, batch)])
+        answers = torch.tensor([passage.answer for passage in batch], device=self.model.device)
         log_likely = log_probability(output, answers)
         has_answer = torch.tensor([passage.answer in passage.context for passage in batch])
         answerable = int(has_answer.sum())
         sharp = torch.where(log_likely.isfinite(), log_likely, 0.0).sum() / max(answerable, 1)
         each = torch.repeat_interleave(has_answer / output.lengths, output.lengths)
-        even = (output.scores * each.to(model.device)).sum() / max(answerable, 1)
+        even = (output.scores * each.to(self.model.device)).sum() / max(answerable, 1)
         return Outcome(
             loss=-(1 - label_smoothing) * sharp - label_smoothing * even,
             correct=(likeliest(output)[0] == answers).sum(),
@@ -66,10 +64,10 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
             ponders={"encoder": output.ponder},
         )
 
-    def counts(self, model: UniversalTransformerPointer, batch: list[Passage]) -> dict[str, int]:
+    def counts(self, batch: list[Passage]) -> dict[str, int]:
         lengths = [len(passage.context) for passage in batch]
         answerable = sum(passage.answer in passage.context for passage in batch)
-        return {"loss": answerable, "encoder": count_nodes(model.topology, lengths)}
+        return {"loss": answerable, "encoder": count_nodes(self.model.topology, lengths)}
 
     @staticmethod
     def metrics(answered: Sequence[tuple[Passage, PointerPrediction]], /) -> dict[str, float]:
@@ -88,20 +86,19 @@ class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPo
             "last_steps": fmean(prediction.steps[-1] for _, prediction in answered),
         }
 
-    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
+    def parse(self, text: str) -> Reading:
         """Split a text into words, or into letters if it has no spaces."""
-        vocabulary = vocabularies["text"]
-        names, tokens = text.split(), vocabulary.read(text)
+        names, tokens = text.split(), self.vocabulary.read(text)
         if not tokens:
             raise ValueError(f"the text {text!r} is empty: give at least one symbol")
-        return Reading(names if len(names) == len(tokens) else vocabulary.readable(tokens), tokens)
+        return Reading(
+            names if len(names) == len(tokens) else self.vocabulary.readable(tokens), tokens
+        )
 
-    def reading(self, example: Passage, task: PassageTask) -> tuple[Reading, str]:
-        *words, answer = task.vocabulary.readable([*example.context, example.answer])
+    def reading(self, example: Passage) -> tuple[Reading, str]:
+        *words, answer = self.vocabulary.readable([*example.context, example.answer])
         return Reading(words, example.context), answer
 
-    def likeliest(
-        self, output: PointerOutput, reading: Reading, vocabularies: Vocabularies
-    ) -> tuple[str, float]:
+    def likeliest(self, output: PointerOutput, reading: Reading) -> tuple[str, float]:
         word, likely = (each.item() for each in likeliest(output))
         return reading.names[reading.tokens.index(word)], likely

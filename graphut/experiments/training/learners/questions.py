@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks import Question, QuestionTask, Vocabularies
+from graphut.experiments.tasks import Question, QuestionTask
 from graphut.experiments.tasks.babi import parse_stories, sentences, words
 from graphut.experiments.tasks.files import read_text
 from graphut.experiments.training.evaluation import grouped, rows_by
@@ -62,25 +62,24 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
     def inputs(example: Question, /) -> list[list[int]]:
         return [*example.facts, example.question]
 
-    def sizes(self, task: QuestionTask) -> dict[str, int]:
-        documents = map(self.inputs, chain(task.train(0, 0), task.validation, task.test))
+    @classmethod
+    def sizes(cls, task: QuestionTask) -> dict[str, int]:
+        documents = map(cls.inputs, chain(task.train(0, 0), task.validation, task.test))
         return {
             "vocab_size": len(task.vocabulary),
             "classes": len(task.answers.symbols),
             "longest_sentence": max(map(len, chain.from_iterable(documents))),
         }
 
-    def outcome(
-        self, model: UniversalTransformerClassifier, batch: list[Question], label_smoothing: float
-    ) -> Outcome:
+    def outcome(self, batch: list[Question], label_smoothing: float) -> Outcome:
         """Return the loss of final predictions, plus `step_loss_weight` times that of all steps.
 
         The latter is the cross-entropy of the predictions after each step of a question, summed
         over steps, divided by `max_steps`, and averaged over questions.
         """
-        weight = model.config.step_loss_weight
-        output = model([*map(self.inputs, batch)], get_steps=weight > 0)
-        labels = torch.tensor([question.answer for question in batch], device=model.device)
+        weight = self.model.config.step_loss_weight
+        output = self.model([*map(self.inputs, batch)], get_steps=weight > 0)
+        labels = torch.tensor([question.answer for question in batch], device=self.model.device)
         outcome = Outcome.of(output.logits, labels, label_smoothing, encoder=output.ponder)
         if output.answers is None:
             return outcome
@@ -88,14 +87,12 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
             cross_entropy(logits, labels[rows], label_smoothing=label_smoothing, reduction="sum")
             for rows, logits in output.answers
         ]
-        by_step = torch.stack(each).sum() / (len(labels) * model.max_steps)
+        by_step = torch.stack(each).sum() / (len(labels) * self.model.max_steps)
         return replace(outcome, loss=outcome.loss + weight * by_step)
 
-    def counts(
-        self, model: UniversalTransformerClassifier, batch: list[Question]
-    ) -> dict[str, int]:
+    def counts(self, batch: list[Question]) -> dict[str, int]:
         lengths = [len(self.inputs(question)) for question in batch]
-        return {"loss": len(batch), "encoder": count_nodes(model.topology, lengths)}
+        return {"loss": len(batch), "encoder": count_nodes(self.model.topology, lengths)}
 
     @staticmethod
     def metrics(answered: Sequence[Answered], /) -> dict[str, Any]:
@@ -118,36 +115,33 @@ class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransforme
 
         return {f"by_{k}": rows_by(k, answered, keys[k], metrics, "questions") for k in keys}
 
-    def parse(self, text: str, vocabularies: Vocabularies) -> Reading:
+    def parse(self, text: str) -> Reading:
         """Divide a text into sentences; the last one is the question."""
         parts = sentences(text)
         if not parts:
             raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
-        return Reading(parts, [vocabularies["text"].encode(words(part)) for part in parts])
+        return Reading(parts, [self.vocabulary.encode(words(part)) for part in parts])
 
-    def reading(self, example: Question, task: QuestionTask) -> tuple[Reading, str]:
-        names = [task.vocabulary.write(sentence) for sentence in self.inputs(example)]
-        return Reading(names, self.inputs(example)), task.answers.symbols[example.answer]
+    def reading(self, example: Question) -> tuple[Reading, str]:
+        names = [self.vocabulary.write(sentence) for sentence in self.inputs(example)]
+        answer = self.vocabularies["answer"].symbols[example.answer]
+        return Reading(names, self.inputs(example)), answer
 
-    def likeliest(
-        self, output: ClassifierOutput, reading: Reading, vocabularies: Vocabularies
-    ) -> tuple[str, float]:
+    def likeliest(self, output: ClassifierOutput, reading: Reading) -> tuple[str, float]:
         best = int(output.logits.argmax())
         likely = output.logits[0].float().log_softmax(-1)
-        return vocabularies["answer"].symbols[best], likely[best].item()
+        return self.vocabularies["answer"].symbols[best], likely[best].item()
 
-    def read(
-        self, path: str, vocabularies: Vocabularies, config: Any, task: QuestionTask
-    ) -> list[Question]:
-        questions = []
+    def read(self, path: str, task: QuestionTask) -> list[Question]:
+        config, questions = self.model.config, []
 
         def encode(sentence: str) -> list[int]:
-            return vocabularies["text"].encode(words(sentence))
+            return self.vocabulary.encode(words(sentence))
 
         with reraise_for_file(path, ""):
             for question in parse_stories(read_text(path)):
                 shortened = question.with_last_facts(task.longest_story)
-                questions.append(shortened.encode(encode, vocabularies["answer"]))
+                questions.append(shortened.encode(encode, self.vocabularies["answer"]))
                 sizes = [len(sentence) for sentence in self.inputs(questions[-1])]
                 if len(sizes) > config.max_length or max(sizes) > config.longest_sentence:
                     raise ValueError(

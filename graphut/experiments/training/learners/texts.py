@@ -1,7 +1,6 @@
 """Training and evaluation of language models."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from math import exp, log
 from typing import Any, ClassVar, NamedTuple
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from graphut.experiments.tasks import Text, TextTask, Vocabularies, Vocabulary
+from graphut.experiments.tasks import Text, TextTask
 from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, rows_by, score_batches
 from graphut.experiments.training.generation import Answer, decoder_part, generate, written_tokens
@@ -63,34 +62,28 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         perplexity = exp(min(nats, 700.0))  # from 710 on, as of a diverged model, exp overflows
         return {"log_probability": -nats, "perplexity": perplexity, "bits": nats / log(2)}
 
-    def outcome(
-        self, model: UniversalTransformerLM, batch: list[Text], label_smoothing: float
-    ) -> Outcome:
-        output = model([text.tokens for text in batch], ends=False)
+    def outcome(self, batch: list[Text], label_smoothing: float) -> Outcome:
+        output = self.model([text.tokens for text in batch], ends=False)
         return Outcome.of(output.logits, output.labels, label_smoothing, decoder=output.ponder)
 
-    def counts(self, model: UniversalTransformerLM, batch: list[Text]) -> dict[str, int]:
+    def counts(self, batch: list[Text]) -> dict[str, int]:
         lengths = [len(text.tokens) for text in batch]
-        return {"loss": sum(lengths), "decoder": count_nodes(model.topology, lengths)}
+        return {"loss": sum(lengths), "decoder": count_nodes(self.model.topology, lengths)}
 
-    def candidates(self, vocabulary: Vocabulary) -> Sequence[int]:
-        """Return token ids that `metrics` compares as the last token of a text; by default none."""
+    @property
+    def candidates(self) -> Sequence[int]:
+        """Token ids that `metrics` compares as the last token of a text; by default none."""
         return ()
 
-    def metrics(self, scores: TextScores, vocabulary: Vocabulary) -> dict[str, float]:
+    def metrics(self, scores: TextScores) -> dict[str, float]:
         """Compute the metrics that `metric_meanings` lists from the scores of texts."""
         return token_metrics(scores)
 
     def evaluate_in_detail(
-        self,
-        model: UniversalTransformerLM,
-        vocabularies: Vocabularies,
-        examples: Sequence[Text],
-        **options: Any,
+        self, examples: Sequence[Text], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         """Return metrics, and details: mean steps by surprisal of tokens, and metrics by group."""
-        vocabulary = vocabularies["text"]
-        scores = score_texts(model, examples, self.candidates(vocabulary))
+        scores = score_texts(self.model, examples, self.candidates)
         forms = TextLearner.derived(token_metrics(scores))
         details = {
             "tokens": sum(len(score.nats) for score in scores),
@@ -98,52 +91,42 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
             "bits": forms["bits"],
             "by_surprisal": by_surprisal(joined(scores, "nats"), joined(scores, "steps")),
         }
-        metrics = partial(self.metrics, vocabulary=vocabulary)
         if named := [score for score in scores if score.text.group]:
-            details["by_group"] = rows_by("group", named, lambda x: x.text.group, metrics)
-        return self.evaluation(**metrics(scores)), details
+            details["by_group"] = rows_by("group", named, lambda x: x.text.group, self.metrics)
+        return self.evaluation(**self.metrics(scores)), details
 
-    def parse(self, text: str, vocabularies: Vocabularies) -> list[int]:
-        return vocabularies["text"].read(text)
+    def parse(self, text: str) -> list[int]:
+        return self.vocabulary.read(text)
 
     def generate(
-        self,
-        model: UniversalTransformerLM,
-        vocabularies: Vocabularies,
-        texts: Sequence[str],
-        options: GenerationOptions,
-        *,
-        get_attention: bool = False,
+        self, texts: Sequence[str], options: GenerationOptions, *, get_attention: bool = False
     ) -> Iterator[Answer]:
-        vocabulary = vocabularies["text"]
-        prompts = [self.parse(text, vocabularies) for text in texts]
-        for prompt, result in generate(model, prompts, options, get_attention=get_attention):
+        prompts = [self.parse(text) for text in texts]
+        for prompt, result in generate(self.model, prompts, options, get_attention=get_attention):
             tokens, steps = prompt + written_tokens(result), result.source_steps + result.steps
-            part = decoder_part("text", vocabulary, tokens, steps, result.decoder)
-            text = vocabulary.write(prompt + result.tokens)
+            part = decoder_part("text", self.vocabulary, tokens, steps, result.decoder)
+            text = self.vocabulary.write(prompt + result.tokens)
             yield Answer(text, [part], note=f"\n{text}")
 
     @torch.no_grad()
-    def answer(self, model: UniversalTransformerLM, task: Any, example: Text) -> Answer:
+    def answer(self, example: Text) -> Answer:
         """Return the predictions for the first `most_shown` tokens of a text."""
-        vocabulary, tokens = task.vocabulary, example.tokens[: self.most_shown]
-        with model.evaluating():
-            output = model([tokens], ends=False, get_attention=True)
+        tokens = example.tokens[: self.most_shown]
+        with self.model.evaluating():
+            output = self.model([tokens], ends=False, get_attention=True)
         steps = output.steps.tolist()
-        part = decoder_part("text", vocabulary, tokens, steps, output.ponder)
-        answer, correct, is_correct = self.verdict(output, vocabulary)
+        part = decoder_part("text", self.vocabulary, tokens, steps, output.ponder)
+        answer, correct, is_correct = self.verdict(output)
         note = f"answer  {answer}" + (f"; correct: {correct}" if correct else "")
         return Answer(answer, [part], correct, is_correct, note)
 
-    def verdict(self, output: LMOutput, vocabulary: Vocabulary) -> tuple[str, str, bool | None]:
+    def verdict(self, output: LMOutput) -> tuple[str, str, bool | None]:
         """Return the predicted answer, the correct answer or "", and whether they are equal."""
         correct = int((output.logits.argmax(-1) == output.labels).sum())
         return f"{correct} of {len(output.labels)} tokens predicted correctly", "", None
 
-    def read(
-        self, path: str, vocabularies: Vocabularies, config: Any, task: TextTask
-    ) -> list[Text]:
-        return task.read(path, vocabularies["text"])
+    def read(self, path: str, task: TextTask) -> list[Text]:
+        return task.read(path, self.vocabulary)
 
 
 def score_texts(

@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from graphut.experiments.tasks import Pair, PairTask, Vocabularies
+from graphut.experiments.tasks import Pair, PairTask
 from graphut.experiments.tasks.subwords import Subwords, sacrebleu_package
 from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer
 from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
-from graphut.models import UniversalTransformer
 
 _LONGER = 50
 _CORPORA = 1000  # bootstrap samples for the interval of BLEU
@@ -37,22 +36,19 @@ class TranslationLearner(PairLearner):
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         return {"bleu_share": metrics["bleu"] / 100}
 
-    def sizes(self, task: PairTask) -> dict[str, int]:
+    @classmethod
+    def sizes(cls, task: PairTask) -> dict[str, int]:
         """Return the sizes of the two vocabularies; raise `ImportError` without sacrebleu."""
         sacrebleu_package()  # raise before the first epoch, not after it
         return super().sizes(task)
 
     def evaluate_in_detail(
-        self,
-        model: UniversalTransformer,
-        vocabularies: Vocabularies,
-        examples: Sequence[Pair],
-        **options: Any,
+        self, examples: Sequence[Pair], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
         longest = max(len(source) for source, _ in examples) + _LONGER + 1  # 1 for <eos>
-        max_length = min(longest, model.config.max_length)
-        answered = decode(model, examples, max_length=max_length, **options)
-        subwords = vocabularies["target"]
+        max_length = min(longest, self.model.config.max_length)
+        answered = decode(self.model, examples, max_length=max_length, **options)
+        subwords = self.vocabularies["target"]
         assert isinstance(subwords, Subwords)
         outputs = [subwords.write(result.tokens) for _, result in answered]
         references = [subwords.write(target) for _, target in examples]

@@ -13,7 +13,7 @@ from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.models import UniversalGraphTransformer
 from tests.experiments.training.learners.small_models import small_model
 
-LEARNER = GraphLearner()
+LEARNER = GraphLearner
 TASKS: dict[str, Any] = {
     "node": GraphDistance(held_out=7, test_sizes="", sizes="3-9", families="near,path"),
     "edge": GraphBFS(held_out=7, test_sizes="", sizes="3-9"),

@@ -8,11 +8,11 @@ from graphut.experiments.training.learner import AnyLearner
 from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
 
 
-def small_model(learner: AnyLearner, task: Task, **options: Any) -> Any:
-    """Return the model of a learner for a task, with the same weights at each call."""
+def small_model(kind: type[AnyLearner], task: Task, **options: Any) -> Any:
+    """Return the model of a kind of learner for a task, with the same weights at each call."""
     torch.manual_seed(0)
     sizes = {"d_model": 16, "num_heads": 2, "d_hidden": 32, "max_steps": 3, **options}
-    return learner.model_kind(task.config_kind(**{**learner.sizes(task), **sizes}))
+    return kind.model_kind(task.config_kind(**{**kind.sizes(task), **sizes}))
 
 
 def make_language_model(**options: Any) -> UniversalTransformerLM:

@@ -48,7 +48,7 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     nodes = len(graph_of_node)
     assert weight == pytest.approx(nodes, rel=1e-4)  # the weights of a node sum to 1
     losses = losses / (nodes if step_loss == "weighted" else nodes * 4)
-    total = LEARNER.outcome(model, graphs, 0.0).total_loss(0.0)
+    total = LEARNER(model, {}).outcome(graphs, 0.0).total_loss(0.0)
     torch.testing.assert_close(total, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
     total.backward()
     assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
@@ -107,7 +107,7 @@ def test_step_losses_learn_when_an_answer_stays_right() -> None:
 def test_halting_loss_alone_leaves_the_loss_of_final_answers() -> None:
     task = TASKS["node"]
     plain, both = (make_model(task, halting_loss=weight) for weight in (0.0, 0.5))
-    outcomes = [LEARNER.outcome(model, task.test, 0.0) for model in (plain, both)]
+    outcomes = [LEARNER(model, {}).outcome(task.test, 0.0) for model in (plain, both)]
     batch = GraphBatch.of(task.test, "node")
     steps = batch.run(both, get_steps=True).steps
     assert steps is not None
@@ -139,8 +139,8 @@ def test_losses_of_late_rounds_auxiliary_target_and_change(max_steps: int) -> No
                 change.append(c / (c + 0.04))
         if number >= 2:
             losses.append(batch.judge(model, model.read_out(batch.layout, rows.states))[0])
-    outcome = LEARNER.outcome(model, graphs, 0.0)
-    assert outcome.counts == LEARNER.counts(model, graphs)
+    outcome = LEARNER(model, {}).outcome(graphs, 0.0)
+    assert outcome.counts == LEARNER(model, {}).counts(graphs)
     assert outcome.counts["depth"] == outcome.counts["change"] - 1 == len(batch.depth) - 1
     means = [torch.stack(each).mean() for each in (losses, auxiliary, change)]
     for share in (0.0, 0.5, 1.0):
@@ -190,8 +190,8 @@ def test_consistency_counts_all_nodes_in_training_alone() -> None:
     graphs = [graph._replace(labels=np.full_like(graph.labels, -1)) for graph in TASKS["node"].test]
     model = make_model(TASKS["node"], consistency=0.5, dropout=0.3)
     for training in (True, False):
-        outcome = LEARNER.outcome(model.train(training), graphs, 0.0)
+        outcome = LEARNER(model.train(training), {}).outcome(graphs, 0.0)
         loss, nodes = outcome.added["consistency"]
         assert nodes == sum(len(graph.nodes) for graph in graphs)
         assert (loss.item() > 0) == training
-        assert outcome.counts == LEARNER.counts(model, graphs)
+        assert outcome.counts == LEARNER(model, {}).counts(graphs)

@@ -25,7 +25,7 @@ def test_scores_leave_out_nodes_that_are_not_asked() -> None:
     scores = score_graphs(model, first)
     assert (~np.isnan(scores.correct)).sum() == len(graphs) < len(scores.steps)
     none = [graph._replace(labels=np.full(len(graph.nodes), -1)) for graph in graphs]
-    assert LEARNER.outcome(model, none, 0.0).total_loss(0.0) == 0
+    assert LEARNER(model, {}).outcome(none, 0.0).total_loss(0.0) == 0
     with pytest.raises(ValueError, match="no node of the graphs has an answer"):
         score_graphs(model, none)
 
@@ -64,7 +64,7 @@ def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) 
     assert scores.rounds is not None and scores.quiescent is not None
     assert model.evaluation_rule == EventDriven()  # the limit of rounds was for these graphs
     assert scores.quiescent.all() and scores.rounds.max() < 100
-    for rows in (scores.by_group(), [LEARNER.evaluate_in_detail(model, {}, graphs)[1]]):
+    for rows in (scores.by_group(), [LEARNER(model, {}).evaluate_in_detail(graphs)[1]]):
         assert max(row["rounds"] for row in rows) == scores.rounds.max()
         assert all(row["quiescent"] == 1 for row in rows)
     for place, graph in enumerate(sorted(graphs, key=lambda graph: len(graph.nodes))):
@@ -72,7 +72,7 @@ def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) 
         assert alone.rounds is not None and alone.rounds[0] == scores.rounds[place]
         assert alone.steps.tolist() == scores.steps[scores.graph == place].tolist()
     model.evaluation_rule = EventDriven(max_rounds=1)
-    evaluation, details = LEARNER.evaluate_in_detail(model, {}, graphs)
+    evaluation, details = LEARNER(model, {}).evaluate_in_detail(graphs)
     assert (details["rounds"], details["quiescent"]) == (1, 0)
     assert str(evaluation).endswith(", 1 round at most, 0.00% of graphs at rest (7 graphs cut off)")
 
@@ -86,7 +86,7 @@ def test_doubts_are_wrong_answers_among_those_without_full_agreement(task: str) 
     )  # fmt: skip
     scores = score_graphs(model, graphs, Restarts(**copies))
     assert scores.agreement is not None and not score_graphs(model, graphs).doubts()
-    evaluation, found = LEARNER.evaluate_in_detail(model, {}, graphs, **copies)
+    evaluation, found = LEARNER(model, {}).evaluate_in_detail(graphs, **copies)
     doubted, wrong = scores.agreement < 1, scores.correct == 0
     assert doubted.any() and wrong.any() and not doubted.all()
     assert found["doubt"] == pytest.approx(doubted.sum() / (~np.isnan(scores.correct)).sum())

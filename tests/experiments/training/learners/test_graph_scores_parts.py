@@ -73,7 +73,7 @@ def test_prepare_of_a_graph_in_parts(tmp_path: Path) -> None:
 
     def scales() -> list[torch.Tensor]:
         model, task = make_model(answer_kind="values"), Task()
-        OwnGraphLearner().prepare(model, task)  # type: ignore[arg-type]
+        OwnGraphLearner(model, {}).prepare(task)  # type: ignore[arg-type]
         return [model.value_mean, model.value_scale]
 
     expected = scales()

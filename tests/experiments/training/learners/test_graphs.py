@@ -1,4 +1,3 @@
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from graphut.experiments.tasks.graph_readers import read_graphs
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import score_graphs
-from graphut.experiments.training.learners.graphs import prediction_rows
 from graphut.nn.conv_adapters import from_edge_index
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.learners.small_graphs import (
@@ -41,7 +39,7 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     model = make_model(task, answer_at=answer_at)
     by_graph = [alone(model, graph) for graph in sorted(graphs, key=lambda g: len(g.nodes))]
     likely, right = ([*chain(*column)] for column in zip(*by_graph, strict=True))
-    outcome = LEARNER.outcome(model, graphs, 0.0)
+    outcome = LEARNER(model, {}).outcome(graphs, 0.0)
     assert outcome.loss.item() == pytest.approx(-np.mean(likely), abs=1e-5)
     assert (int(outcome.correct), outcome.labels) == (sum(right), len(right))
     scores = score_graphs(model, graphs)
@@ -58,9 +56,9 @@ def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
     batch = GraphBatch.of(graphs, "node")
     logs = model(batch.layout, batch.nodes).logits.log_softmax(-1)
     wanted = -(0.7 * logs.gather(1, batch.labels[:, None])[:, 0] + 0.3 * logs.mean(1)).mean()
-    torch.testing.assert_close(LEARNER.outcome(model, graphs, 0.3).total_loss(0.0), wanted)
+    torch.testing.assert_close(LEARNER(model, {}).outcome(graphs, 0.3).total_loss(0.0), wanted)
     with pytest.raises(ValueError, match=r"where edges answer it is 0, not 0\.3"):
-        LEARNER.outcome(make_model(TASKS["edge"]), TASKS["edge"].test, 0.3)
+        LEARNER(make_model(TASKS["edge"]), {}).outcome(TASKS["edge"].test, 0.3)
 
 
 @pytest.mark.parametrize("task", ["graph-bfs", "prefix-parity"])
@@ -126,7 +124,7 @@ def test_answers_mark_the_nodes_with_wrong_answers(answer_at: str, layer: str) -
     task = TASKS.get(answer_at, TASKS["node"])
     graphs = whole(task.test) if answer_at == "graph" else task.test
     model = make_model(task, answer_at=answer_at, layer=layer)
-    answers = LEARNER.answers(model, task, graphs)
+    answers = LEARNER(model, task.vocabularies).answers(graphs)
     for graph, answer in zip(graphs, answers, strict=True):
         is_right = alone(model, graph)[1] if answer_at != "graph" else [True] * len(graph.nodes)
         scores = score_graphs(model, [graph])
@@ -149,25 +147,27 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
         data.update(feat="marked" if node == 0 else "plain", label="yes" if node % 2 else "no")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
     task = TASKS["node"]
-    config = make_model(task).config
-    [labelled] = LEARNER.read(str(tmp_path), task.vocabularies, config, task)
+    learner = LEARNER(make_model(task), task.vocabularies)
+    [labelled] = learner.read(str(tmp_path), task)
     assert labelled.nodes.tolist() == [1, 0, 0, 0] and labelled.labels.tolist() == [0, 1, 0, 1]
     with pytest.raises(ValueError, match="where edges answer, labels cannot be read"):
-        LEARNER.read(str(tmp_path), TASKS["edge"].vocabularies, None, TASKS["edge"])
+        LEARNER(make_model(TASKS["edge"]), TASKS["edge"].vocabularies).read(
+            str(tmp_path), TASKS["edge"]
+        )
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*'marked' is unknown"):
-        LEARNER.read(str(tmp_path), others, config, task)
+        LEARNER(learner.model, others).read(str(tmp_path), task)
     with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
-        LEARNER.read(str(tmp_path), task.vocabularies, replace(config, answer_at="graph"), task)
+        LEARNER(make_model(task, answer_at="graph"), task.vocabularies).read(str(tmp_path), task)
     networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
     (tmp_path / "masked").mkdir()
     networkx.write_graphml(graph, tmp_path / "masked" / "path.graphml")
-    [labelled] = LEARNER.read(str(tmp_path / "masked"), task.vocabularies, config, task)
+    [labelled] = learner.read(str(tmp_path / "masked"), task)
     assert labelled.labels.tolist() == [-1, -1, 0, 1]
     for _, data in graph.nodes(data=True):
         del data["label"], data["test_mask"]
     networkx.write_graphml(graph, tmp_path / "unlabelled.graphml")  # nothing in it is asked
-    assert len(LEARNER.read(str(tmp_path), task.vocabularies, config, task)) == 1
+    assert len(learner.read(str(tmp_path), task)) == 1
 
 
 def test_prediction_rows_ignore_labels_and_name_unknown_kinds(tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_prediction_rows_ignore_labels_and_name_unknown_kinds(tmp_path: Path) ->
     for node, data in graph.nodes(data=True):
         data.update(feat="plain" if node else "marked", label="unknown")
     networkx.write_graphml(graph, tmp_path / "path.graphml")
-    model, names = make_model(TASKS["node"]), TASKS["node"].vocabularies
-    rows = [*prediction_rows(model, read_graphs(tmp_path), names)]
+    learner = LEARNER(make_model(TASKS["node"]), TASKS["node"].vocabularies)
+    rows = [*learner.prediction_rows(read_graphs(tmp_path))]
     assert [row["node"] for row in rows] == ["0", "1", "2"]
     assert {row["class"] for row in rows} <= {*TASKS["node"].answers.symbols}
     graph.nodes[1]["feat"] = "red"
     networkx.write_graphml(graph, tmp_path / "path.graphml")
     with pytest.raises(ValueError, match=r"path\.graphml: the kind of node 'red' is unknown"):
-        [*prediction_rows(model, read_graphs(tmp_path), names)]
+        [*learner.prediction_rows(read_graphs(tmp_path))]

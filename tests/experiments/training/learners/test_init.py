@@ -29,9 +29,8 @@ def test_learner_of_the_nearest_base(monkeypatch: pytest.MonkeyPatch) -> None:
     class BackwardsLearner(PairLearner):
         task_kind = Backwards
 
-    own = BackwardsLearner()
-    monkeypatch.setitem(LEARNERS, Backwards, own)
-    assert learner_of(Backwards) is own and learner_of(Copy) is not own
+    monkeypatch.setitem(LEARNERS, Backwards, BackwardsLearner)
+    assert learner_of(Backwards) is BackwardsLearner is not learner_of(Copy)
 
 
 def test_learner_of_refuses_a_task_without_a_known_base() -> None:

@@ -1,6 +1,4 @@
 from math import exp, inf
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -10,8 +8,8 @@ from graphut.experiments.training.learners.last_words import AgreementLearner, L
 from graphut.experiments.training.learners.texts import TextScore
 from tests.experiments.training.learners.small_models import make_language_model
 
-AGREEMENT = AgreementLearner()
-LAMBADA = LambadaLearner()
+AGREEMENT = AgreementLearner
+LAMBADA = LambadaLearner
 WORDS = Words(["<unk>", "care", "about", "signs", "he", "does"])
 SINGULAR, PLURAL = 5, 6
 VERBS = Words(["<unk>", "the", "keys", "VBZ", "VBP"])
@@ -39,7 +37,7 @@ def scores_of(rows: list[tuple[int, float, float]]) -> list[TextScore]:
 def test_agreement_metrics_count_verbs_whose_correct_form_is_likelier(
     rows: list[tuple[int, float, float]], accuracy: float, balanced: float
 ) -> None:
-    metrics = AGREEMENT.metrics(scores_of(rows), VERBS)
+    metrics = AGREEMENT(make_language_model(), VOCABULARIES).metrics(scores_of(rows))
     assert metrics["accuracy"] == pytest.approx(accuracy)
     assert metrics["balanced_accuracy"] == pytest.approx(balanced)
     count = len(rows)
@@ -48,12 +46,11 @@ def test_agreement_metrics_count_verbs_whose_correct_form_is_likelier(
 
 def test_agreement_answers_are_the_likelier_forms() -> None:
     model = make_language_model().eval()
-    task: Any = SimpleNamespace(vocabulary=VERBS)
     texts = [Text([3, 2] * 40 + [verb]) for verb in (SINGULAR, PLURAL)]
-    answers = AGREEMENT.answers(model, task, texts)
+    answers = AGREEMENT(model, VOCABULARIES).answers(texts)
     assert [answer.correct for answer in answers] == ["VBZ", "VBP"]
     for text, answer in zip(texts, answers, strict=True):
-        evaluation, _ = AGREEMENT.evaluate_in_detail(model, VOCABULARIES, [text])
+        evaluation, _ = AGREEMENT(model, VOCABULARIES).evaluate_in_detail([text])
         assert answer.is_correct == (evaluation["accuracy"] == 1.0)
         assert answer.is_correct == (answer.text == answer.correct)
         assert str(answer).endswith(f"\nanswer  {answer.text}; correct: {answer.correct}")
@@ -68,7 +65,7 @@ def test_lambada_metrics_of_last_words_and_of_all_words() -> None:
         ([4, 4, WORDS.unknown], [9.0, 9.0, 0.5], [False, False, True], [5, 5, 6]),
     )
     scores = [TextScore(Text(x), *map(torch.tensor, own), torch.zeros(0)) for x, *own in rows]
-    metrics = LAMBADA.metrics(scores, WORDS)
+    metrics = LAMBADA(make_language_model(), {"text": WORDS}).metrics(scores)
     assert metrics == {
         "word_accuracy": pytest.approx(1 / 3),  # an unknown word is not guessed
         "word_nats": 2.0,
@@ -84,10 +81,9 @@ def test_lambada_metrics_of_last_words_and_of_all_words() -> None:
 
 def test_lambada_answers_are_the_likeliest_last_words() -> None:
     model, passage = make_language_model().eval(), WORDS.read("he does care about")
-    task: Any = SimpleNamespace(vocabulary=WORDS)
     guess = int(model([[*passage, 3]], ends=False).logits[-1].argmax())
     texts = [Text([*passage, word]) for word in (guess, 2 + guess % 6)]
-    right, wrong = LAMBADA.answers(model, task, texts)
+    right, wrong = LAMBADA(model, {"text": WORDS}).answers(texts)
     assert right.text == wrong.text == right.correct == WORDS.readable([guess])[0]
     assert wrong.correct != wrong.text
     assert right.is_correct and not wrong.is_correct

@@ -91,19 +91,19 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
 def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
     task = Graphs(write(tmp_path / "data", "values", "graph"), target="values")
     learner = learner_of(task)
-    assert isinstance(learner, OwnGraphLearner)
+    assert learner is OwnGraphLearner
     model = small_model(learner, task)
     Trainer(model, task, TrainingConfig(), tmp_path / "run")
     labels = np.concatenate([graph.labels for graph in task.load("train")])
     np.testing.assert_allclose(model.value_mean, labels.mean(0), rtol=1e-6)
     np.testing.assert_allclose(model.value_scale, labels.std(0), rtol=1e-6)
-    outcome = learner.outcome(model, task.load("train"), 0.0)
+    outcome = learner(model, {}).outcome(task.load("train"), 0.0)
     predictions = model.predict(task.load("train"))
     error = (np.concatenate([each.values for each in predictions]) - labels) / labels.std(0)
     assert outcome.loss.item() == pytest.approx(np.square(error).mean(), rel=1e-4)
     assert int(outcome.correct) == (np.abs(error) < 0.5).all(1).sum()
     with pytest.raises(ValueError, match=r"with the target 'values' it is 0, not 0\.1"):
-        learner.outcome(model, task.load("train"), 0.1)
+        learner(model, {}).outcome(task.load("train"), 0.1)
 
 
 def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
     plain, weighted = Graphs(data), Graphs(data, class_weights="1,3")
     learner = learner_of(plain)
     model, graphs = small_model(learner, plain), plain.load("train")
-    each = np.array([learner.outcome(model, [graph], 0.0).loss.item() for graph in graphs])
+    each = np.array([learner(model, {}).outcome([graph], 0.0).loss.item() for graph in graphs])
     factors = np.array([3.0 if graph.labels[0] else 1.0 for graph in graphs])
     wanted = (each * factors / factors.mean()).mean()
-    loss = learner.outcome(model, weighted.load("train"), 0.0).loss.item()
+    loss = learner(model, {}).outcome(weighted.load("train"), 0.0).loss.item()
     assert loss == pytest.approx(wanted, rel=1e-5)
     assert weighted.load("test")[0].label_weights is None
 

@@ -11,7 +11,7 @@ from graphut.experiments.training import GenerationOptions, evaluate
 from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
 from tests.experiments.training.learners.small_models import small_model
 
-LEARNER = PairLearner()
+LEARNER = PairLearner
 TASK = Sort(mean_length=3, length_deviation=1, held_out=5)
 OPTIONS = GenerationOptions(max_length=9)
 make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
@@ -19,7 +19,7 @@ make_model = partial(small_model, LEARNER, TASK, d_model=8, d_hidden=8)
 
 def test_evaluate_in_detail_is_by_length() -> None:
     model = make_model()
-    evaluation, details = LEARNER.evaluate_in_detail(model, TASK.vocabularies, TASK.test)
+    evaluation, details = LEARNER(model, TASK.vocabularies).evaluate_in_detail(TASK.test)
     answered = decode(model, TASK.test)
     assert evaluation == LEARNER.evaluation(**pair_metrics(answered))
     assert evaluation == evaluate(model, TASK, TASK.test)
@@ -32,7 +32,7 @@ def test_evaluate_in_detail_is_by_length() -> None:
 def test_evaluate_in_detail_of_brackets_is_by_nesting_and_operator() -> None:
     task = ListOps(train_size=1, held_out=30, longest=40)
     model = small_model(LEARNER, task, d_model=8, d_hidden=8, max_steps=2)
-    _, details = LEARNER.evaluate_in_detail(model, task.vocabularies, task.test)
+    _, details = LEARNER(model, task.vocabularies).evaluate_in_detail(task.test)
     depths = [nesting_depth(task.source_vocabulary.write(source)) for source, _ in task.test]
     counts = [(row["from"], row["to"], row["examples"]) for row in details["by_nesting"]]
     assert counts == [(depth, depth, depths.count(depth)) for depth in sorted({*depths})]
@@ -51,7 +51,7 @@ def test_generate_describes_outputs_with_their_steps() -> None:
     texts = ["q d x a", "b", "qdxa"]
     sources = [letters.encode(text.replace(" ", "")) for text in texts]
     results = model.generate(sources, max_length=9)
-    answers = list(LEARNER.generate(model, TASK.vocabularies, texts, OPTIONS))
+    answers = list(LEARNER(model, TASK.vocabularies).generate(texts, OPTIONS))
     assert answers[0] == answers[2]
     for source, result, answer in zip(sources, results, answers, strict=True):
         lines = [line.split() for line in str(answer).splitlines()]
@@ -71,8 +71,8 @@ def test_generate_describes_outputs_with_their_steps() -> None:
 @pytest.mark.parametrize("add_bos_eos", [False, True])
 def test_generate_with_attention_names_the_nodes_of_both_parts(add_bos_eos: bool) -> None:
     model = make_model(add_bos_eos=add_bos_eos)
-    [plain] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], OPTIONS)
-    [answer] = LEARNER.generate(model, TASK.vocabularies, ["q d x"], OPTIONS, get_attention=True)
+    [plain] = LEARNER(model, TASK.vocabularies).generate(["q d x"], OPTIONS)
+    [answer] = LEARNER(model, TASK.vocabularies).generate(["q d x"], OPTIONS, get_attention=True)
     assert answer.text == plain.text
     encoder, decoder = answer.parts
     framed = ["<bos>", "q", "d", "x", "<eos>"]
@@ -89,7 +89,7 @@ def test_answers_are_compared_with_the_targets() -> None:
     source = TASK.source_vocabulary.encode("qdx")
     [wanted] = model.generate([source], max_length=9)
     other = [2, *wanted.tokens[1:]] if wanted.tokens[:1] != [2] else [3, *wanted.tokens[1:]]
-    answers = LEARNER.answers(model, TASK, [(source, wanted.tokens), (source, other)])
+    answers = LEARNER(model, TASK.vocabularies).answers([(source, wanted.tokens), (source, other)])
     assert [answer.is_correct for answer in answers] == [wanted.ended, False]
     assert answers[1].correct == TASK.target_vocabulary.write(other) != answers[1].text
     for answer in answers:

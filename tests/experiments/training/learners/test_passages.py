@@ -12,7 +12,7 @@ from graphut.models.pointer import likeliest
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import Repeated
 
-LEARNER, TASK = PassageLearner(), Repeated()
+LEARNER, TASK = PassageLearner, Repeated()
 BATCH = [Passage([2, 3, 2, 4], 2), Passage([5], 5), Passage([6, 7], 7)]
 make_model = partial(small_model, LEARNER, TASK)
 
@@ -28,7 +28,7 @@ def summary(*answers: tuple[Passage, float, int, list[int]]) -> Evaluation:
 
 def test_passages_cannot_be_read_from_a_file() -> None:
     with pytest.raises(ValueError, match=r"own\.txt: passages cannot be read from a file"):
-        LEARNER.read("own.txt", {}, None, TASK)
+        LEARNER(make_model(), {}).read("own.txt", TASK)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
@@ -40,7 +40,7 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
         share = output.scores[torch.tensor(context) == answer].exp().sum()
         losses.append(-(1 - smoothing) * share.log() - smoothing * output.scores.mean())
         right += int(likeliest(output)[0]) == answer
-    outcome = LEARNER.outcome(model, BATCH, smoothing)
+    outcome = LEARNER(model, {}).outcome(BATCH, smoothing)
     torch.testing.assert_close(outcome.loss, torch.stack(losses).mean())
     assert (outcome.labels, int(outcome.correct)) == (3, right)
     assert set(outcome.ponders) == {"encoder"}
@@ -49,8 +49,8 @@ def test_outcome_equals_the_formula(smoothing: float) -> None:
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_outcome_ignores_a_passage_without_its_answer(smoothing: float) -> None:
     model = make_model()
-    alone = LEARNER.outcome(model, BATCH, smoothing)
-    more = LEARNER.outcome(model, [*BATCH, Passage([2, 3], 9)], smoothing)
+    alone = LEARNER(model, {}).outcome(BATCH, smoothing)
+    more = LEARNER(model, {}).outcome([*BATCH, Passage([2, 3], 9)], smoothing)
     torch.testing.assert_close(more.loss, alone.loss)
     assert (more.labels, more.correct) == (4, alone.correct)
     found, expected = (
@@ -58,7 +58,7 @@ def test_outcome_ignores_a_passage_without_its_answer(smoothing: float) -> None:
         for outcome in (more, alone)
     )
     torch.testing.assert_close(found, expected)
-    assert LEARNER.outcome(model, [Passage([2, 3], 9)], smoothing).loss == 0
+    assert LEARNER(model, {}).outcome([Passage([2, 3], 9)], smoothing).loss == 0
 
 
 def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,9 +67,9 @@ def test_evaluation_and_answers_are_the_predictions(monkeypatch: pytest.MonkeyPa
     passages = [*BATCH, Passage([2, 3, 4, 5, 6, 7], 9)]
     predictions = [model.predict([passage.context])[0] for passage in passages]
     expected = LEARNER.metrics([*zip(passages, predictions, strict=True)])
-    evaluation, _ = LEARNER.evaluate_in_detail(model, TASK.vocabularies, passages)
+    evaluation, _ = LEARNER(model, TASK.vocabularies).evaluate_in_detail(passages)
     assert evaluation.metrics == pytest.approx(expected, abs=1e-6)
-    answers = LEARNER.answers(model, TASK, passages)
+    answers = LEARNER(model, TASK.vocabularies).answers(passages)
     for passage, answer, alone in zip(passages, answers, predictions, strict=True):
         assert answer.is_correct == (alone.word == passage.answer)
         assert TASK.vocabulary.encode([answer.text, answer.correct]) == [alone.word, passage.answer]
@@ -110,7 +110,7 @@ def test_passage_metrics_of_probability_zero_and_of_no_answer() -> None:
 
 
 def test_generate_reads_words_or_letters() -> None:
-    spaced, dense = LEARNER.generate(make_model(), TASK.vocabularies, ["c a b h a", "cabha"])
+    spaced, dense = LEARNER(make_model(), TASK.vocabularies).generate(["c a b h a", "cabha"])
     assert str(spaced) == str(dense)
     asked, steps, *_, answer = str(spaced).splitlines()
     assert asked.split() == ["input", *"cabha"]

@@ -12,7 +12,7 @@ from graphut.models.outputs import ClassifierPrediction
 from tests.experiments.training.learners.small_models import small_model
 from tests.experiments.training.learners.small_tasks import PLACES, Whereabouts
 
-LEARNER, TASK = QuestionLearner(), Whereabouts()
+LEARNER, TASK = QuestionLearner, Whereabouts()
 
 
 def answered(
@@ -37,9 +37,9 @@ def summary(found: list[Answered]) -> Evaluation:
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 def test_outcome_with_a_loss_at_every_step_equals_the_formula(smoothing: float) -> None:
     model, plain, batch = make_model(step_loss_weight=0.5), make_model(), TASK.test[:7]
-    outcome = LEARNER.outcome(model, batch, smoothing)
+    outcome = LEARNER(model, {}).outcome(batch, smoothing)
     output = model([LEARNER.inputs(q) for q in batch], get_steps=True)
-    expected = LEARNER.outcome(plain, batch, smoothing).loss
+    expected = LEARNER(plain, {}).outcome(batch, smoothing).loss
     steps = [own[-1] for own in output.steps.split(output.lengths.tolist())]
     assert output.answers is not None and len({*map(int, steps)}) > 1
     for answered, logits in output.answers:
@@ -85,7 +85,7 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
     ]
     alone = [model.predict([LEARNER.inputs(question)])[0] for question in questions]
     pairs = [*zip(questions, alone, strict=True)]
-    evaluation, more = LEARNER.evaluate_in_detail(model, TASK.vocabularies, questions)
+    evaluation, more = LEARNER(model, TASK.vocabularies).evaluate_in_detail(questions)
     expected = LEARNER.metrics(pairs)
     assert evaluation.metrics == pytest.approx(expected, abs=1e-5)
     assert [row["group"] for row in more["by_group"]] == ["a", "b"]
@@ -102,7 +102,7 @@ def test_evaluate_in_detail_is_by_group_and_by_supporting_facts(
 
 def test_answers_are_the_predictions() -> None:
     model = make_model()
-    answers = LEARNER.answers(model, TASK, TASK.test)
+    answers = LEARNER(model, TASK.vocabularies).answers(TASK.test)
     for question, answer in zip(TASK.test, answers, strict=True):
         [alone] = model.predict([LEARNER.inputs(question)])
         assert (answer.text, answer.correct) == (PLACES[alone.label], PLACES[question.answer])
@@ -123,14 +123,14 @@ class Forgetful(Whereabouts):
 def test_read_questions_keeps_the_last_facts_as_the_task_does(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
     path.write_text("1 John went garden.\n2 Mary went hall.\n3 Where is Mary?\thall\t2\n")
-    config = make_model(max_length=2).config
-    [question] = LEARNER.read(str(path), TASK.vocabularies, config, Forgetful())
+    learner = LEARNER(make_model(max_length=2), TASK.vocabularies)
+    [question] = learner.read(str(path), Forgetful())
     assert [TASK.vocabulary.write(fact) for fact in question.facts] == ["mary went hall"]
     assert TASK.vocabulary.write(question.question) == "where is mary ?"
     assert (question.answer, question.supporting) == (1, (0,))
     path.write_text("1 Mary went hall.\n2 Where is Mary?\tattic\t1\n")
     with pytest.raises(ValueError, match=r"own\.txt: unknown symbol 'attic'"):
-        LEARNER.read(str(path), TASK.vocabularies, config, TASK)
+        learner.read(str(path), TASK)
 
 
 @pytest.mark.parametrize(("facts", "words"), [(2, 3), (1, 99)])
@@ -144,12 +144,12 @@ def test_read_refuses_questions_that_are_too_long(tmp_path: Path, facts: int, wo
         r"but the model takes 2 sentences of at most"
     )
     with pytest.raises(ValueError, match=message):
-        LEARNER.read(str(path), TASK.vocabularies, make_model(max_length=2).config, TASK)
+        LEARNER(make_model(max_length=2), TASK.vocabularies).read(str(path), TASK)
 
 
 def test_generate_lists_the_sentences_with_their_steps() -> None:
     texts = ["John went garden. Mary went hall. Where is Mary?"]
-    [answer] = LEARNER.generate(make_model(), TASK.vocabularies, texts)
+    [answer] = LEARNER(make_model(), TASK.vocabularies).generate(texts)
     [part] = answer.parts
     assert part.names == part.reads == ["John went garden.", "Mary went hall.", "Where is Mary?"]
     heading, *lines, note, last = str(answer).splitlines()

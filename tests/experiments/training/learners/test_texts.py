@@ -22,7 +22,7 @@ from graphut.models import UniversalTransformerLM
 from tests.experiments.training.learners.small_models import make_language_model, small_model
 from tests.experiments.training.learners.small_tasks import Drawn
 
-LEARNER = TextLearner()
+LEARNER = TextLearner
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> UniversalTransformerLM:
 
 
 def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTransformerLM) -> None:
-    evaluation, more = LEARNER.evaluate_in_detail(trained, TASK.vocabularies, TASK.test)
+    evaluation, more = LEARNER(trained, TASK.vocabularies).evaluate_in_detail(TASK.test)
     scores = score_texts(trained, TASK.test)
     assert evaluation.metrics == token_metrics(scores)
     assert evaluation["accuracy"] == 1.0 and evaluation["nats"] < 0.3
@@ -62,13 +62,13 @@ def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTrans
         assert row["examples"] == len(texts)
         assert row["nats"] == pytest.approx(evaluate(trained, TASK, texts)["nats"])
     plain = [Text(text.tokens) for text in TASK.test]
-    assert "by_group" not in LEARNER.evaluate_in_detail(trained, TASK.vocabularies, plain)[1]
+    assert "by_group" not in LEARNER(trained, TASK.vocabularies).evaluate_in_detail(plain)[1]
 
 
 def test_generate_continues_texts(trained: UniversalTransformerLM) -> None:
     vocabularies: dict[str, Vocabulary] = {"text": TASK.vocabulary}
     options = GenerationOptions(max_length=5)
-    first, second, new = LEARNER.generate(trained, vocabularies, ["345", "89", ""], options)
+    first, second, new = LEARNER(trained, vocabularies).generate(["345", "89", ""], options)
     assert len(new.text) == 5
     for answer, expected in ((first, "34567890"), (second, "8901234")):
         assert answer.text == expected
@@ -82,8 +82,8 @@ def test_generate_continues_texts(trained: UniversalTransformerLM) -> None:
 def test_generate_with_attention_names_inputs_and_outputs(text: str) -> None:
     model, vocabularies = make_model(), {"text": TASK.vocabulary}
     options = GenerationOptions(max_length=5)
-    [answer] = LEARNER.generate(model, vocabularies, [text], options, get_attention=True)
-    [plain] = LEARNER.generate(model, vocabularies, [text], options)
+    [answer] = LEARNER(model, vocabularies).generate([text], options, get_attention=True)
+    [plain] = LEARNER(model, vocabularies).generate([text], options)
     assert plain.text == answer.text
     [part] = answer.parts
     assert part.reads == ["<bos>", *part.names[:-1]]
@@ -143,7 +143,7 @@ def test_by_surprisal_has_the_steps_of_ten_parts() -> None:
 def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
     model = make_model().eval()
     text = TASK.vocabulary.read("0123456789" * 7)
-    [answers] = LEARNER.answers(model, TASK, [Text(text)])
+    [answers] = LEARNER(model, TASK.vocabularies).answers([Text(text)])
     output = model([text], ends=False)
     right = (output.logits.argmax(-1) == output.labels)[:60].sum()
     assert answers.text == f"{right} of 60 tokens predicted correctly"
@@ -157,4 +157,4 @@ def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
 
 def test_text_learner_reads_a_file_if_its_task_does() -> None:
     with pytest.raises(ValueError, match=r"x\.txt: texts of the task counting-of-tests cannot be"):
-        LEARNER.read("x.txt", TASK.vocabularies, make_model().config, TASK)
+        LEARNER(make_model(), TASK.vocabularies).read("x.txt", TASK)

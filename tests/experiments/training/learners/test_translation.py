@@ -17,7 +17,7 @@ from graphut.models.outputs import Generation
 from tests.experiments.tasks.tiny_wmt14 import write_corpora
 from tests.experiments.training.learners.small_models import small_model
 
-LEARNER = TranslationLearner()
+LEARNER = TranslationLearner
 TEXTS = [
     ("a man rides", "ein Mann fährt"),
     ("a dog runs on the grass", "ein Hund läuft auf dem Gras"),
@@ -96,7 +96,7 @@ def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
         "two men": "zwei Mann",
     }
     answering(monkeypatch, model, answers, task)
-    evaluation, more = LEARNER.evaluate_in_detail(model, task.vocabularies, pairs)
+    evaluation, more = LEARNER(model, task.vocabularies).evaluate_in_detail(pairs)
     outputs = [answers[source] for source, _ in TEXTS]
     assert evaluation["bleu"] == pytest.approx(naive_bleu(outputs, [target for _, target in TEXTS]))
     assert (evaluation["encoder_steps"], evaluation["decoder_steps"]) == (1, 2)
@@ -112,8 +112,8 @@ def test_evaluate_in_detail_passes_options_to_the_model(
 ) -> None:
     model = make_model(task)
     asked = answering(monkeypatch, model, dict(TEXTS), task)
-    evaluation, _ = LEARNER.evaluate_in_detail(
-        model, task.vocabularies, pairs, beam_size=4, length_penalty=0.5
+    evaluation, _ = LEARNER(model, task.vocabularies).evaluate_in_detail(
+        pairs, beam_size=4, length_penalty=0.5
     )
     assert evaluation["bleu"] == pytest.approx(100)
     longest = max(len(source) for source, _ in pairs)
@@ -123,7 +123,7 @@ def test_evaluate_in_detail_passes_options_to_the_model(
 def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
     model = make_model(task)
     answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
-    [said] = LEARNER.generate(model, task.vocabularies, [" two men"], GenerationOptions())
+    [said] = LEARNER(model, task.vocabularies).generate([" two men"], GenerationOptions())
     lines = str(said).splitlines()
     assert said.text == "zwei Männer"
     assert lines[-1] == "text    zwei Männer"
