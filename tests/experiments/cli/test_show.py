@@ -11,6 +11,8 @@ from graphut.experiments.cli import main, show
 from graphut.experiments.training import GenerationOptions, Run
 from tests.plotting.pictures import assert_nothing_is_cut_off
 
+Command = Callable[..., str]
+
 
 @pytest.fixture
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -20,14 +22,13 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_show_writes_a_picture_and_the_answer(
-    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished_run: Path, tmp_path: Path, output: Command
 ) -> None:
     out = tmp_path / "thinking.png"
-    assert main(["show", str(finished_run), "q d x a", "--out", str(out)]) == 0
+    line, *tables = output("show", finished_run, "q d x a", "--out", out).splitlines()
     assert out.read_bytes().startswith(b"\x89PNG")
     run = Run.open(finished_run)
     [said] = run.learner(run.model()).generate(["qdxa"], GenerationOptions(), get_attention=True)
-    line, *tables = capsys.readouterr().out.splitlines()
     assert line == f"{out}: the answer is {said.text}"
     assert "\n".join(tables) == "\n".join(part.table() for part in said.parts)
 
@@ -48,12 +49,10 @@ def test_show_cuts_nothing_off(
 
 @pytest.mark.parametrize(("what", "frames"), [([], (2, 3)), (["--draw", "attention"], (2,))])
 def test_show_animates_the_frontier_and_the_attention(
-    what: list[str], frames: tuple[int, ...], finished_run: Path, tmp_path: Path
+    what: list[str], frames: tuple[int, ...], finished_run: Path, tmp_path: Path, output: Command
 ) -> None:
-    out = str(tmp_path / "a.gif")
-    assert (
-        main(["show", str(finished_run), "q d x a", "--max-length", "5", "--out", out, *what]) == 0
-    )
+    out = tmp_path / "a.gif"
+    output("show", finished_run, "q d x a", "--max-length", 5, "--out", out, *what)
     with Image.open(out) as picture:
         assert picture.n_frames in frames  # type: ignore[attr-defined]
 
@@ -67,8 +66,6 @@ def test_few_panels_takes_the_mean_of_many_heads() -> None:
     assert few.shape == (4, 8, 3, 3) and note == ""
 
 
-def test_show_names_an_unknown_symbol(
-    finished_run: Path, tmp_path: Path, refusal: Callable[..., str]
-) -> None:
+def test_show_names_an_unknown_symbol(finished_run: Path, tmp_path: Path, refusal: Command) -> None:
     found = refusal("show", str(finished_run), "q D", "--out", str(tmp_path / "a.png"))
     assert "unknown symbol 'D'; known are: a b c" in found and not list(tmp_path.iterdir())

@@ -16,12 +16,11 @@ from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.models import load
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
+Command = Callable[..., str]
 
-def test_train_ends_with_the_test_set_and_a_few_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["train", "copy", "--out", str(tmp_path / "run"), *TINY]) == 0
-    lines = capsys.readouterr().out.splitlines()
+
+def test_train_ends_with_the_test_set_and_a_few_answers(tmp_path: Path, output: Command) -> None:
+    lines = output("train", "copy", "--out", tmp_path / "run", *TINY).splitlines()
     assert [line[:8] for line in lines if line.startswith("epoch")] == ["epoch 1:", "epoch 2:"]
     assert "done after 2 epochs: all epochs are done" in lines
     test = next(line for line in lines if line.startswith("test"))
@@ -54,7 +53,7 @@ def test_train_prefers_an_option_to_a_preset(
     assert run.task_options["short_share"] == 0.5
 
 
-def test_train_names_a_line_that_is_too_long(tmp_path: Path, refusal: Callable[..., str]) -> None:
+def test_train_names_a_line_that_is_too_long(tmp_path: Path, refusal: Command) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tx\n" * 20 + f"{'a ' * 4000}\tx\n" + "a a\tx\n" * 20)
     options = ["--max-length", "4000", "--add-bos-eos", "--out", str(tmp_path / "run")]
@@ -66,7 +65,7 @@ def test_train_names_a_line_that_is_too_long(tmp_path: Path, refusal: Callable[.
 
 
 def test_train_says_that_memory_is_too_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Command
 ) -> None:
     monkeypatch.setattr(PairLearner, "outcome", lambda *batch: torch.empty(2**50))
     said = refusal("train", "sort", "--out", str(tmp_path / "run"), *TINY)
@@ -75,14 +74,13 @@ def test_train_says_that_memory_is_too_little(
 
 @pytest.mark.parametrize("command", [["eval"], ["generate", "a"]])
 def test_generate_and_eval_need_an_epoch_done(
-    tmp_path: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: list[str], output: Command, refusal: Command
 ) -> None:
     name, *text = command
     folder = str(tmp_path / "run")
-    assert main(["train", "copy", "--out", folder, "--minutes", "1e-9", *TINY]) == 0
-    assert main([name, folder, *text]) == 2
+    output("train", "copy", "--out", folder, "--minutes", "1e-9", *TINY)
     hint = f"it has no model yet: graphut train copy --out {folder} --resume"
-    assert hint in capsys.readouterr().err
+    assert hint in refusal(name, folder, *text)
     with pytest.raises(ValueError, match=hint):
         load(folder)
 

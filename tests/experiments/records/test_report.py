@@ -1,4 +1,5 @@
 import re
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -143,13 +144,12 @@ def test_run_report_of_graphs(layer: str, tmp_path: Path) -> None:
 
 
 def test_run_report_of_a_large_graph_has_no_lists_and_no_attention(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Callable[..., str]
 ) -> None:
     argv = ["--epoch-size", "8", "--held-out", "4", "--sizes", "41", "--test-nodes", "24"]
     argv += ["--test-sizes", "12"]
-    assert main(["train", "graph-distance", *argv, "--out", str(tmp_path / "run"), *TINY]) == 0
+    printed = output("train", "graph-distance", *argv, "--out", tmp_path / "run", *TINY)
     summary = "steps of 41 nodes: "
-    printed = capsys.readouterr().out
     assert printed.count(summary) == 3 and "node " not in printed.replace(summary, "")
     monkeypatch.delattr(AttentionRecord, "dense")  # of N x N weights
     html, page = report_of(tmp_path / "run")

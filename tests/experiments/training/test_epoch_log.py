@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def test_epoch_log_in_tensorboard_of_a_resumed_run(tmp_path: Path) -> None:
 
 
 def test_epoch_log_that_cannot_be_opened_ends_the_run_before_its_first_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
 ) -> None:
     class UsageError(Exception):
         pass
@@ -82,6 +83,6 @@ def test_epoch_log_that_cannot_be_opened_ends_the_run_before_its_first_update(
     wandb = OfflineRun()
     monkeypatch.setattr(wandb, "init", init)
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    assert main(["train", "copy", "--out", str(tmp_path), "--log-to", "wandb", *TINY]) == 2
-    assert capsys.readouterr().err == "graphut: cannot log to wandb: api_key not configured\n"
+    said = refusal("train", "copy", "--out", tmp_path, "--log-to", "wandb", *TINY)
+    assert said == "graphut: cannot log to wandb: api_key not configured\n"
     assert not (tmp_path / METRICS).exists() and not is_run(tmp_path)

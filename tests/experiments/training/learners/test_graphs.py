@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 
 from graphut import load
 from graphut._files import read_json
-from graphut.experiments.cli import main, show
+from graphut.experiments.cli import show
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.graph_readers import read_graphs
@@ -25,6 +26,7 @@ from tests.experiments.training.learners.small_graphs import (
     whole,
 )
 
+Command = Callable[..., str]
 TINY = "--epochs 2 --ponder-warmup 0 --epoch-size 16 --held-out 4 --sizes 3-6 --test-sizes 12"
 OPTIONS = [*MODEL, *TINY.split(), "--max-steps", "3", "--test-nodes", "24"]
 
@@ -62,59 +64,54 @@ def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
 
 
 @pytest.mark.parametrize("task", ["graph-bfs", "prefix-parity"])
-def test_graphs_are_trained_evaluated_and_shown(
-    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = str(tmp_path / "run")
-    assert main(["train", task, "--out", run, *OPTIONS]) == 0
-    text = capsys.readouterr().out
+def test_graphs_are_trained_evaluated_and_shown(task: str, tmp_path: Path, output: Command) -> None:
+    run = tmp_path / "run"
+    text = output("train", task, "--out", run, *OPTIONS)
     assert "never halts before the cap" not in text  # in training it should not
     assert "test, 4 graphs: " in text and "\nsteps " in text and " answers are correct" in text
     asked = {"max_steps": 9, "evaluation_rule": "threshold:threshold=0.2,halt_from=output"}
     options = [word for name, value in asked.items() for word in (flag(name), str(value))]
-    assert main(["eval", run, *options]) == 0
-    assert "-12, 2 graphs: " in capsys.readouterr().out
+    assert "-12, 2 graphs: " in output("eval", run, *options)
     name = "max_steps=9,evaluation_rule=threshold_threshold=0.2,halt_from=output"
-    assert read_json(tmp_path / "run" / f"evaluation-test,{name}.json")["options"] == asked
+    assert read_json(run / f"evaluation-test,{name}.json")["options"] == asked
 
 
 @pytest.mark.full
-def test_graph_distance_that_wakes_rests_at_marked_nodes_without_edges(tmp_path: Path) -> None:
-    run = str(tmp_path / "run")
-    assert main(["train", "graph-distance", "--preset", "waking", "--out", run]) == 0
-    model = load(run).eval()
+def test_graph_distance_that_wakes_rests_at_marked_nodes_without_edges(
+    tmp_path: Path, output: Command
+) -> None:
+    output("train", "graph-distance", "--preset", "waking", "--out", tmp_path)
+    model = load(tmp_path).eval()
     for nodes, marked in ((1, [0]), (1, []), (6, [2]), (6, [1, 2, 5])):
         layout = from_edge_index(torch.arange(nodes).expand(2, -1), nodes)
         kinds = torch.zeros(nodes, dtype=torch.int64).index_fill(0, torch.tensor(marked).long(), 1)
-        output = model(layout, kinds)
-        assert output.ponder.quiescent and output.ponder.rounds < 10
-        assert not output.logits.argmax(1)[marked].any()
+        found = model(layout, kinds)
+        assert found.ponder.quiescent and found.ponder.rounds < 10
+        assert not found.logits.argmax(1)[marked].any()
 
 
 @pytest.mark.parametrize("task", ["graph-distance", "graph-bfs"])
 def test_graphs_that_wake_are_trained_and_evaluated(
-    task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    task: str, tmp_path: Path, output: Command, refusal: Command
 ) -> None:
-    run = str(tmp_path / "run")
+    run = tmp_path / "run"
     words = ["train", task, "--preset", "waking", "--out", run, *OPTIONS]
-    assert main([*words, "--test-families", "path"]) == 0
-    assert "graphs at rest" in capsys.readouterr().out
-    assert main(["eval", run, "--max-steps", "1", "--set", "path-12"]) == 0
-    assert "1 round at most" in capsys.readouterr().out
-    assert read_json(tmp_path / "run" / "evaluation-path-12,max_steps=1.json")["rounds"] == 1
+    assert "graphs at rest" in output(*words, "--test-families", "path")
+    found = output("eval", run, "--max-steps", 1, "--set", "path-12")
+    assert "1 round at most" in found
+    assert read_json(run / "evaluation-path-12,max_steps=1.json")["rounds"] == 1
     for name in ("wave.png", "wave.gif"):
-        assert main(["show", run, "2", "--out", str(tmp_path / name)]) == 0
-        assert "answers are correct" in capsys.readouterr().out and (tmp_path / name).exists()
-    large = ["show", run, "1", "--out", str(tmp_path / "sizes.png")]
+        assert "answers are correct" in output("show", run, 2, "--out", tmp_path / name)
+        assert (tmp_path / name).exists()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(show, "_LARGEST_GRAPH", 2)
-        assert main(large) == 0
+        output("show", run, 1, "--out", tmp_path / "sizes.png")
         patched.setattr(show, "_LARGEST_ANIMATED", 2)
-        assert main(["show", run, "1", "--out", str(tmp_path / "large.gif")]) == 2
-        assert "a .gif shows at most 2 nodes, but graph 1 has" in capsys.readouterr().err
-    assert main(["show", run, "5", "--out", str(tmp_path / "a.png")]) == 2
-    assert "its number in the test set, 1 to 4; got '5'" in capsys.readouterr().err
-    assert main(["report", run, "--out", str(tmp_path / "report.html")]) == 0
+        said = refusal("show", run, 1, "--out", tmp_path / "large.gif")
+        assert "a .gif shows at most 2 nodes, but graph 1 has" in said
+    said = refusal("show", run, 5, "--out", tmp_path / "a.png")
+    assert "its number in the test set, 1 to 4; got '5'" in said
+    output("report", run, "--out", tmp_path / "report.html")
     assert "how often nodes compute" in (tmp_path / "report.html").read_text()
 
 

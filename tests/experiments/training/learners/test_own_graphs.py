@@ -1,4 +1,3 @@
-import csv
 import json
 import re
 from collections.abc import Callable
@@ -11,7 +10,6 @@ import pytest
 import torch
 from scipy.special import softmax
 
-from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
@@ -26,7 +24,9 @@ from graphut.experiments.training.learners.own_graphs import (
 from graphut.experiments.training.run_files import read_metrics
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.learners.small_models import small_model
+from tests.helpers import read_rows
 
+Command = Callable[..., str]
 RANDOM = np.random.default_rng(0)
 LABELS: dict[str, Callable[[int], Any]] = {
     "class": lambda n: "odd" if n % 2 else "even",
@@ -54,13 +54,12 @@ def write(folder: Path, target: str, at: str) -> Path:
 @pytest.mark.parametrize("at", ["node", "graph"])
 @pytest.mark.parametrize("target", ["class", "labels", "values"])
 def test_own_graphs_are_trained_evaluated_and_predicted(
-    target: str, at: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: str, at: str, tmp_path: Path, output: Command, refusal: Command
 ) -> None:
-    data, run, out = write(tmp_path / "data", target, at), str(tmp_path / "run"), "predictions.csv"
+    data, run, out = write(tmp_path / "data", target, at), tmp_path / "run", tmp_path / "out.csv"
     more = [] if target == "values" else ["--class-weights", "balanced"]
-    words = ["train", "graphs", "--data", str(data), "--target", target, "--out", run, *more]
-    assert main([*words, *MODEL]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    words = ["train", "graphs", "--data", data, "--target", target, "--out", run, *more]
+    said = " ".join(output(*words, *MODEL).split())
     values = "2 values from " + ("-57 to 109.5" if at == "graph" else "-12 to 102")
     answers = {"class": "2 classes", "labels": "2 labels", "values": values}[target]
     assert f"3 edge features, edge weights, {answers}, " in said
@@ -70,14 +69,14 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     if target == "values":  # of node 0 or more, or of the graph
         row = r"(\d+: )?-?[\d.]+ -?[\d.]+"
         assert re.search(rf"values {row} correct {row} \d of 1 answers are within half a", said)
-    assert main(["eval", run]) == 0
+    count = len(Run.open(run).task().test)
+    assert output("eval", run).startswith(f"test, {count} graph{'s' * (count > 1)}: ")
     record = RunRecord.of(Run.open(run))
     assert ("mae" in record.metrics) == (target == "values")
     assert None not in record.results[0]
-    assert main(["eval", run, "--data", str(data)]) == 0
-    assert main(["predict", run, "--data", str(data), "--out", str(tmp_path / out)]) == 0
-    with (tmp_path / out).open() as file:
-        rows = [*csv.DictReader(file)]
+    output("eval", run, "--data", data)
+    output("predict", run, "--data", data, "--out", out)
+    rows = read_rows(out)
     assert len(rows) == (20 if at == "graph" else 9)
     columns = {
         "class": ["class", "probability_even", "probability_odd"],
@@ -86,6 +85,9 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     }[target]
     assert [*rows[0]] == ["graph", *["node"] * (at == "node"), *columns, "steps"]
     assert Run.open(run).trained_model(torch.device("cpu")).config.edge_weights
+    changed = data / "00.json"
+    changed.write_text(changed.read_text() + "\n")
+    assert f"{changed} has changed since the run" in refusal("eval", run)
 
 
 def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
@@ -120,33 +122,31 @@ def test_class_weights_count_in_training_alone(tmp_path: Path) -> None:
 
 
 def test_choose_by_a_metric_of_another_target_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, output: Command, refusal: Command
 ) -> None:
-    data, run = write(tmp_path / "data", "values", "graph"), str(tmp_path / "run")
-    words = ["train", "graphs", "--data", str(data), "--target", "values", "--out", run, *MODEL]
-    assert main([*words, "--choose-by", "macro_f1"]) == 2
-    assert "or one of its metrics mae, r2; got 'macro_f1'" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "config.json").exists()
-    assert main([*words, "--choose-by", "mae", "--epochs", "3"]) == 0
-    lines = read_metrics(tmp_path / "run" / "metrics.jsonl")
+    data, run = write(tmp_path / "data", "values", "graph"), tmp_path / "run"
+    words = ["train", "graphs", "--data", data, "--target", "values", "--out", run, *MODEL]
+    said = refusal(*words, "--choose-by", "macro_f1")
+    assert "or one of its metrics mae, r2; got 'macro_f1'" in said
+    assert not (run / "config.json").exists()
+    output(*words, "--choose-by", "mae", "--epochs", 3)
+    lines = read_metrics(run / "metrics.jsonl")
     model, task = Run.open(run).model(), Run.open(run).task()
     best = min(line["validation"]["mae"] for line in lines)
     assert evaluate(model, task, task.validation)["mae"] == pytest.approx(best)
 
 
-def test_edge_weights_need_attention(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data, run = write(tmp_path / "data", "class", "graph"), str(tmp_path / "run")
-    words = ["train", "graphs", "--data", str(data), "--out", run, *MODEL, "--layer", "gin"]
-    assert main(words) == 2
-    assert "layer must be 'attention', 'none' or 'registers' where" in capsys.readouterr().err
+def test_edge_weights_need_attention(tmp_path: Path, refusal: Command) -> None:
+    data, run = write(tmp_path / "data", "class", "graph"), tmp_path / "run"
+    words = ["train", "graphs", "--data", data, "--out", run, *MODEL, "--layer", "gin"]
+    assert "layer must be 'attention', 'none' or 'registers' where" in refusal(*words)
     for file in data.glob("*.json"):
         graph = json.loads(file.read_text())
         for edge in graph["edges"]:
             del edge["feat"], edge["type"]
         file.write_text(json.dumps(graph))
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert "00.json has edge weights, which need --layer attention, not gin" in said
+    message = "00.json has edge weights, which need --layer attention, not gin"
+    assert message in refusal(*words)
 
 
 @pytest.mark.parametrize("classes", [2, 4])
