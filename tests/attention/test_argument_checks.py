@@ -17,61 +17,53 @@ LAYOUT = Causal().layout([3])  # 3 nodes, 6 edges
 X = torch.zeros(3, 2, 4)
 CALL = {"query": X, "key": X, "value": X}
 
-WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"query": X[0]}, "query must be (nodes, heads, features), got shape (2, 4)"),
-    ({"value": X[..., 0]}, "value must be (nodes, heads, features)"),
-    ({"query": X.long()}, "query must be floating point, got torch.int64"),
-    ({"key": X.double()}, "key is torch.float64, but query is torch.float32"),
-    ({"value": X.half()}, "value is torch.float16, but query is torch.float32"),
-    ({"key": X.to("meta")}, "key is on meta, but query is on cpu"),
-    ({"value": X.to("meta")}, "value is on meta, but query is on cpu"),
-    ({"edge_bias": torch.zeros(6, device="meta")}, "edge_bias is on meta"),
-    ({"query": X[:2]}, "query has 2 rows, but the graph has 3 destinations"),
-    ({"frontier": torch.tensor([1])}, "query has 3 rows, but the frontier has 1 nodes"),
-    ({"key": X[:2]}, "key has 2 rows, but the graph has 3 sources"),
-    ({"value": X.repeat(2, 1, 1)}, "value has 6 rows, but the graph has 3 sources"),
-    ({"key": X[:, :1]}, "key has 1 heads, but query has 2"),
-    ({"value": X[:, :1]}, "value has 1 heads, but query has 2"),
-    ({"key": X[..., :3]}, "key has 3 features a head, but query has 4"),
-    ({"frontier": torch.tensor([0, 2, 1])}, "frontier must be sorted"),
-    ({"frontier": torch.tensor([0, 1, 1])}, "frontier must be sorted and without rep"),
-    ({"frontier": torch.tensor([0, 1, 3])}, "frontier names destination 3; the graph"),
-    ({"frontier": torch.tensor([-1, 1, 2])}, "frontier names destination -1"),
-    ({"frontier": torch.ones(3).bool()}, "got shape (3,) and torch.bool"),
-    ({"frontier": torch.ones(3, 1).long()}, "got shape (3, 1) and torch.int64"),
-    ({"edge_bias": torch.ones(6).bool()}, "for a mask, pass torch.zeros(mask.shape)"),
-    ({"edge_bias": [0.0] * 6}, "edge_bias must be a tensor, got list"),
-    ({"query": X.numpy()}, "query must be a tensor, got ndarray"),
-    ({"value": None}, "value must be a tensor, got NoneType"),
-    ({"edge_weight": torch.ones(6).long()}, "edge_weight must be floating point, got"),
-    ({"edge_bias": torch.zeros(5)}, "edge_bias must be (6,) or (6, 2)"),
-    ({"edge_bias": torch.zeros(6, 3)}, "got shape (6, 3)"),
-    ({"edge_bias": torch.tensor([0, 0, -inf, nan, 0, 0])}, "edge_bias[3] is nan: it must be -inf"),
-    ({"edge_bias": torch.tensor([0, inf, -inf, 0, 0, 0])}, "edge_bias[1] is inf: it must be -inf"),
-    ({"scale": torch.ones(2)}, "each of the 3 query rows, got shape (2,)"),
-    ({"frontier": torch.ones(3, device="meta")}, "frontier is on meta, but query"),
-    ({"scale": torch.ones(3, device="meta")}, "scale is on meta, but query is on cpu"),
-    ({"scale": nan}, "scale must be a finite number, got nan"),
-    ({"scale": torch.tensor([1.0, -inf, 1.0])}, "scale[1] is -inf: it must be"),
-    ({"dropout": 1.0}, "dropout must lie in [0, 1), got 1.0"),
-    ({"dropout": -0.1}, "got -0.1"),
-    ({"dropout": 0.1, "seed": 3.0}, "seed must be an integer, got 3.0"),
-    (
-        dict.fromkeys(("query", "key", "value"), X[..., :0]),
-        "query has no features: its shape is (3, 2, 0)",
-    ),
-    (
-        dict.fromkeys(("query", "key", "value"), X[:, :0]),
-        "query has no heads: its shape is (3, 0, 4)",
-    ),
-    ({"backend": "cuda"}, "unknown backend 'cuda'; choose one of: auto, dense, dgl"),
-]
 
+def test_check_call_names_a_wrong_argument() -> None:
+    def check(words: str, **wrong: Any) -> None:
+        refuses(re.escape(words), edge_attention, LAYOUT, **CALL | wrong)
 
-@pytest.mark.parametrize(("wrong", "words"), WRONG, ids=[words for _, words in WRONG])
-def test_check_call_names_a_wrong_argument(wrong: Any, words: str) -> None:
     edge_attention(LAYOUT, **CALL)
-    refuses(re.escape(words), edge_attention, LAYOUT, **CALL | wrong)
+    check("query must be (nodes, heads, features), got shape (2, 4)", query=X[0])
+    check("value must be (nodes, heads, features)", value=X[..., 0])
+    check("query must be floating point, got torch.int64", query=X.long())
+    check("key is torch.float64, but query is torch.float32", key=X.double())
+    check("value is torch.float16, but query is torch.float32", value=X.half())
+    check("key is on meta, but query is on cpu", key=X.to("meta"))
+    check("value is on meta, but query is on cpu", value=X.to("meta"))
+    check("edge_bias is on meta", edge_bias=torch.zeros(6, device="meta"))
+    check("query has 2 rows, but the graph has 3 destinations", query=X[:2])
+    check("query has 3 rows, but the frontier has 1 nodes", frontier=torch.tensor([1]))
+    check("key has 2 rows, but the graph has 3 sources", key=X[:2])
+    check("value has 6 rows, but the graph has 3 sources", value=X.repeat(2, 1, 1))
+    check("key has 1 heads, but query has 2", key=X[:, :1])
+    check("value has 1 heads, but query has 2", value=X[:, :1])
+    check("key has 3 features a head, but query has 4", key=X[..., :3])
+    check("frontier must be sorted", frontier=torch.tensor([0, 2, 1]))
+    check("frontier must be sorted and without rep", frontier=torch.tensor([0, 1, 1]))
+    check("frontier names destination 3; the graph", frontier=torch.tensor([0, 1, 3]))
+    check("frontier names destination -1", frontier=torch.tensor([-1, 1, 2]))
+    check("got shape (3,) and torch.bool", frontier=torch.ones(3).bool())
+    check("got shape (3, 1) and torch.int64", frontier=torch.ones(3, 1).long())
+    check("for a mask, pass torch.zeros(mask.shape)", edge_bias=torch.ones(6).bool())
+    check("edge_bias must be a tensor, got list", edge_bias=[0.0] * 6)
+    check("query must be a tensor, got ndarray", query=X.numpy())
+    check("value must be a tensor, got NoneType", value=None)
+    check("edge_weight must be floating point, got", edge_weight=torch.ones(6).long())
+    check("edge_bias must be (6,) or (6, 2)", edge_bias=torch.zeros(5))
+    check("got shape (6, 3)", edge_bias=torch.zeros(6, 3))
+    check("edge_bias[3] is nan: it must be -inf", edge_bias=torch.tensor([0, 0, -inf, nan, 0, 0]))
+    check("edge_bias[1] is inf: it must be -inf", edge_bias=torch.tensor([0, inf, -inf, 0, 0, 0]))
+    check("each of the 3 query rows, got shape (2,)", scale=torch.ones(2))
+    check("frontier is on meta, but query", frontier=torch.ones(3, device="meta"))
+    check("scale is on meta, but query is on cpu", scale=torch.ones(3, device="meta"))
+    check("scale must be a finite number, got nan", scale=nan)
+    check("scale[1] is -inf: it must be", scale=torch.tensor([1.0, -inf, 1.0]))
+    check("dropout must lie in [0, 1), got 1.0", dropout=1.0)
+    check("got -0.1", dropout=-0.1)
+    check("seed must be an integer, got 3.0", dropout=0.1, seed=3.0)
+    check("query has no features: its shape is (3, 2, 0)", **dict.fromkeys(CALL, X[..., :0]))
+    check("query has no heads: its shape is (3, 0, 4)", **dict.fromkeys(CALL, X[:, :0]))
+    check("unknown backend 'cuda'; choose one of: auto, dense, dgl", backend="cuda")
 
 
 @pytest.mark.parametrize("backend", ON_CPU)

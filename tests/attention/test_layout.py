@@ -136,48 +136,37 @@ def made(**fields: Any) -> EdgeLayout:
     return kind(num_src=3, **(sizes | tensors))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (INTERVALS | {"hi": [1, 2, 100]}, "row 2 has lo=2 and hi=100, but .* <= num_src=3"),
-        (INTERVALS | {"hi": [1, 10**10, 3]}, "row 1 has lo=1 and hi=10000000000"),
-        (INTERVALS | {"lo": [0, 1, -1]}, "row 2 has lo=-1 and hi=3"),
-        (INTERVALS | {"lo": [0, 3, 2]}, "row 1 has lo=3 and hi=2"),
-        (INTERVALS | {"lo": [-(2**63), 1, 2]}, "row 0 has lo=-9223372036854775808"),
-        (
-            INTERVALS | {"lo": [0, 2**63 - 1, 2], "hi": [1, -(2**63), 3]},
-            "row 1 has lo=9223372036854775807 and hi=-9223372036854775808",
-        ),
-        (INTERVALS | {"hi": [1, 2]}, "lo has 3 rows, but hi has 2"),
-        (ROWS | {"indptr": [0, 10**9, 2, 3]}, "row 1 has its first edge at 1000000000 and .* at 2"),
-        (
-            ROWS | {"indptr": [0, 2**63 - 1, -(2**63), 3]},
-            "row 1 has its first edge at 9223372036854775807",
-        ),
-        (ROWS | {"indptr": [0, 1, 2, 4]}, r"indptr must go from 0 to 3, .* ends are \[0, 4\]"),
-        (ROWS | {"indptr": [1, 1, 2, 3]}, r"ends are \[1, 3\]"),
-        (ROWS | {"indices": [0, -1, 1]}, "indices refers to node -1"),
-        (ROWS | {"indices": [0, 2, 3]}, "indices refers to node 3, but there are only 3"),
-        (
-            ROWS | {"edge_ids": [0, 1]},
-            r"edge_ids must contain each of 0 to 2 once, got tensor\(\[0, 1\]\)",
-        ),
-        (ROWS | {"edge_ids": [2, 0, 5]}, r"0 to 2 once, got tensor\(\[2, 0, 5\]\)"),
-        (INTERVALS | {"edge_ids": [2, 0, 2]}, r"0 to 2 once, got tensor\(\[2, 0, 2\]\)"),
-        (
-            INTERVALS | {"lo": [0.0, 1.0, 2.0]},
-            r"must be a 1-D int64 tensor, got tensor\(\[0., 1., 2.\]\)",
-        ),
-        (
-            ROWS | {"indices": [[0, 2, 1]]},
-            r"must be a 1-D int64 tensor, got tensor\(\[\[0, 2, 1\]\]\)",
-        ),
-        (ROWS | {"src_lengths": [1, 1]}, "src_lengths add up to 2, but there are 3 nodes"),
-        (INTERVALS | {"dst_lengths": [4]}, "dst_lengths add up to 4, but there are 3 nodes"),
-    ],
-)
-def test_edge_layout_refuses_numbers_that_are_no_graph(wrong: dict[str, Any], words: str) -> None:
-    refuses(words, made, **wrong)
+def test_edge_layout_refuses_numbers_that_are_no_graph() -> None:
+    def intervals(words: str, **changed: Any) -> None:
+        refuses(words, made, **INTERVALS | changed)
+
+    def rows(words: str, **changed: Any) -> None:
+        refuses(words, made, **ROWS | changed)
+
+    intervals("row 2 has lo=2 and hi=100, but .* <= num_src=3", hi=[1, 2, 100])
+    intervals("row 1 has lo=1 and hi=10000000000", hi=[1, 10**10, 3])
+    intervals("row 2 has lo=-1 and hi=3", lo=[0, 1, -1])
+    intervals("row 1 has lo=3 and hi=2", lo=[0, 3, 2])
+    intervals("row 0 has lo=-9223372036854775808", lo=[-(2**63), 1, 2])
+    intervals(
+        "row 1 has lo=9223372036854775807 and hi=-9223372036854775808",
+        lo=[0, 2**63 - 1, 2],
+        hi=[1, -(2**63), 3],
+    )
+    intervals("lo has 3 rows, but hi has 2", hi=[1, 2])
+    rows("row 1 has its first edge at 1000000000 and .* at 2", indptr=[0, 10**9, 2, 3])
+    rows("row 1 has its first edge at 9223372036854775807", indptr=[0, 2**63 - 1, -(2**63), 3])
+    rows(r"indptr must go from 0 to 3, .* ends are \[0, 4\]", indptr=[0, 1, 2, 4])
+    rows(r"ends are \[1, 3\]", indptr=[1, 1, 2, 3])
+    rows("indices refers to node -1", indices=[0, -1, 1])
+    rows("indices refers to node 3, but there are only 3", indices=[0, 2, 3])
+    rows(r"edge_ids must contain each of 0 to 2 once, got tensor\(\[0, 1\]\)", edge_ids=[0, 1])
+    rows(r"0 to 2 once, got tensor\(\[2, 0, 5\]\)", edge_ids=[2, 0, 5])
+    intervals(r"0 to 2 once, got tensor\(\[2, 0, 2\]\)", edge_ids=[2, 0, 2])
+    intervals(r"must be a 1-D int64 tensor, got tensor\(\[0., 1., 2.\]\)", lo=[0.0, 1.0, 2.0])
+    rows(r"must be a 1-D int64 tensor, got tensor\(\[\[0, 2, 1\]\]\)", indices=[[0, 2, 1]])
+    rows("src_lengths add up to 2, but there are 3 nodes", src_lengths=[1, 1])
+    intervals("dst_lengths add up to 4, but there are 3 nodes", dst_lengths=[4])
 
 
 NUMBERS = st.integers(-1, 4) | st.sampled_from([10**9, 10**10, -(2**63), 2**63 - 1])
@@ -231,28 +220,22 @@ def test_edge_layout_refuses_tensors_that_were_written_in_place(name: str) -> No
 EDGES = torch.tensor([0, 1, 1])
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (
-            {"src": EDGES.int()},
-            r"src must be a 1-D int64 tensor, got tensor\(\[0, 1, 1\], dtype=torch.int32",
-        ),
-        ({"dst": EDGES.double()}, "dst must be a 1-D int64 tensor"),
-        ({"dst": EDGES[None]}, "dst must be a 1-D int64 tensor"),
-        ({"src": [0, 1, 1]}, r"src must be a 1-D int64 tensor, got \[0, 1, 1\]"),
-        ({"src": EDGES - 1}, "src refers to node -1, but there are only 2"),
-        ({"dst": EDGES + 1}, "dst refers to node 2, but there are only 2"),
-        ({"dst": EDGES[:1]}, "src has 3 edges, but dst has 1"),
-        ({"src_lengths": torch.tensor([1])}, "src_lengths add up to 1, but there are 2 nodes"),
-        (
-            {"dst_lengths": torch.tensor([4, -2])},
-            "dst_lengths contains -2: a length must not be negative",
-        ),
-    ],
-)
-def test_layout_from_edges_refuses_what_kernels_would_not_survive(
-    change: dict[str, Any], words: str
-) -> None:
-    given = {"src": EDGES, "dst": EDGES, "num_src": 2, "num_dst": 2, **change}
-    refuses(words, layout_from_edges, **given)
+def test_layout_from_edges_refuses_what_kernels_would_not_survive() -> None:
+    def check(words: str, **changed: Any) -> None:
+        given = {"src": EDGES, "dst": EDGES, "num_src": 2, "num_dst": 2, **changed}
+        refuses(words, layout_from_edges, **given)
+
+    check(
+        r"src must be a 1-D int64 tensor, got tensor\(\[0, 1, 1\], dtype=torch.int32",
+        src=EDGES.int(),
+    )
+    check("dst must be a 1-D int64 tensor", dst=EDGES.double())
+    check("dst must be a 1-D int64 tensor", dst=EDGES[None])
+    check(r"src must be a 1-D int64 tensor, got \[0, 1, 1\]", src=[0, 1, 1])
+    check("src refers to node -1, but there are only 2", src=EDGES - 1)
+    check("dst refers to node 2, but there are only 2", dst=EDGES + 1)
+    check("src has 3 edges, but dst has 1", dst=EDGES[:1])
+    check("src_lengths add up to 1, but there are 2 nodes", src_lengths=torch.tensor([1]))
+    check(
+        "dst_lengths contains -2: a length must not be negative", dst_lengths=torch.tensor([4, -2])
+    )

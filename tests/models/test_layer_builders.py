@@ -132,6 +132,5 @@ def test_learned_steps_keep_their_number_in_a_folder(tmp_path: Path) -> None:
 
 def test_max_steps_of_a_plain_transformer_cannot_change() -> None:
     model = build_model(share_weights=False, adaptive=False)
-    with pytest.raises(ValueError, match="max_steps cannot become 3"):
-        model.max_steps = 3
+    refuses("max_steps cannot become 3", setattr, model, "max_steps", 3)
     assert model.max_steps == 5

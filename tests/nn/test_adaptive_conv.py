@@ -92,23 +92,20 @@ def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     refuses("heads", AdaptiveConv, 5, 7, heads=2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((X,), r"call the layer as conv\(x, edge_index\), or as conv\(graph, x\)"),
-        ((X, dgl.rand_graph(6, 9)), "got DGLGraph; pass the graph first, then the features"),
-        ((EDGES, X), "edge_index must be an int64 tensor, got torch.float64; pass it after the"),
-        ((X.float(), EDGES), r"source nodes are torch.float32, but .*torch.float64"),
-        ((X[:, :2], EDGES), r"have shape \(6, 2\); pass one row of 5 features"),
-        (((X, None), EDGES), "features of destination nodes must be a tensor, got NoneType"),
-        (((X, X[:, :2]), EDGES), r"6 destination nodes, .*pass one row of 5 features"),
-        ((X, EDGES, EDGE_ATTR[:4]), r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)"),
-        ((X, EDGES, EDGE_ATTR.repeat(2, 1)), r"edge_attr must be .* got shape \(14, 3\)"),
-        ((X, EDGES, EDGE_ATTR[:, 0]), r"edge_attr must be .* got shape \(7,\); .*edge_dim=3"),
-    ],
-)
-def test_adaptive_conv_refuses_what_does_not_fit(arguments: Any, message: str) -> None:
-    refuses(message, build(5, 8, edge_dim=3), *arguments)
+def test_adaptive_conv_refuses_what_does_not_fit() -> None:
+    def check(words: str, *arguments: Any) -> None:
+        refuses(words, build(5, 8, edge_dim=3), *arguments)
+
+    check(r"call the layer as conv\(x, edge_index\), or as conv\(graph, x\)", X)
+    check("got DGLGraph; pass the graph first, then the features", X, dgl.rand_graph(6, 9))
+    check("edge_index must be an int64 tensor, got torch.float64; pass it after the", EDGES, X)
+    check(r"source nodes are torch.float32, but .*torch.float64", X.float(), EDGES)
+    check(r"have shape \(6, 2\); pass one row of 5 features", X[:, :2], EDGES)
+    check("features of destination nodes must be a tensor, got NoneType", (X, None), EDGES)
+    check(r"6 destination nodes, .*pass one row of 5 features", (X, X[:, :2]), EDGES)
+    check(r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)", X, EDGES, EDGE_ATTR[:4])
+    check(r"edge_attr must be .* got shape \(14, 3\)", X, EDGES, EDGE_ATTR.repeat(2, 1))
+    check(r"edge_attr must be .* got shape \(7,\); .*edge_dim=3", X, EDGES, EDGE_ATTR[:, 0])
 
 
 def test_adaptive_conv_copies_pickles_and_loads() -> None:

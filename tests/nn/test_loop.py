@@ -147,8 +147,7 @@ def test_loop_no_other_number_of_steps() -> None:
     layer = build_case(share_weights=False, max_steps=LAYERS).layer
     layer.max_steps = LAYERS
     for steps in (2, 4):
-        with pytest.raises(ValueError, match=f"max_steps cannot become {steps}: .* 3 steps"):
-            layer.max_steps = steps
+        refuses(f"max_steps cannot become {steps}: .* 3 steps", setattr, layer, "max_steps", steps)
     assert layer.max_steps == LAYERS
 
 

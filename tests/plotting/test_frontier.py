@@ -12,6 +12,7 @@ from graphut._dgl import dgl
 from graphut.plotting import animate_frontier, draw_frontier
 from graphut.plotting.figure import BLUE
 from graphut.topology import Causal, Complete, Window
+from tests.helpers import refuses
 from tests.plotting.pictures import assert_nothing_is_cut_off
 
 STEPS = [2, 1, 3]
@@ -80,19 +81,15 @@ def test_draw_frontier_cuts_nothing_off(nodes: int, placed: bool) -> None:
     assert_nothing_is_cut_off(draw_frontier(graph, steps, names=names, places=places))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"steps": [1, 2]}, "the graph has 3 nodes, but there are 2 steps"),
-        ({"names": ["a"]}, "the graph has 3 nodes, but there are 1 names"),
-        ({"places": torch.zeros(4, 2)}, "the graph has 3 nodes, but there are 4 places"),
-        ({"graph": Window(1).layout([513])}, "1 to 512 nodes, but the graph has 513"),
-        ({"places": {1: (0, 0), 2: (0, 1), 3: (1, 1)}}, r"keys 0 to 2, got \[1, 2, 3\]"),
-    ],
-)
-def test_draw_frontier_refuses_what_does_not_fit(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        draw_frontier(**{"graph": Causal().layout([3]), "steps": STEPS, **options})
+def test_draw_frontier_refuses_what_does_not_fit() -> None:
+    def check(words: str, **changed: Any) -> None:
+        refuses(words, draw_frontier, **{"graph": Causal().layout([3]), "steps": STEPS, **changed})
+
+    check("the graph has 3 nodes, but there are 2 steps", steps=[1, 2])
+    check("the graph has 3 nodes, but there are 1 names", names=["a"])
+    check("the graph has 3 nodes, but there are 4 places", places=torch.zeros(4, 2))
+    check("1 to 512 nodes, but the graph has 513", graph=Window(1).layout([513]))
+    check(r"keys 0 to 2, got \[1, 2, 3\]", places={1: (0, 0), 2: (0, 1), 3: (1, 1)})
 
 
 def test_draw_frontier_refuses_two_kinds_of_nodes_and_places_for_a_block() -> None:

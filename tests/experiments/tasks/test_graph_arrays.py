@@ -94,8 +94,7 @@ def test_read_arrays_with_labels_of_graphs(tmp_path: Path) -> None:
     ],
 )
 def test_read_arrays_refuses(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=rf"data.*{message}"):
-        Graphs(save(tmp_path / "data", **changed)).test  # noqa: B018
+    refuses(rf"data.*{message}", getattr, Graphs(save(tmp_path / "data", **changed)), "test")
 
 
 def test_read_arrays_without_numbers_in_features(tmp_path: Path) -> None:

@@ -119,8 +119,7 @@ def test_read_pairs_names_a_line_that_is_too_long(tmp_path: Path, source: str, t
 
 def test_pairs_a_file_that_cannot_be_split(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.tsv", [("a", "x"), ("b", "y")])
-    with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be .* --subwords N$"):
-        Pairs(path).validation  # noqa: B018
+    refuses(r"no pair of .*pairs\.tsv can be .* --subwords N$", getattr, Pairs(path), "validation")
     with pytest.raises(ValueError, match=r"no pair of .*pairs\.tsv can be .* test pairs$"):
         Pairs(path, characters=True).validation  # noqa: B018
     for sources in ("aa", "ab"):
