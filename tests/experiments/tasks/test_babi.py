@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import Question, Vocabulary
+from graphut.experiments.tasks import Question
 from graphut.experiments.tasks.babi import Babi, StoryQuestion, parse_stories, sentences, words
 from graphut.experiments.tasks.files import published_checksums
 from tests.helpers import refuses
@@ -193,13 +193,7 @@ def test_sentences_and_words_of_a_text() -> None:
     assert words("John's well-known milk, there.") == ["john's", "well-known", "milk", "there"]
 
 
-def test_story_question_with_last_facts_and_tokens() -> None:
+def test_story_question_with_last_facts() -> None:
     question = StoryQuestion(["a.", "b.", "c."], "d?", "e", (0, 2))
     assert all(question.with_last_facts(count) == question for count in (None, 3, 9))
-    last = question.with_last_facts(2)
-    assert last == StoryQuestion(["b.", "c."], "d?", "e", (1,))
-    vocabulary, answers = Vocabulary("bcd?"), Vocabulary("xe")
-    encoded = last.encode(lambda sentence: vocabulary.encode(words(sentence)), answers, "qa1")
-    assert encoded == ([[2], [3]], [4, 5], 1, (1,), "qa1")
-    with pytest.raises(ValueError, match="unknown symbol 'e'"):
-        last.encode(str.split, Vocabulary("x"))  # type: ignore[arg-type]
+    assert question.with_last_facts(2) == StoryQuestion(["b.", "c."], "d?", "e", (1,))

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import cache
 from graphut.experiments.tasks.cache import Arrays, cached
 
 
@@ -83,17 +82,3 @@ def test_cached_neither_writes_nor_reads_objects(folder: Path) -> None:
     [file] = (folder / "tasks").iterdir()
     np.savez(file, x=np.array([{"evil": 1}], dtype=object))
     check(parser, calls=2)
-
-
-LEAVES = st.none() | st.integers() | st.text()
-VALUES = st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(st.text(), each))
-
-
-@given(VALUES)
-def test_unpack_json_undoes_pack_json(value: object) -> None:
-    assert cache.unpack_json(cache.pack_json(value)) == value
-
-
-@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1))))
-def test_unpack_lists_undoes_pack_lists(lists: list[list[int]]) -> None:
-    assert cache.unpack_lists(cache.pack_lists(lists)) == lists

@@ -12,8 +12,6 @@ from graphut.experiments.tasks.vocabulary import (
     Characters,
     Vocabulary,
     Words,
-    character_of,
-    symbol_of,
 )
 from tests.helpers import refuses
 
@@ -64,21 +62,16 @@ def test_vocabulary_load_names_a_foreign_file(tmp_path: Path, content: object) -
     refuses(r"vocabulary\.json is not a vocabulary", Vocabulary.load, path)
 
 
-CHARACTERS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+CHARACTER = st.characters(exclude_categories=("Cs",)) | st.sampled_from(" \n\t\r\x0b\u2028␣⏎⇥")
 
 
-@given(CHARACTERS)
+@given(st.text(CHARACTER, max_size=20))
 def test_characters_read_undoes_write(text: str) -> None:
     characters = Characters.of(text)
     assert len(characters) == 2 + len(set(text))
+    assert all(symbol.split() == [symbol] for symbol in characters.symbols)
     assert characters.write([BOS, *characters.read(text), EOS]) == text
     assert len(characters.read(text)) == len(text)
-
-
-@given(st.characters(exclude_categories=("Cs",)) | st.sampled_from(" \n\t\r\x0b\u2028␣⏎⇥"))
-def test_character_of_undoes_symbol_of(character: str) -> None:
-    assert symbol_of(character).split() == [symbol_of(character)]
-    assert character_of(symbol_of(character)) == character
 
 
 WORD_LISTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=9)

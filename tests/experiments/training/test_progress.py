@@ -49,16 +49,6 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
     assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20 (encoder/decoder)"
 
 
-def test_progress_from_dict_restores_to_dict() -> None:
-    progress = Progress(
-        epoch=2, batch=3, update=9, best=evaluation_of(PairLearner, 0.1, 0.2, 3.0, 4.0)
-    )
-    add(progress.totals, 0.1, labels=1, right=1, encoder=[1, 2], decoder=[3])
-    for before in (progress, Progress()):
-        state = json.loads(json.dumps(before.to_dict()))
-        assert Progress.from_dict(state, PairLearner.evaluation) == before
-
-
 @pytest.mark.parametrize("change", [{"update": {"a": 1}}, {"epoch": 1.5}, {"batch": -1}, {"x": 1}])
 def test_from_dict_refuses_odd_counts(change: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):

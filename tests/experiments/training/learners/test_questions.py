@@ -122,7 +122,7 @@ class Forgetful(Whereabouts):
 
 def test_read_questions_keeps_the_last_facts_as_the_task_does(tmp_path: Path) -> None:
     path = tmp_path / "own.txt"
-    path.write_text("1 John went garden.\n2 Mary went hall.\n3 Where is Mary?\thall\t2\n")
+    path.write_text("1 John went garden.\n2 Mary went hall.\n3 Where is Mary?\thall\t1 2\n")
     learner = LEARNER(make_model(max_length=2), TASK.vocabularies)
     [question] = learner.read(str(path), Forgetful())
     assert [TASK.vocabulary.write(fact) for fact in question.facts] == ["mary went hall"]
