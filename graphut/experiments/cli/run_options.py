@@ -4,7 +4,9 @@ import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from graphut.experiments.cli.options import (
     Parser,
@@ -26,6 +28,8 @@ from graphut.models.hub import check_repository
 from graphut.models.model_files import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
 
+_Part = Callable[[Parser], object]  # adds an argument, or several, to the parser of a command
+
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse and check the options of a command that reads a run, such as `eval` or `generate`.
@@ -33,9 +37,10 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     In the result, `runs` are the runs, and `run` is a single one. `search` are the generation
     options (None if the task has none), and `changed` the settings of the model that differ.
     """
-    add, description = _COMMANDS[command]
+    description, parts = _COMMANDS[command]
     parser = Parser(prog=f"graphut {command}", description=description)
-    add(parser)
+    for add in parts:
+        add(parser)
     options: Namespace = parser.parse_args(argv)
     folders = [options.folder] if "folder" in options else vars(options).get("folders", [])
     options.runs = [Run.open(folder) for folder in dict.fromkeys(folders)]
@@ -124,10 +129,8 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
         _ = run.vocabularies  # raises an error if a file is damaged
 
 
-# fmt: off
-def _add_run(parser: Parser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
-    add_device(parser)
+def _argument(*names: str, **settings: Any) -> _Part:
+    return lambda parser: parser.add_argument(*names, **settings)
 
 
 def _add_generation(parser: Parser, only: Collection[str] | None = None) -> None:
@@ -142,142 +145,109 @@ def _add_restarts(parser: Parser) -> None:
     add_options(group, Restarts)
 
 
-def _add_eval(parser: Parser) -> None:
-    _add_run(parser)
+def _add_examples(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--set", metavar="NAME", help="one test set (default: all of the task)")
     help = "your own pairs, stories, graphs or (char-lm) text, instead of the test sets"
     which.add_argument("--data", metavar="FILE", help=help)
-    option = parser.add_argument
-    option("--max-steps", type=int, default=SUPPRESS, metavar="N",
-           help="largest number of steps of a node (default: as in training)")
-    option("--evaluation-rule", default=SUPPRESS, metavar="RULE",
-           help="when a node halts, such as threshold:threshold=0.8 (default: the rule of the run)")
-    add_results(parser)
-    _add_generation(parser, EVALUATION_OPTIONS)
-    _add_restarts(parser)
 
 
-def _add_partition(parser: Parser) -> None:
-    option = parser.add_argument
-    option("data", metavar="DATA",
-           help="file or folder of one graph, in the formats of graphut train graphs")
-    option("--parts", type=count, required=True, metavar="N", help="number of parts, and processes")
-    option("--out", required=True, metavar="FOLDER", help="new or empty folder for the parts")
-    option("--method", choices=("metis", "random", "contiguous"), default="metis",
-           help="cut few edges (metis), at random, or into runs of nodes (default: metis)")
-    option("--target", choices=("class", "labels", "values"), default="class",
-           help="what a label is, as in graphut train graphs (default: class)")
-
-
-def _add_predict(parser: Parser) -> None:
-    _add_run(parser)
-    option = parser.add_argument
-    option("--data", required=True, metavar="PATH",
-           help="file or folder of graphs, in the formats of graphut train graphs")
-    option("--out", required=True, metavar="FILE",
-           help="file to write: .csv, .json, or .parquet (with pandas and pyarrow)")
-    _add_restarts(parser)
-
-
-def _add_generate(parser: Parser) -> None:
-    _add_run(parser)
-    option = parser.add_argument
-    option("texts", nargs="*", metavar="TEXT", help="what to answer or to continue")
-    option("--input", metavar="FILE", help="a file with one text per line; - is standard input")
-    option("--skip-unknown", action="store_true",
-           help="answer an input line with an unknown symbol by an empty line, instead of stopping")
-    option("--plain", action="store_true", help="print the answers without the steps")
-    _add_generation(parser)
-
-
-def _add_show(parser: Parser) -> None:
-    _add_run(parser)
-    option = parser.add_argument
-    option("text", metavar="TEXT",
-           help="the input, as for graphut generate; for a task on graphs, the number of a test "
-           "graph, counted from 1")
-    option("--out", metavar="FILE", required=True,
-           help="the picture: .png, .pdf or .svg; or a .gif, which animates the active tokens, or "
-           "the attention, of each step (of the decoder, if there is one)")
-    option("--draw", choices=("ponder", "attention", "all"),
-           help="what to draw (default: ponder, the steps of each token)")
-    _add_generation(parser)
-
-
-def _add_plot(parser: Parser) -> None:
-    option = parser.add_argument
-    option("folders", nargs="+", metavar="FOLDER", help="the folder of a run")
-    option("--out", metavar="FILE", required=True, help="the picture: .png, .pdf or .svg")
-
-
-def _add_report(parser: Parser) -> None:
-    _add_run(parser)
-    parser.add_argument("--out", metavar="FILE", required=True, help="the report: .html")
-
-
-def _add_info(parser: Parser) -> None:
-    parser.add_argument("folder", metavar="FOLDER", help="the folder of a run")
-
-
-def _add_share(parser: Parser) -> None:
-    option = parser.add_argument
-    option("folder", metavar="FOLDER", help="the folder of a run")
-    option("repository", nargs="?", metavar="REPO", help="the repository, such as name/repo")
-    option("--private", action="store_true", default=None, help="make a new repository private")
-    option("--license", metavar="NAME", help="license of the model, such as mit")
-# fmt: on
-
-
+_FOLDER = _argument("folder", metavar="FOLDER", help="the folder of a run")
+_RUN = (_FOLDER, add_device)
 EVALUATION_SETTINGS = ("max_steps", "evaluation_rule")  # options of `graphut eval`
-
 _SUFFIXES = {"predict": (".csv", ".json", ".parquet"), "report": (".html", ".htm")}
 
-_COMMANDS: dict[str, tuple[Callable[[Parser], None], str]] = {
+# fmt: off
+_COMMANDS: dict[str, tuple[str, tuple[_Part, ...]]] = {
     "eval": (
-        _add_eval,
         "Evaluate the best model of a run: compare its answers to the test examples with the "
         "correct ones. The metrics of each test set, in total and by length, difficulty or group, "
         "are also written to evaluation-NAME.json in the folder; with options such as --max-steps, "
         "to another file with these options in its name.",
+        (*_RUN, _add_examples,
+         _argument("--max-steps", type=int, default=SUPPRESS, metavar="N",
+                   help="largest number of steps of a node (default: as in training)"),
+         _argument("--evaluation-rule", default=SUPPRESS, metavar="RULE",
+                   help="when a node halts, such as threshold:threshold=0.8 (default: the rule of "
+                   "the run)"),
+         add_results, partial(_add_generation, only=EVALUATION_OPTIONS), _add_restarts),
     ),
     "partition": (
-        _add_partition,
         "Divide a graph with labels of nodes among processes, each of which loads its part only.",
+        (_argument("data", metavar="DATA",
+                   help="file or folder of one graph, in the formats of graphut train graphs"),
+         _argument("--parts", type=count, required=True, metavar="N",
+                   help="number of parts, and processes"),
+         _argument("--out", required=True, metavar="FOLDER",
+                   help="new or empty folder for the parts"),
+         _argument("--method", choices=("metis", "random", "contiguous"), default="metis",
+                   help="cut few edges (metis), at random, or into runs of nodes (default: metis)"),
+         _argument("--target", choices=("class", "labels", "values"), default="class",
+                   help="what a label is, as in graphut train graphs (default: class)")),
     ),
     "predict": (
-        _add_predict,
         "Write the predictions of a model for your own graphs, one row for each node, graph or "
         "edge. Labels are not needed.",
+        (*_RUN,
+         _argument("--data", required=True, metavar="PATH",
+                   help="file or folder of graphs, in the formats of graphut train graphs"),
+         _argument("--out", required=True, metavar="FILE",
+                   help="file to write: .csv, .json, or .parquet (with pandas and pyarrow)"),
+         _add_restarts),
     ),
     "generate": (
-        _add_generate,
         "Answer texts, and print the number of steps of each token. The form of a text depends on "
         'the task: symbols separated by spaces, "q d x a", or without spaces if each symbol is a '
         'character, "qdxa"; a sentence; a story with a question; or the beginning of a text.',
+        (*_RUN,
+         _argument("texts", nargs="*", metavar="TEXT", help="what to answer or to continue"),
+         _argument("--input", metavar="FILE",
+                   help="a file with one text per line; - is standard input"),
+         _argument("--skip-unknown", action="store_true",
+                   help="answer an input line with an unknown symbol by an empty line, instead of "
+                   "stopping"),
+         _argument("--plain", action="store_true", help="print the answers without the steps"),
+         _add_generation),
     ),
     "show": (
-        _add_show,
         "Draw the steps of each token with the halting probabilities, or the attention of each "
         "step and head, for one text. For a task on graphs, draw the active nodes of each step, "
         "for one test graph.",
+        (*_RUN,
+         _argument("text", metavar="TEXT",
+                   help="the input, as for graphut generate; for a task on graphs, the number of a "
+                   "test graph, counted from 1"),
+         _argument("--out", metavar="FILE", required=True,
+                   help="the picture: .png, .pdf or .svg; or a .gif, which animates the active "
+                   "tokens, or the attention, of each step (of the decoder, if there is one)"),
+         _argument("--draw", choices=("ponder", "attention", "all"),
+                   help="what to draw (default: ponder, the steps of each token)"),
+         _add_generation),
     ),
     "plot": (
-        _add_plot,
         "Draw loss, accuracy and steps by epoch, of one run or of several to compare.",
+        (_argument("folders", nargs="+", metavar="FOLDER", help="the folder of a run"),
+         _argument("--out", metavar="FILE", required=True,
+                   help="the picture: .png, .pdf or .svg")),
     ),
     "report": (
-        _add_report,
         "Write a report of a run into one HTML file: options, results by length and difficulty, "
         "examples with their steps and attention, steps by position, operations, and the commands "
         "that repeat the run. The run must have been evaluated, by graphut train at its end or by "
         "graphut eval.",
+        (*_RUN, _argument("--out", metavar="FILE", required=True, help="the report: .html")),
     ),
-    "info": (_add_info, "Describe the run in a folder."),
+    "info": ("Describe the run in a folder.", (_FOLDER,)),
     "share": (
-        _add_share,
         "Write the model card of a run, README.md, into its folder: task, results, options, and "
         "the commands that repeat it. With REPO, upload the card and the run, without its "
         "checkpoint, to the Hugging Face hub. run.json contains the paths of your data.",
+        (_FOLDER,
+         _argument("repository", nargs="?", metavar="REPO",
+                   help="the repository, such as name/repo"),
+         _argument("--private", action="store_true", default=None,
+                   help="make a new repository private"),
+         _argument("--license", metavar="NAME", help="license of the model, such as mit")),
     ),
 }
+# fmt: on
