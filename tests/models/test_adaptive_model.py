@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -310,16 +311,11 @@ def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message:
         refuses(message, call, samples)
 
 
-@pytest.mark.parametrize(
-    ("prompts", "message"),
-    [
-        ([], "prompts is empty"),
-        ([[2, 7]], f"token 7 {OUTSIDE}"),
-        ([[2] * 4], f"a prompt and an output of max_length=3 has 7 {LONG}"),
-    ],
-)
-def test_generate_refuses_prompts_that_do_not_fit(prompts: Any, message: str) -> None:
-    refuses(message, CASES["texts"].build(max_length=6).generate, prompts, max_length=3)
+def test_generate_refuses_prompts_that_do_not_fit() -> None:
+    generate = partial(CASES["texts"].build(max_length=6).generate, max_length=3)
+    refuses("prompts is empty", generate, [])
+    refuses(f"token 7 {OUTSIDE}", generate, [[2, 7]])
+    refuses(f"a prompt and an output of max_length=3 has 7 {LONG}", generate, [[2] * 4])
 
 
 def test_models_refuse_configurations_and_inputs_of_others(model: UniversalTransformer) -> None:

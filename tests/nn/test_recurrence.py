@@ -343,8 +343,8 @@ def test_recurrence_refuses_settings_that_do_not_fit() -> None:
     check(r"such as ACT\(\), got 'act'; parse_rule\('act'\) ret", rule="act")
     check(r"a rule is a HaltingRule such as ACT\(\), got <", STEP, UNIT, evaluation_rule=ACT)
     check(r"ACT\(.*\) needs a halting module, such as", evaluation_rule=ACT())
-    rules = {"rule": ACT(), "evaluation_rule": Threshold(halt_from="output")}
-    check(r"same halt_from in ACT\(.*Threshold\(", STEP, UNIT, **rules)
+    output = Threshold(halt_from="output")
+    check(r"same halt_from in ACT\(.*Threshold\(", STEP, UNIT, evaluation_rule=output)
     rules = {"rule": FixedDepth("output"), "evaluation_rule": Threshold()}
     check(r"same halt_from in FixedDepth\(.*and Threshold\(", STEP, UNIT, **rules)
     rules = {"rule": Convergence(), "max_steps": 2}

@@ -557,24 +557,20 @@ def test_resume_refuses_what_does_not_fit() -> None:
 # Refused settings.
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"step_signal": "sinusoidal"}, "a step signal, .*: give step_signal=None"),
-        ({"halting": HaltingUnit(FEATS)}, "a halting module, .*: give halting=None"),
-        ({"step": build_step(form="decoder")}, "a decoder step"),
-        ({"step": build_step(transition="sepconv")}, "a separable convolution"),
-        ({"step": [build_step(), build_step()], "max_steps": 2}, "one step for all .* not 2"),
-    ],
-)
-def test_event_driven_refuses(options: dict[str, Any], words: str) -> None:
-    given: dict[str, Any] = {"step": build_step(), "step_signal": None, **options}
-    step, rule = given.pop("step"), EventDriven()
-    refuses(f"EventDriven.* {words}", AdaptiveRecurrence, step, rule=rule, **given)
-    if "step_signal" in options:  # changed later
-        layer = build()
-        layer.step_signal = torch.sin
-        refuses("a step signal", layer, GRAPHS["rows"], normal(10, FEATS))
+def test_event_driven_refuses() -> None:
+    def check(words: str, *steps: Any, **options: Any) -> None:
+        given: dict[str, Any] = {"rule": EventDriven(), "step_signal": None, **options}
+        refuses(f"EventDriven.* {words}", AdaptiveRecurrence, *steps, **given)
+
+    step = build_step()
+    check("a step signal, .*: give step_signal=None", step, step_signal="sinusoidal")
+    check("a halting module, .*: give halting=None", step, halting=HaltingUnit(FEATS))
+    check("a decoder step", build_step(form="decoder"))
+    check("a separable convolution", build_step(transition="sepconv"))
+    check("one step for all .* not 2", [step, build_step()], max_steps=2)
+    layer = build()
+    layer.step_signal = torch.sin  # changed later
+    refuses("a step signal", layer, GRAPHS["rows"], normal(10, FEATS))
 
 
 def test_event_driven_refuses_batch_statistics_and_blocks() -> None:
