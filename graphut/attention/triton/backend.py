@@ -1,7 +1,5 @@
 """The backend "triton": attention by Triton kernels, imported when the first call is made."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

@@ -1,7 +1,5 @@
 """Triton attention for any layout: group edges by destination or source, and launch kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple

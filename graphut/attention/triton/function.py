@@ -1,7 +1,5 @@
 """Attention by the Triton kernels, with its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """The inputs of the Triton kernels for one attention call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple

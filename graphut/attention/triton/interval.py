@@ -1,7 +1,5 @@
 """Triton attention for layouts in which each row attends to an interval of sources."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ A float32 product is the sum of three TF32 products, which is exact to about 1e-
 fast as a float32 product on the ordinary units (measured on an H200).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

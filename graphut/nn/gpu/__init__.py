@@ -1,7 +1,5 @@
 """Recurrences on a GPU as fixed sequences of launches, whatever nodes are active."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from graphut.nn.call_state import LoopOutput, LoopState

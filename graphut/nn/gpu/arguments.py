@@ -3,8 +3,6 @@
 The compiler makes a variant of a kernel for each None and each constant in them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import triton.language as tl

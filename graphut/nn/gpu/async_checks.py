@@ -1,7 +1,5 @@
 """Checks for values that are not finite; the host does not wait for the device."""
 
-from __future__ import annotations
-
 from typing import Any
 from weakref import WeakKeyDictionary
 

@@ -1,7 +1,5 @@
 """A recurrence on a GPU whose host never learns how many nodes are active; its gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """A recurrence as a fixed sequence of kernel launches, whatever nodes halt at which step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs that are kept for later calls, and CUDA graphs of their launches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 

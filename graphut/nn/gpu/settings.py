@@ -1,7 +1,5 @@
 """Settings of a `Program`, a sequence of launches on a GPU, and whether a recurrence has one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

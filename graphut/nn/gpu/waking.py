@@ -1,7 +1,5 @@
 """Rounds in which nodes wake, on a GPU whose host learns only after some of them who is awake."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch
