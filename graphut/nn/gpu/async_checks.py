@@ -15,83 +15,59 @@ class AsyncFiniteChecks(FiniteChecks):
     """Checks whose results are copied to the host without blocking, and read later.
 
     An invalid value raises an error when it arrives at the host: at the end of the call, or in a
-    later call of the layer.
+    later call of the layer. The code of an error is `2 * (step * size + node)`, where step 0 is the
+    features, plus 1 if it is a probability that is a number outside [0, 1].
     """
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
-        self._layer = layer
+        self._layer, self._size = layer, 1
         self._codes: list[Tensor] = []
-        self._size = 1
         _raise_what_arrived(layer)
 
     def check_features(self, feat: Tensor) -> None:
         """Record on the device which nodes have initial states `(N_src, d)` that are not finite."""
         low, high = feat.detach().aminmax(dim=1)
-        self._note(2 * (~(low.isfinite() & high.isfinite())).int(), 0)
+        self._note_wrong(2 * (~(low.isfinite() & high.isfinite())).int(), 0)
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Record on the device which halting probabilities, of all nodes, are not in [0, 1]."""
-        self._note(wrong_probabilities(probability), step)
+        self._note_wrong(wrong_probabilities(probability), step)
 
-    def _note(self, wrong: Tensor, step: int) -> None:
-        """Store which of the first nodes are wrong: 0 none, 1 outside [0, 1], 2 not a number."""
-        self._size = max(self._size, len(wrong))
-        row = torch.arange(len(wrong), device=wrong.device, dtype=torch.int32)
-        code = (step * self._size + row) * 2 + (wrong == 1)
-        if len(wrong):
-            self.note_first(
-                torch.where(wrong > 0, code, NO_ERROR).amin(0, keepdim=True), self._size
-            )
+    def _note_wrong(self, wrong: Tensor, step: int) -> None:
+        """Store an error for each of the first nodes that is not 0 in `wrong`."""
+        size = max(self._size, len(wrong))
+        node = torch.arange(len(wrong), device=wrong.device, dtype=torch.int32)
+        code = (step * size + node) * 2 + (wrong == 1)
+        self.note(torch.where(wrong > 0, code, NO_ERROR), size)
 
-    def note_first(self, code: Tensor, size: int) -> None:
-        """Store the first error of some steps, `2 * (step * size + node)`; step 0 is the features.
-
-        The code is odd if a probability is a number outside [0, 1]. `NO_ERROR` means no error.
-        """
-        self._codes.append(code)
+    def note(self, codes: Tensor, size: int) -> None:
+        """Store the codes of errors, int32; `NO_ERROR` means no error."""
+        self._codes.append(codes)
         self._size = size
 
     def close(self) -> None:
-        """Start to copy the first invalid value to the host; raise an error if one has arrived."""
-        if self._codes:  # not for a graph without nodes
+        """Start to copy the first error to the host; raise errors that have arrived there."""
+        if any(map(len, self._codes)):  # not for a graph without nodes
             first = torch.cat(self._codes).amin()
-            _reports.setdefault(self._layer, []).append((AsyncHostCopy(first), self._size))
+            code = torch.empty((), dtype=first.dtype, pin_memory=True)
+            code.copy_(first, non_blocking=True)
+            arrival = torch.cuda.current_stream(first.device).record_event()
+            _reports.setdefault(self._layer, []).append((code, arrival, self._size))
             _raise_what_arrived(self._layer)
 
 
-class AsyncHostCopy:
-    """A copy of integers from the device to the host, which may not have arrived yet."""
-
-    def __init__(self, value: Tensor) -> None:
-        self._value = value.detach().view(-1)
-        self._event: torch.cuda.Event | None = None
-        if value.is_cuda:
-            host = torch.empty(len(self._value), dtype=value.dtype, pin_memory=True)
-            self._value = host.copy_(self._value, non_blocking=True)
-            self._event = torch.cuda.current_stream(value.device).record_event()
-
-    def arrived(self) -> bool:
-        """Return whether the integers can be read without waiting."""
-        return self._event is None or self._event.query()
-
-    def numbers(self) -> list[int]:
-        """Return the integers, waiting for them if they have not arrived."""
-        if self._event is not None:
-            self._event.synchronize()
-        return self._value.tolist()
-
-
-# Codes that are on their way to the host, and their sizes. They are beside the layers, not in them:
-# a copy on its way from a device can not be copied or saved.
-_reports: WeakKeyDictionary[nn.Module, list[tuple[AsyncHostCopy, int]]] = WeakKeyDictionary()
+# For each layer: codes on their way to the host, the events after which they are there, and sizes.
+# They are beside the layers, not in them: events can not be copied or saved.
+_reports: WeakKeyDictionary[nn.Module, list[tuple[Tensor, torch.cuda.Event, int]]]
+_reports = WeakKeyDictionary()
 
 
 def _raise_what_arrived(layer: nn.Module) -> None:
     waiting = _reports.get(layer, [])
-    while waiting and waiting[0][0].arrived():
-        found, size = waiting.pop(0)
-        [code] = found.numbers()
+    while waiting and waiting[0][1].query():
+        first, _, size = waiting.pop(0)
+        code = int(first)
         step, node = divmod(code // 2, size)
         if code != NO_ERROR and step:
             raise ValueError(probability_error(node, step, code % 2 == 0))

@@ -36,7 +36,7 @@ def run_program(state: LoopState) -> LoopOutput:
         settings, layouts, tuple(inputs), *inputs.values()
     )
     assert isinstance(state.checks, AsyncFiniteChecks)
-    state.checks.note_first(errors, full_size(len(state.feat)))
+    state.checks.note(errors, full_size(len(state.feat)))
     state.context.work = DeviceWork(layouts, steps, settings.stored)
     cost = remainder
     if rule.cost == "steps+remainder":
