@@ -25,24 +25,19 @@ class Replay:
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self._launches = launches
-        self._runs = 0
+        self._has_run = False
         self._replay: Callable[[], None] | None = None
 
     def run(self) -> None:
         """Make all launches."""
-        if self._replay is None and self._runs and can_capture():
+        if self._has_run and not (self._replay or INTERPRETED or is_capturing()):
             self._replay = capture(self._launch)
-        self._runs += 1
+        self._has_run = True
         (self._replay or self._launch)()
 
     def _launch(self) -> None:
         for launch in self._launches:
             launch.run()
-
-
-def can_capture() -> bool:
-    """Return whether launches can be captured in a CUDA graph now."""
-    return not INTERPRETED and not is_capturing()
 
 
 def capture(run: Callable[[], None]) -> Callable[[], None]:
@@ -67,33 +62,36 @@ class Lease:
         self, kind: type[Program], settings: Settings, inputs: Mapping[str, Tensor], layouts: Any
     ) -> None:
         like = inputs["states"]
-        sizes = {name: full_shape(name, x) for name, x in inputs.items()}
-        kinds = tuple((name, sizes[name], x.dtype) for name, x in inputs.items())
+        shapes = {
+            name: (full_size(len(x)), *x.shape[1:]) if name in _BY_NODE else x.shape
+            for name, x in inputs.items()
+        }
+        kinds = tuple((name, shapes[name], x.dtype) for name, x in inputs.items())
         # Of another stream, the last call may still run.
-        stream = torch.cuda.current_stream(like.device)
-        self._key = settings, kinds, layouts, like.device, stream
-        kept = next((each for each in reversed(idle) if each[0] == self._key), None)
+        key = settings, kinds, layouts, like.device, torch.cuda.current_stream(like.device)
+        kept = next((each for each in reversed(idle) if each[0] == key), None)
         if kept is not None:
             idle.remove(kept)
-            _, self.program, self.forward, self.backward = kept
-            return
+        else:
 
-        def make() -> Program:
-            with torch.inference_mode(False):
-                static = {name: x.new_empty(sizes[name]) for name, x in inputs.items()}
-                return kind(settings, static, layouts)
+            def make() -> Program:
+                with torch.inference_mode(False):
+                    static = {name: x.new_empty(shapes[name]) for name, x in inputs.items()}
+                    return kind(settings, static, layouts)
 
-        try:
-            self.program = make()
-        except torch.cuda.OutOfMemoryError:
-            idle.clear()
-            self.program = make()
-        self.forward, self.backward = map(Replay, (self.program.forward, self.program.backward))
+            try:
+                program = make()
+            except torch.cuda.OutOfMemoryError:
+                idle.clear()
+                program = make()
+            kept = key, program, Replay(program.forward), Replay(program.backward)
+        self._kept = kept
+        _, self.program, self.forward, self.backward = kept
 
     def __del__(self) -> None:
         """Keep the program for later calls."""
-        if hasattr(self, "backward"):
-            idle.append((self._key, self.program, self.forward, self.backward))
+        if hasattr(self, "_kept"):
+            idle.append(self._kept)
             while len(idle) > MOST or (len(idle) > 1 and _nbytes() > MOST_BYTES):
                 del idle[0]
 
@@ -104,11 +102,6 @@ def _nbytes() -> int:
 
 _BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
 _BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
-
-
-def full_shape(name: str, x: Tensor) -> torch.Size:
-    """Return the size of an input of a program for all calls with about as many nodes."""
-    return torch.Size([full_size(len(x)), *x.shape[1:]]) if name in _BY_NODE else x.shape
 
 
 def full_size(number: int) -> int:

@@ -31,14 +31,16 @@ class Settings:
     eps: tuple[float, ...]  # of each of `NORMS`
     dropout: tuple[float, ...]  # in each of `PLACES`
     activation: str  # as in `graphut.nn.gpu.kernels.products`
-    stored: str  # which nodes a step stores beside active ones: "none", "halting" or "all"
-    low: float | None  # probability of a scheduled node before it halts; None for a halting unit
-    reads_input: bool  # whether the halting unit reads the input of the step
-    threshold: float
-    forced: bool
     learns: bool  # whether there is a backward pass
-    tol: float  # where nodes wake, as in `EventDriven`; a step is then one of some rounds
-    levels: int  # of `Quantized` states; 0 without
+    stored: str  # which nodes a step stores beside active ones: "none", "halting" or "all"
+    # With the rule `ACT`:
+    low: float | None = None  # probability of a scheduled node before it halts; None for a unit
+    reads_input: bool = False  # whether the halting unit reads the input of the step
+    threshold: float = 1.0
+    forced: bool = False
+    # With `EventDriven`, where a step is one of some rounds:
+    tol: float = 0.0
+    levels: int = 0  # of `Quantized` states; 0 without
 
 
 def program_settings(
@@ -60,43 +62,38 @@ def program_settings(
     """
     if not is_plain(step):
         return None
-    tol, dropout = 0.0, tuple(_dropouts(step))
+    dropout, cross = tuple(_dropouts(step)), step.cross_attention
+    own: dict[str, Any] = {"stored": "none"}
     if type(rule) is EventDriven:
-        if learns or any(dropout) or not layout.num_dst or levels > _MOST_LEVELS:
-            return None
-        tol, halted, max_steps = rule.tol, "stale", min(ROUNDS, max_steps)
-        rule = ACT()  # whose settings are not read
-    elif not _knows_halting(halting, layout) or levels:
+        fits = not (learns or any(dropout) or levels > _MOST_LEVELS) and layout.num_dst > 0
+        max_steps = min(ROUNDS, max_steps)
+        own |= {"tol": rule.tol, "levels": levels}
+    elif type(rule) is ACT:
+        fits = rule.weighting == "sum" and not levels and _knows_halting(halting, layout)
+        if halted != "stale":
+            # Otherwise the step signal moves all values of a step by one vector.
+            moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
+            own["stored"] = "halting" if halted == "frozen" or moves else "all"
+        own["low"] = halting.share if isinstance(halting, ScheduledHalting) else None
+        own |= {"threshold": rule.threshold, "forced": rule.forced_remainder}
+        own["reads_input"] = rule.halt_from == "input"
+    else:
         return None
-    if type(rule) is not ACT or rule.weighting != "sum":
-        return None
-    activation, cross = _activation(step.transition.layers[1]), step.cross_attention
+    activation = _activation(step.transition.layers[1])
     too_large = step.attention.in_feats[1] > WIDEST or (max_steps + 1) * layout.num_src > _MOST
-    if activation is None or too_large:
+    if not fits or activation is None or too_large:
         return None
-    stored = {"stale": "none", "frozen": "halting", "copied": "halting"}[halted]
-    # Otherwise the step signal moves all values of a step by one vector.
-    moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
-    if halted == "copied" and not moves:
-        stored = "all"
-    norms = (getattr(step, f"{name}_norm") for name in NORMS)
     layers = [step.attention] if cross is None else [step.attention, cross]
     return Settings(
         max_steps=max_steps,
         heads=tuple(layer.num_heads for layer in layers),
         crosses=cross is not None,
         norm=step.norm,
-        eps=tuple(getattr(norm, "eps", 0.0) for norm in norms),
+        eps=tuple(getattr(getattr(step, f"{name}_norm"), "eps", 0.0) for name in NORMS),
         dropout=dropout,
         activation=activation,
-        stored=stored,
-        low=halting.share if isinstance(halting, ScheduledHalting) else None,
-        reads_input=rule.halt_from == "input",
-        threshold=rule.threshold,
-        forced=rule.forced_remainder,
         learns=learns,
-        tol=tol,
-        levels=levels,
+        **own,
     )
 
 
