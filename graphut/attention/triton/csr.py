@@ -1,11 +1,9 @@
 """Triton attention for any layout: group edges by destination or source, and launch kernels."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
-import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout
@@ -16,27 +14,15 @@ from graphut.attention.triton.inputs import (
     KernelCall,
     Launch,
     by_head,
-    constant,
     launch_of,
+    with_options,
 )
-from graphut.attention.triton.kernels.csr import (
-    merge_pieces,
-    rows_forward,
-    rows_query,
-    rows_source,
-)
-from graphut.attention.triton.sizes import edges_at_once, row_warps
+from graphut.attention.triton.kernels import attention
+from graphut.attention.triton.kernels.csr import merge_pieces
+from graphut.attention.triton.sizes import row_sizes
 
 # These kernels do not use tensor cores, so that narrow heads are not padded to 16 features.
 LEAST = 4
-
-
-class RowSizes(NamedTuple):
-    """Sizes of the programs of a kernel, which the compiler knows."""
-
-    split: tl.constexpr  # the most edges of a program
-    block: tl.constexpr  # edges that are loaded at once
-    in_pieces: tl.constexpr  # whether programs compute pieces of rows
 
 
 def launches_of(
@@ -44,10 +30,10 @@ def launches_of(
 ) -> list[Launch]:
     """Return launches that write what those of `interval.launches_of` write."""
     if not backward:
-        return _launches(rows_forward, call, layout, known, "out", "softmax")
-    launches = _launches(rows_query, call, layout, known, "to_query")
+        return _launches(attention.attention_forward, call, layout, known, "out", "softmax")
+    launches = _launches(attention.attention_query, call, layout, known, "to_query")
     if known["to_key"] is not None:
-        launches += _launches(rows_source, call, layout, known, "to_key", "to_value")
+        launches += _launches(attention.attention_source, call, layout, known, "to_key", "to_value")
     return launches
 
 
@@ -58,10 +44,10 @@ def _launches(
 
     A row is the edges of one node; for long rows see `Pieces`. `known` are the other arguments.
     """
-    by_row, heads, split = kernel is not rows_source, call.heads.value, known["split"]
-    edges = layout.cached(by_destination if by_row else by_source, split)
-    sizes, own = _row_sizes(split, call.widest), by_head(known, heads, LEAST)
-    own |= {"call": call, "sizes": sizes, "num_warps": row_warps(call.widest)}
+    by_row, heads = kernel is not attention.attention_source, call.heads.value
+    edges = layout.cached(by_destination if by_row else by_source, known["split"])
+    sizes, own = row_sizes(call.widest), by_head(known, heads, LEAST)
+    own |= {"call": call, **with_options(sizes)}
     own["edges"] = edges if call.by_edge else edges._replace(ids=None)
     rows = len(call.query.data) if by_row else len(edges.indptr) - 1
     launches, pieces = [launch_of(kernel, (rows * heads,), own)], edges.pieces
@@ -72,21 +58,18 @@ def _launches(
         for name in written
     }
     of_pieces = own | by_head(parts, heads, LEAST)
-    of_pieces["sizes"] = sizes._replace(in_pieces=constant(True))
+    of_pieces |= with_options(sizes._replace(in_pieces=True))
+    if "out" in parts:  # its rounding error is known when the pieces are merged
+        of_pieces["rest"] = None
     launches.append(launch_of(kernel, (len(pieces.owner) * heads,), of_pieces))
     own |= {"pieces": pieces, "part_softmax": parts.get("softmax")}
     own["before"] = call.rows.before if by_row else None
     own["stored"] = None if by_row else call.stored
     for name in filter(BY_HEAD.__contains__, written):
-        sizes = _row_sizes(split, own[name].block.value)
-        long = {"out": own[name], "parts": of_pieces[name], "sizes": sizes}
+        long = {"out": own[name], "parts": of_pieces[name]}
+        long |= with_options(row_sizes(own[name].block.value))
         launches.append(launch_of(merge_pieces, (len(pieces.rows) * heads,), own | long))
     return launches
-
-
-@cache
-def _row_sizes(split: int, width: int) -> RowSizes:
-    return RowSizes(*map(constant, (split, edges_at_once(width), False)))
 
 
 class Pieces(NamedTuple):
@@ -96,6 +79,7 @@ class Pieces(NamedTuple):
     start: Tensor  # (pieces,) int64, its first edge
     rows: Tensor  # (long,) int32, the long rows
     cuts: Tensor  # (long + 1,) int32, the first piece of each
+    split: int  # the most edges of a piece, or of a row that is not long
 
 
 class CSREdges(NamedTuple):
@@ -129,7 +113,7 @@ def cut_long(indptr: Tensor, split: int) -> Pieces:
     >>> import torch
     >>> cut_long(torch.tensor([0, 2, 7]), 2)
     Pieces(owner=tensor([1, 1, 1], dtype=torch.int32), start=tensor([2, 4, 6]),
-           rows=tensor([1], dtype=torch.int32), cuts=tensor([0, 3], dtype=torch.int32))
+           rows=tensor([1], dtype=torch.int32), cuts=tensor([0, 3], dtype=torch.int32), split=2)
     """
     degrees = indptr.diff()
     rows = (degrees > split).nonzero()[:, 0]
@@ -137,4 +121,4 @@ def cut_long(indptr: Tensor, split: int) -> Pieces:
     cuts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     of, step = ragged_arange(counts)
     start = indptr[rows[of]] + step * split
-    return Pieces(rows[of].int(), start, rows.int(), cuts.int())
+    return Pieces(rows[of].int(), start, rows.int(), cuts.int(), split)

@@ -23,10 +23,10 @@ from graphut.attention.triton.inputs import (
     padded,
 )
 from graphut.attention.triton.interval import IntervalTables
-from graphut.attention.triton.kernels.csr import rows_forward
+from graphut.attention.triton.kernels.attention import attention_forward
 from graphut.attention.triton.sizes import WIDEST
 
-INTERPRETED = not isinstance(rows_forward, triton.JITFunction)
+INTERPRETED = not isinstance(attention_forward, triton.JITFunction)
 
 # A row, or a column, of more edges is done by several programs.
 SPLIT = 512
@@ -118,9 +118,5 @@ def kernels_of(edges: EdgeLayout | IntervalTables, width: int) -> ModuleType:
 
     The features of a head are padded to `width`.
     """
-    return interval if isinstance(edges, IntervalTables) or has_tiles(edges, width) else csr
-
-
-def has_tiles(layout: EdgeLayout, width: int) -> bool:
-    """Return whether the kernels for intervals support a layout, and heads of `width` features."""
-    return isinstance(layout, IntervalLayout) and layout.is_monotone and width <= WIDEST
+    is_monotone = isinstance(edges, IntervalLayout) and edges.is_monotone and width <= WIDEST
+    return interval if is_monotone or isinstance(edges, IntervalTables) else csr

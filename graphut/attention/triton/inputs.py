@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.dropout import signed_threshold
-from graphut.attention.triton.sizes import FUSED
+from graphut.attention.triton.sizes import FUSED, TileSizes
 
 OPTIONS = ("num_warps", "num_stages")  # of a launch
 constant = lru_cache(None, typed=True)(tl.constexpr)  # what a kernel is compiled for
@@ -32,6 +32,12 @@ def launch_of(kernel: Any, grid: tuple[int, ...], known: Mapping[str, Any]) -> L
     arguments = {name: known[name] for name in kernel.arg_names}
     options = {name: known[name] for name in OPTIONS if name in known}
     return Launch(kernel, grid, {**arguments, **options, **FUSED})
+
+
+@cache
+def with_options(sizes: TileSizes) -> dict[str, Any]:
+    """Return the argument `sizes` of a kernel, in constants, and the options of its launch."""
+    return {**sizes._asdict(), "sizes": TileSizes(*map(constant, sizes))}
 
 
 def named(kind: Any, known: Mapping[str, Any]) -> Any:

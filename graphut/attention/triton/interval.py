@@ -7,13 +7,9 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import EdgeLayout, IntervalLayout, cu_seqlens
-from graphut.attention.triton.inputs import KernelCall, Launch, by_head, constant, launch_of
-from graphut.attention.triton.kernels.interval import (
-    interval_forward,
-    interval_query,
-    interval_source,
-)
-from graphut.attention.triton.sizes import TileSizes, tile_sizes
+from graphut.attention.triton.inputs import KernelCall, Launch, by_head, launch_of, with_options
+from graphut.attention.triton.kernels import attention
+from graphut.attention.triton.sizes import tile_sizes
 
 LEAST = 16  # features of a head, as tensor cores require
 
@@ -25,20 +21,18 @@ def launches_of(
 
     In the `backward` pass, they write the gradients among `known`, and `out . to_out` to `delta`.
     """
-    kernels = [interval_query] if backward else [interval_forward]
-    if backward and known["to_key"] is not None:
-        kernels.append(interval_source)
     sizes = tile_sizes(call.widest, call.query.data.dtype, by_edge=call.by_edge)
     if not isinstance(edges, IntervalTables):
         edges = edges.cached(interval_tables, sizes.block_m, sizes.block_n)
     if not call.by_edge:
         edges = edges._replace(row_starts=None, ids=None)
-    heads, own = call.heads.value, {"call": call, "edges": edges, **sizes._asdict()}
-    own |= {"tiles": TileSizes(*map(constant, sizes)), **by_head(known, heads, LEAST)}
-    launches = []
-    for kernel in kernels:
-        blocks = edges.source_blocks if kernel is interval_source else edges.row_blocks
-        launches.append(launch_of(kernel, (len(blocks), heads), own))
+    heads, own = call.heads.value, {"call": call, "edges": edges, **with_options(sizes)}
+    own |= by_head(known, heads, LEAST)
+    kernel = attention.attention_query if backward else attention.attention_forward
+    launches = [launch_of(kernel, (len(edges.row_blocks), heads), own)]
+    if backward and known["to_key"] is not None:
+        grid = len(edges.source_blocks), heads
+        launches.append(launch_of(attention.attention_source, grid, own))
     return launches
 
 
@@ -69,7 +63,8 @@ def interval_tables(layout: EdgeLayout, block_m: int, block_n: int) -> IntervalT
     rows = torch.stack(_cut(layout.dst_lengths, dst_cuts, block_m), 1)
     begin, end, offset = _cut(layout.src_lengths, src_cuts, block_n)
     first, last = begin + offset, torch.minimum(begin + offset + block_n, end)
-    low, high = _filled(layout)
+    has_sources = layout.lo < layout.hi  # other rows are replaced by the ones before them
+    low, high = (torch.where(has_sources, x, 0).cummax(0).values for x in (layout.lo, layout.hi))
     seen_by = torch.searchsorted(high, first, right=True), torch.searchsorted(low, last)
     sources = torch.stack([first, last, *seen_by], 1)
     edges = layout.lo, layout.hi, layout.row_starts, layout.edge_ids
@@ -85,11 +80,3 @@ def _cut(lengths: Tensor, cuts: Tensor, block: int) -> tuple[Tensor, Tensor, Ten
     sentence = torch.searchsorted(ends, block_id, right=True)
     offset = (block_id - (ends - blocks)[sentence]) * block
     return cuts[sentence], cuts[sentence + 1], offset
-
-
-def _filled(layout: IntervalLayout) -> tuple[Tensor, Tensor]:
-    """Return `lo` and `hi`, changed for rows without sources such that both are non-decreasing."""
-    some = layout.lo < layout.hi
-    high = torch.where(some, layout.hi, 0).cummax(0).values
-    low = torch.where(some, layout.lo, layout.num_src).flip(0).cummin(0).values.flip(0)
-    return low, high

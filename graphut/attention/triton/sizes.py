@@ -5,6 +5,7 @@ A float32 product is the sum of three TF32 products, which is exact to about 1e-
 fast as a float32 product on the ordinary units (measured on an H200).
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -16,14 +17,15 @@ FUSED = {"enable_fp_fusion": True}
 
 
 class TileSizes(NamedTuple):
-    """The tile sizes and the launch options of a kernel with matrix products, or constants."""
+    """The tile sizes and the launch options of a kernel, or constants."""
 
-    block_m: Any  # rows
-    block_n: Any  # sources, or columns of a product
+    block_m: Any  # rows; 1 in kernels for single rows, which do not use tensor cores
+    block_n: Any  # sources, edges, or columns of a product
     num_warps: Any  # of a program
     num_stages: Any  # tiles in flight
     precision: Any = "tf32x3"  # of float32 products
     block_k: Any = 0  # columns of the left factor, where a product has many
+    in_pieces: Any = False  # whether programs compute pieces of long rows
 
 
 # By the features of a head. Up to 64 features these were the fastest of 30 on an H200.
@@ -54,11 +56,7 @@ def tile_sizes(width: int, dtype: torch.dtype, *, by_edge: bool = False) -> Tile
     return sizes._replace(block_n=min(sizes.block_n, 32)) if by_edge else sizes
 
 
-def edges_at_once(width: int) -> int:
-    """Return how many edges a CSR kernel loads at once, for heads with `width` features."""
-    return max(4, min(32, 2048 // width))
-
-
-def row_warps(width: int) -> int:
-    """Return the number of warps per program of a CSR kernel, for heads with `width` features."""
-    return 2 if width <= 64 else 4
+@cache
+def row_sizes(width: int) -> TileSizes:
+    """Return the sizes of programs for single rows, for heads with `width` features."""
+    return TileSizes(1, max(4, min(32, 2048 // width)), 2 if width <= 64 else 4, 3)

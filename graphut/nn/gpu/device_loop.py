@@ -10,7 +10,8 @@ from torch.nn.functional import pad
 from graphut.attention import EdgeLayout
 from graphut.attention.functorch import outside_autocast
 from graphut.attention.second_derivatives import refuse_second_derivatives
-from graphut.attention.triton.function import has_tiles
+from graphut.attention.triton import csr
+from graphut.attention.triton.function import kernels_of
 from graphut.attention.triton.inputs import padded
 from graphut.attention.triton.interval import IntervalTables, interval_tables
 from graphut.attention.triton.sizes import tile_sizes
@@ -140,7 +141,7 @@ def _edges(
         return {}
     weight = given[f"{prefix}output_weight"]
     width = padded(weight.shape[1] // settings.heads[index])
-    if not has_tiles(layout, width):
+    if kernels_of(layout, width) is csr:
         return {}
     drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
     tables = layout.cached(_full_tables, width, weight.dtype, drops)

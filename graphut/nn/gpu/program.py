@@ -19,16 +19,11 @@ from graphut.attention.triton.inputs import (
     launch_of,
     named,
     padded,
+    with_options,
 )
 from graphut.attention.triton.interval import IntervalTables
 from graphut.attention.triton.sizes import TileSizes
-from graphut.nn.gpu.arguments import (
-    Gradients,
-    Norm,
-    Operand,
-    Shared,
-    Step,
-)
+from graphut.nn.gpu.arguments import Gradients, Norm, Operand, Shared, Step
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
@@ -121,9 +116,8 @@ class Program:
         self._share("out", size, width)
         self._share("going", steps + 1, size // GROUP + 1, dtype=short)
         self._share("errors", size // self.block + 1, dtype=short)
-        for name, length in (("before", size + ALIGNED), ("nodes", size), ("active", ALIGNED)):
-            self.steps[name] = self._new(steps, length, dtype=short)
-        self.steps["number"] = torch.empty_like(self.steps["active"])
+        sizes = {"nodes": size, "before": size + ALIGNED, "active": ALIGNED, "number": ALIGNED}
+        self.steps |= {name: self._new(steps, n, dtype=short) for name, n in sizes.items()}
         for name in self.norms:
             self._by_step(name, size, width)
             self._by_step(f"stats_{name}", size, 2, dtype=wide)
@@ -181,9 +175,7 @@ class Program:
         last, tiles = self.settings.max_steps, own.get("tiles")
         known = {"shared": self.shared, "now": self._step(t), "step": t, "last_step": last}
         known |= {"is_first": t == 1, "is_last": t == last, **own}
-        if tiles is not None:
-            known |= {**tiles._asdict(), "tiles": TileSizes(*map(constant, tiles))}
-        return launch_of(kernel, grid, known)
+        return launch_of(kernel, grid, known if tiles is None else known | with_options(tiles))
 
     def _step(self, t: int) -> Step:
         return Step(*(self.steps[name][t - 1] for name in Step._fields))
@@ -257,9 +249,7 @@ class Program:
         edges, (_, heads, feats) = self.layouts[bool(prefix)], self._attentions()[bool(prefix)]
         width = feats // heads
         if edges is None:
-            known: dict[str, Any] = {
-                name: given.get(prefix + name) for name in IntervalTables._fields
-            }
+            known: dict[str, Any] = {x: given.get(prefix + x) for x in IntervalTables._fields}
             edges = named(IntervalTables, known)
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
@@ -338,11 +328,8 @@ class Program:
         known |= {"to_signals": None if signals is None else signals[t - 1]}
         if t < self.settings.max_steps:
             known["next_number"] = self.steps["number"][t]
-        own |= {"grads": named(Gradients, known)}
-        own |= {
-            "norm": self._norm(value, t - 1),
-            "norm_parts": self.parts.get(self.norms[value] or ""),
-        }
+        own |= {"grads": named(Gradients, known), "norm": self._norm(value, t - 1)}
+        own |= {"norm_parts": self.parts.get(self.norms[value] or "")}
         own |= {"grad": self.whole["passed"], "sums": self.steps[value][t - 1]}
         return self._launch(kernel, t, (self.programs,), **own)
 

@@ -6,9 +6,11 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from graphut.attention.triton import csr
 from graphut.attention.triton.csr import CSREdges, by_source
-from graphut.attention.triton.function import SPLIT, has_tiles
-from graphut.attention.triton.inputs import Launch, constant, launch_of, padded
+from graphut.attention.triton.function import SPLIT, kernels_of
+from graphut.attention.triton.inputs import Launch, constant, launch_of, padded, with_options
+from graphut.attention.triton.sizes import TileSizes
 from graphut.nn.call_state import LoopOutput, LoopState
 from graphut.nn.gpu.async_checks import NO_ERROR
 from graphut.nn.gpu.device_loop import node_counts, program_inputs
@@ -89,12 +91,12 @@ class WakingProgram(Program):
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
         launches = super()._attend(t, prefix, backward=backward)
         [(_, heads, feats)] = self._attentions()
-        if has_tiles(self.layouts[0], padded(feats // heads)):
+        if kernels_of(self.layouts[0], padded(feats // heads)) is not csr:
             return launches
         rows, *pieces = launches  # the others are for rows with more edges
         tile = padded(heads, 1) * padded(feats // heads, 4)
-        own = rows.arguments | {"block_h": padded(heads, 1), "num_warps": 1 if tile <= 512 else 4}
-        own["block_e"] = max(2, min(8, 1024 // tile))
+        sizes = TileSizes(1, max(2, min(8, 1024 // tile)), 1 if tile <= 512 else 4, 3)
+        own = rows.arguments | with_options(sizes) | {"block_h": padded(heads, 1)}
         return [launch_of(attend, (min(self.size, PROGRAMS),), own), *pieces]
 
 

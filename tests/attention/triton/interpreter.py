@@ -13,7 +13,7 @@ if INTERPRET:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")  # counts when kernels are imported, which is now
         import graphut.attention.triton.function
-        import graphut.nn.gpu.kernels.waking
+        import graphut.nn.gpu.waking
 
 
 def skip_unless_kernels_run() -> None:

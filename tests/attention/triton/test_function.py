@@ -39,8 +39,7 @@ LARGE = {
 WIDTHS = [(64, 64), (128, 128), (33, 20), (256, 256), (512, 16), (600, 8)]
 ROOT = Path(__file__).parents[3]
 KERNELS = {
-    *("interval_forward", "interval_query", "interval_source"),
-    *("rows_forward", "rows_query", "rows_source", "merge_pieces"),
+    *("attention_forward", "attention_query", "attention_source", "merge_pieces"),
 }
 
 

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_map_only
 
 pytest.importorskip("triton", reason="needs triton")
 
-from graphut.attention.triton import interval
+from graphut.attention.triton.kernels import attention
 from graphut.topology import Complete
 from tests.attention.triton.cases import by_kernels, drawn
 
@@ -28,10 +28,10 @@ class Launches:
 
 
 def test_kernels_have_one_variant_whatever_the_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = ("interval_forward", "interval_query", "interval_source")
-    kernels = {name: Launches(getattr(interval, name)) for name in names}
+    names = ("attention_forward", "attention_query", "attention_source")
+    kernels = {name: Launches(getattr(attention, name)) for name in names}
     for name, kernel in kernels.items():
-        monkeypatch.setattr(interval, name, kernel)
+        monkeypatch.setattr(attention, name, kernel)
     for lengths, nodes in (([2], None), ([40, 3], None), ([40, 3], [0, 39, 41]), ([1, 1], [1])):
         layout = Complete().layout(lengths)
         options = {} if nodes is None else {"frontier": torch.tensor(nodes)}

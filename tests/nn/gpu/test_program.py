@@ -39,7 +39,7 @@ from tests.gpu_stand_in import compiled_kernel, gpu_stand_in
 SHARED = 112 * 1024  # bytes, so that two programs fit in a multiprocessor of an H100
 REGISTERS = 255  # the most that a thread can have
 # Bytes of a thread; the gradients of attention in float32 need more registers than there are.
-SPILLED = {"interval_source": 512, "interval_query": 256, "finish_backward": 16}
+SPILLED = {"attention_source": 512, "attention_query": 256, "finish_backward": 16}
 
 
 def resources(kernel: Any, folder: Path) -> tuple[int, int]:

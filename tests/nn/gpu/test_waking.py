@@ -149,7 +149,7 @@ def test_program_with_positions_and_long_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("graphut.nn.gpu.program.SPLIT", 2)
     layer, layout, feat = quick("rows", rule=EventDriven(0.1, 2))
     names = same_as_reference(layer, layout, feat, positions=torch.arange(10) % 4 + 1)[1]
-    assert {"attend", "rows_forward", "merge_pieces"} <= {*names}
+    assert {"attend", "attention_forward", "merge_pieces"} <= {*names}
 
 
 def test_program_in_bfloat16_is_near_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

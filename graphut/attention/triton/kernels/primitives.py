@@ -29,11 +29,28 @@ def smallest(x, axis: tl.constexpr):
 
 
 @triton.jit
+def beside(x):
+    """Return a scalar as it is, and a vector as a column."""
+    return x if len(x.shape) == 0 else tl.expand_dims(x, -1)
+
+
+@triton.jit
+def zeros(row, block: tl.constexpr):
+    """Return `block` zeros for each row."""
+    return beside(tl.full(row.shape, 0.0, tl.float32)) + tl.full([block], 0.0, tl.float32)
+
+
+@triton.jit
 def tile_of(table, head, row, mask):
-    """Return pointers to one head of each row, `(rows, block)`, and which of them exist."""
+    """Return pointers to one head of each row, `(rows, block)`, and which of them exist.
+
+    If `head` is a vector, the pointers are `(rows, heads, block)`, and `mask` is `(rows, heads)`.
+    """
     column = tl.arange(0, table.block)
-    place = row.to(tl.int64)[:, None] * table.stride + column[None, :]
-    return table.data + head * table.width + place, mask[:, None] & (column < table.width)[None, :]
+    wide = row.to(tl.int64)
+    place = beside(wide if len(head.shape) == 0 else beside(wide)) * table.stride + column
+    first = table.data + beside(head * table.width)
+    return first + place, beside(mask) & (column < table.width)
 
 
 @triton.jit
@@ -48,28 +65,6 @@ def store_tile(table, head, row, mask, tile):
     """Store a tile where `load_tile` reads it, in the dtype of the table."""
     at, inside = tile_of(table, head, row, mask)
     tl.store(at, tile.to(table.data.dtype.element_ty), mask=inside)
-
-
-@triton.jit
-def row_at(table, head, row):
-    """Return pointers to one head of a row, `(block,)`, and which of them exist."""
-    column = tl.arange(0, table.block)
-    base = table.data + row.to(tl.int64) * table.stride + head * table.width
-    return base + column, column < table.width
-
-
-@triton.jit
-def load_row(table, head, row):
-    """Load the features of one head of a row in float32, padded with zeros."""
-    at, inside = row_at(table, head, row)
-    return tl.load(at, mask=inside, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def store_row(table, head, row, value):
-    """Store one head of a row, in the dtype of the table."""
-    at, inside = row_at(table, head, row)
-    tl.store(at, value.to(table.data.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -106,15 +101,6 @@ def lost(x, table):
 
 
 @triton.jit
-def masked_scores(scores, bias, edge, head, mask):
-    """Add the bias to scores (scaled for `exp2`); set scores outside of `mask` to `-inf`."""
-    if bias is not None:
-        place = edge * bias.edge_stride + head * bias.head_stride
-        scores += tl.load(bias.data + place, mask=mask, other=0.0).to(tl.float32) * LOG2E
-    return tl.where(mask, scores, -INFINITY)
-
-
-@triton.jit
 def finite(top):
     """Replace maxima that are `-inf` by 0, so that they can be subtracted from scores."""
     return tl.where(top == -INFINITY, 0.0, top)
@@ -128,43 +114,33 @@ def online_softmax(top, scores, axis: tl.constexpr):
     """
     new = tl.maximum(top, largest(scores, axis))
     base = finite(new)
-    shrink = tl.exp2(top - base)
-    if axis == 1:
-        base = base[:, None]
-    return new, shrink, tl.exp2(scores - base)
+    weights = tl.exp2(scores - (base[:, None] if axis == 1 else base))
+    return new, tl.exp2(top - base), weights
 
 
 @triton.jit
-def store_softmax(softmax, place, top, sums, mask):
-    """Store the largest score of each row, and the sum of exponentials relative to it.
+def store_two(table, row, first, second, mask):
+    """Store two numbers of each row."""
+    tl.store(table + 2 * row, first, mask=mask)
+    tl.store(table + 2 * row + 1, second, mask=mask)
 
-    The logarithm of the sum of exponentials alone would be inexact for large scores.
-    """
-    tl.store(softmax + 2 * place, top, mask=mask)
-    tl.store(softmax + 2 * place + 1, sums, mask=mask)
+
+@triton.jit
+def load_two(table, row, mask):
+    """Load two numbers of each row; 0 where `mask` is false."""
+    first = tl.load(table + 2 * row, mask=mask, other=0.0)
+    return first, tl.load(table + 2 * row + 1, mask=mask, other=0.0)
 
 
 @triton.jit
 def load_softmax(softmax, place, mask):
-    """Load each row's largest score and inverse sum of exponentials; both 0 if all are `-inf`."""
-    top = tl.load(softmax + 2 * place, mask=mask, other=-INFINITY)
-    sums = tl.load(softmax + 2 * place + 1, mask=mask, other=0.0)
-    return finite(top), tl.where(sums == 0.0, 0.0, 1.0 / tl.where(sums == 0.0, 1.0, sums))
+    """Load each row's largest score and inverse sum of exponentials; both 0 if all are `-inf`.
 
-
-@triton.jit
-def score_gradient(weights, to_weights, mean, edge, head, drop):
-    """Return the weights after dropout and the gradients of scores; `to_weights` is before it.
-
-    If `g` is the gradient of a weight, the gradient of its score is `weight * (g - mean)`, where
-    `mean` is the mean of `g` over the row, weighted by attention.
+    The kernels store the largest score and the sum of exponentials relative to it, since the
+    logarithm of the sum of exponentials would be inexact for large scores.
     """
-    kept = weights
-    if drop is not None:
-        factor = dropout_factor(edge, head, drop)
-        kept = weights * factor
-        to_weights = to_weights * factor
-    return kept, weights * (to_weights - mean)
+    top, sums = load_two(softmax, place, mask)
+    return finite(top), tl.where(sums == 0.0, 0.0, 1.0 / tl.where(sums == 0.0, 1.0, sums))
 
 
 @triton.jit

@@ -3,7 +3,12 @@
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.primitives import dropout_factor, total
+from graphut.attention.triton.kernels.primitives import (
+    dropout_factor,
+    load_two,
+    store_two,
+    total,
+)
 
 
 @triton.jit
@@ -64,20 +69,6 @@ def moments(x, row, here, block_m: tl.constexpr, block_k: tl.constexpr):
 
 
 @triton.jit
-def load_stats(stats, row, here):
-    """Load mean and inverse standard deviation of each row."""
-    mean = tl.load(stats + 2 * row, mask=here, other=0.0)
-    return mean, tl.load(stats + 2 * row + 1, mask=here, other=0.0)
-
-
-@triton.jit
-def store_stats(stats, row, here, mean, inverse):
-    """Store mean and inverse standard deviation of each row."""
-    tl.store(stats + 2 * row, mean, mask=here)
-    tl.store(stats + 2 * row + 1, inverse, mask=here)
-
-
-@triton.jit
 def normed(tile, mean, inverse, norm, column, width: tl.constexpr):
     """Apply a LayerNorm to some columns of rows."""
     factor = tl.load(norm.scale + column, mask=column < width, other=0.0).to(tl.float32)
@@ -100,36 +91,34 @@ def prepared(tile, x, node, column, mean, inverse, shift):
 
 @triton.jit
 def product(
-    x, nodes, number, active, weight, turned: tl.constexpr, bias, drop, residual, hidden, out, tiles
+    x, nodes, number, active, weight, turned: tl.constexpr, bias, drop, residual, hidden, out, sizes
 ):
     """Multiply rows of `x` by a weight, which is transposed if `turned`; `drop`; add `residual`.
 
     The slope of the activation at `hidden` is a factor of the result.
     """
     rows = tl.load(number)
-    first = tl.program_id(0) * tiles.block_m
+    first = tl.program_id(0) * sizes.block_m
     if first >= rows:
         return
-    row = first + tl.arange(0, tiles.block_m)
+    row = first + tl.arange(0, sizes.block_m)
     here = row < rows
     live = here
-    node = row
-    if (x.by_node is not None or out.by_node is not None) or (
-        drop is not None or x.drop is not None
-    ):
-        node = tl.load(nodes + row, mask=here, other=0)
+    node = tl.load(
+        nodes + row, mask=here, other=0
+    )  # the compiler leaves it out if nothing reads it
     if x.by_node is not None:
         live = row < tl.load(active)
-    column = tl.program_id(1) * tiles.block_n + tl.arange(0, tiles.block_n)
+    column = tl.program_id(1) * sizes.block_n + tl.arange(0, sizes.block_n)
     mean = None
     inverse = None
     if x.norm is not None:
-        mean, inverse = moments(x, row, here, tiles.block_m, tiles.block_k)
+        mean, inverse = moments(x, row, here, sizes.block_m, sizes.block_k)
         if tl.program_id(1) == 0:
-            store_stats(x.norm.stats, row, here, mean, inverse)
-    acc = tl.full([tiles.block_m, tiles.block_n], 0.0, tl.float32)
-    for start in range(0, x.width, tiles.block_k):
-        at = start + tl.arange(0, tiles.block_k)
+            store_two(x.norm.stats, row, mean, inverse, here)
+    acc = tl.full([sizes.block_m, sizes.block_n], 0.0, tl.float32)
+    for start in range(0, x.width, sizes.block_k):
+        at = start + tl.arange(0, sizes.block_k)
         tile = load_columns(x, row, node, at, live, here)
         tile = prepared(tile, x, node, at, mean, inverse, 0)
         known = (at < x.width)[:, None] & (column < out.width)[None, :]
@@ -138,7 +127,7 @@ def product(
         else:
             place = column.to(tl.int64)[None, :] * x.width + at[:, None]
         factor = tl.load(weight + place, mask=known, other=0.0)
-        acc += tl.dot(tile.to(factor.dtype), factor, input_precision=tiles.precision)
+        acc += tl.dot(tile.to(factor.dtype), factor, input_precision=sizes.precision)
     if bias is not None:
         acc += tl.load(bias + column, mask=column < out.width, other=0.0).to(tl.float32)[None, :]
     there = here[:, None] & (column < out.width)[None, :]
@@ -151,7 +140,7 @@ def product(
     if residual is not None:
         added = tl.load(residual.data + place, mask=there, other=0.0).to(tl.float32)
         if residual.norm is not None:
-            mean, inverse = load_stats(residual.norm.stats, row, here)
+            mean, inverse = load_two(residual.norm.stats, row, here)
             added = normed(added, mean, inverse, residual.norm, column, out.width)
         acc += added
     if out.by_node is not None:
@@ -165,7 +154,7 @@ def product(
 
 @triton.jit(do_not_specialize=["steps", "size"])
 def weight_gradient(
-    x, grad, nodes, number, active, weight, to_weight, to_bias, steps, size, places, tiles
+    x, grad, nodes, number, active, weight, to_weight, to_bias, steps, size, places, sizes
 ):
     """Multiply the gradients of all steps by `x`, by which the weight was multiplied.
 
@@ -173,21 +162,19 @@ def weight_gradient(
     which the first is read, and seeds one of `places`. The last axis of the grid cuts the rows into
     parts. The bias has a gradient for each step.
     """
-    column = tl.program_id(0) * tiles.block_n + tl.arange(0, tiles.block_n)
-    at = tl.program_id(1) * tiles.block_k + tl.arange(0, tiles.block_k)
+    column = tl.program_id(0) * sizes.block_n + tl.arange(0, sizes.block_n)
+    at = tl.program_id(1) * sizes.block_k + tl.arange(0, sizes.block_k)
     part = tl.program_id(2)
-    acc = tl.full([tiles.block_n, tiles.block_k], 0.0, tl.float32)
+    acc = tl.full([sizes.block_n, sizes.block_k], 0.0, tl.float32)
     for step in range(steps):
         rows = tl.load(number + 4 * step)
         base = step * size.to(tl.int64)
-        sums = tl.full([tiles.block_n], 0.0, tl.float32)
-        for start in range(part * tiles.block_m, rows, tl.num_programs(2) * tiles.block_m):
-            row = start + tl.arange(0, tiles.block_m)
+        sums = tl.full([sizes.block_n], 0.0, tl.float32)
+        for start in range(part * sizes.block_m, rows, tl.num_programs(2) * sizes.block_m):
+            row = start + tl.arange(0, sizes.block_m)
             here = row < rows
             live = here
-            node = row
-            if grad.by_node is not None or (grad.drop is not None or x.drop is not None):
-                node = tl.load(nodes + base + row, mask=here, other=0)
+            node = tl.load(nodes + base + row, mask=here, other=0)
             if grad.by_node is not None:
                 live = row < tl.load(active + 4 * step)
             given = load_columns(grad, base + row, base + node, column, live, here)
@@ -196,12 +183,12 @@ def weight_gradient(
             mean = None
             inverse = None
             if x.norm is not None:
-                mean, inverse = load_stats(x.norm.stats, base + row, here)
+                mean, inverse = load_two(x.norm.stats, base + row, here)
             tile = prepared(tile, x, node, at, mean, inverse, step * places)
             sums += total(given.to(tl.float32), 0)
             narrow = weight.dtype.element_ty
             turned = tl.trans(given.to(narrow))
-            acc += tl.dot(turned, tile.to(narrow), input_precision=tiles.precision)
+            acc += tl.dot(turned, tile.to(narrow), input_precision=sizes.precision)
         if tl.program_id(1) == 0:
             place = (part * steps + step) * grad.width + column
             tl.store(to_bias + place, sums, mask=column < grad.width)

@@ -9,8 +9,14 @@ how many nodes of other programs halt: they count in `going`, `(steps + 1, group
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.primitives import FAR, INFINITY, smallest, total
-from graphut.nn.gpu.kernels.products import load_stats, store_stats
+from graphut.attention.triton.kernels.primitives import (
+    FAR,
+    INFINITY,
+    load_two,
+    smallest,
+    store_two,
+    total,
+)
 
 LANES = tl.constexpr(128)  # groups that are loaded at once
 
@@ -122,9 +128,9 @@ def end_state(shared, norm, sums, row, here, is_new: tl.constexpr):
             mean = total(even, 1) / shared.width
             apart = tl.where(known, even - mean[:, None], 0.0)
             inverse = 1.0 / tl.sqrt(total(apart * apart, 1) / shared.width + norm.eps)
-            store_stats(norm.stats, row, here, mean, inverse)
+            store_two(norm.stats, row, mean, inverse, here)
         else:
-            mean, inverse = load_stats(norm.stats, row, here)
+            mean, inverse = load_two(norm.stats, row, here)
         even = tl.where(known, (even - mean[:, None]) * inverse[:, None], 0.0)
         state = even * load_vector(shared, norm.scale) + load_vector(shared, norm.shift)
     return state.to(sums.dtype.element_ty).to(tl.float32), even, inverse

@@ -11,13 +11,8 @@ would cost more than the few nodes that are awake.
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.primitives import (
-    INFINITY,
-    LOG2E,
-    largest,
-    online_softmax,
-    total,
-)
+from graphut.attention.triton.kernels.attention import attended
+from graphut.attention.triton.kernels.primitives import INFINITY, largest, store_tile, total
 from graphut.nn.gpu.kernels.rows import end_state, load_wide, places
 
 EVEN = tl.constexpr(12582912.0)  # 1.5 * 2**23: adding it rounds to whole numbers, ties to even ones
@@ -35,37 +30,19 @@ def count(shared, step):
 
 
 @triton.jit
-def attend(call, edges, sizes, out, block_h: tl.constexpr, block_e: tl.constexpr):
-    """Compute attention as `rows_forward` does, all heads of a row in one program."""
-    number = tl.load(call.rows.number)
-    head = tl.arange(0, block_h)[:, None]
-    column = tl.arange(0, call.query.block)[None, :]
-    known = (head < call.heads) & (column < call.query.width)
-    at = head * call.query.width + column
-    for row in range(tl.program_id(0), number, tl.num_programs(0)):
+def attend(call, edges, sizes, out, block_h: tl.constexpr):
+    """Compute attention as `attention_forward` does, all heads of a row in one program."""
+    head = tl.arange(0, block_h)
+    known = head < call.heads
+    for later in range(0, tl.load(call.rows.number) - tl.program_id(0), tl.num_programs(0)):
+        row = tl.program_id(0) + later
         node = tl.load(call.rows.nodes + row)
         begin = tl.load(edges.indptr + node)
         end = tl.load(edges.indptr + node + 1)
-        end = tl.where(end - begin > sizes.split, begin, end)  # `rows_forward` computes the pieces
-        own = row * tl.full([1, 1], call.heads * call.query.width, tl.int64) + at
-        q = load_wide(call.query.data, own, known)
-        top = tl.full([block_h], -INFINITY, tl.float32)
-        sums = tl.full([block_h], 0.0, tl.float32)
-        acc = tl.full([block_h, call.query.block], 0.0, tl.float32)
-        for first in range(begin, end, block_e):
-            edge = first + tl.arange(0, block_e)
-            source = tl.load(edges.neighbours + edge, mask=edge < end, other=0).to(tl.int64)
-            place = source[:, None, None] * call.key.stride + at[None, :, :]
-            mask = (edge < end)[:, None, None] & known[None, :, :]
-            k = load_wide(call.key.data, place, mask)
-            v = load_wide(call.value.data, place, mask)
-            scores = total(k * q[None, :, :], 2) * (call.scale * LOG2E)
-            scores = tl.where((edge < end)[:, None], scores, -INFINITY)
-            top, shrink, weights = online_softmax(top, scores, 0)
-            sums = sums * shrink + total(weights, 0)
-            acc = acc * shrink[:, None] + total(weights[:, :, None] * v, 0)
-        acc = acc / tl.where(sums == 0.0, 1.0, sums)[:, None]
-        tl.store(out.data + own, acc.to(out.data.dtype.element_ty), mask=known)
+        # `attention_forward` computes the pieces of long rows.
+        end = tl.where(end - begin > edges.pieces.split, begin, end)
+        found, _top, _sums = attended(call, edges, sizes, 1, head, row, known, begin, end, begin)
+        store_tile(out, head, row, known, found)
 
 
 @triton.jit(do_not_specialize=["step"])

@@ -1,0 +1,259 @@
+"""Attention and its gradients: a program computes one head of a row or of a block of rows.
+
+With `sizes.block_m == 1` a program computes a single row, or a piece of one: rows are scalars, and
+their edges are in CSR format, see `csr.py`. It may also compute several heads of a row: then `head`
+is a vector, and tiles have an axis of heads before the features. Otherwise each row of a block
+attends to an interval of sources, see `interval.py`.
+"""
+
+import triton
+import triton.language as tl
+
+from graphut.attention.triton.kernels.csr import edges_at, locate
+from graphut.attention.triton.kernels.interval import (
+    load_intervals,
+    locate_rows,
+    locate_sources,
+    pairs_of,
+)
+from graphut.attention.triton.kernels.primitives import (
+    INFINITY,
+    LOG2E,
+    beside,
+    dropout_factor,
+    goes_on,
+    largest,
+    load_softmax,
+    load_tile,
+    lost,
+    online_softmax,
+    row_of,
+    smallest,
+    store_tile,
+    store_two,
+    table_row,
+    total,
+    zeros,
+)
+
+
+@triton.jit
+def dot_products(x, y, sizes):
+    """Return the dot product of each row of `x` and each row of `y`."""
+    if sizes.block_m == 1:
+        each = y.to(tl.float32) * tl.expand_dims(x.to(tl.float32), 0)
+        found = total(each, len(y.shape) - 1)
+    else:
+        found = tl.dot(x, tl.trans(y), input_precision=sizes.precision)
+    return found
+
+
+@triton.jit
+def weighted_sums(weights, x, sizes):
+    """Return the sum of the rows of `x`, weighted by each row of `weights`."""
+    if sizes.block_m == 1:
+        found = total(beside(weights) * x.to(tl.float32), 0)
+    else:
+        found = tl.dot(weights.to(x.dtype), x, input_precision=sizes.precision)
+    return found
+
+
+@triton.jit
+def masked_scores(call, sizes, x, y, edge, head, seen):
+    """Return the scores of pairs of rows, scaled for `exp2`, which are `-inf` outside of `seen`."""
+    scores = dot_products(x, y, sizes) * (call.scale * LOG2E)
+    if call.bias is not None:
+        place = edge * call.bias.edge_stride + head * call.bias.head_stride
+        scores += tl.load(call.bias.data + place, mask=seen, other=0.0).to(tl.float32) * LOG2E
+    return tl.where(seen, scores, -INFINITY)
+
+
+@triton.jit
+def score_gradients(call, sizes, scores, top, inverse, mean, x, y, edge, head):
+    """Return the weights after dropout, and the gradients of scores.
+
+    The gradient of a weight after dropout is a dot product of `x` and `y`. If `g` is the gradient
+    of a weight, the gradient of its score is `weight * (g - mean)`, where `mean` is the mean of `g`
+    over the row, weighted by attention.
+    """
+    weights = tl.exp2(scores - top) * inverse
+    kept = weights
+    to_weights = dot_products(x, y, sizes)
+    if call.drop is not None:
+        factor = dropout_factor(edge, head, call.drop)
+        kept = weights * factor
+        to_weights = to_weights * factor
+    return kept, weights * (to_weights - mean)
+
+
+@triton.jit
+def rows_of(call, edges, sizes):
+    """Return whether there is anything to compute, the head, the rows, and which of them exist.
+
+    Then follow where the results of the rows go, the first edge (or source) of each row, the end of
+    them, and a shift from sources to indices of edges.
+    """
+    if sizes.block_m == 1:
+        do, head, row, place, low, high = locate(call, edges, sizes, True)
+        mask = do
+        shift = 0
+    else:
+        do, head, row, mask = locate_rows(edges, sizes, call.rows.before)
+        place = row
+        low, high, shift = load_intervals(edges, call.rows.nodes, row, mask)
+    return do, head, row, mask, place, low, high, shift
+
+
+@triton.jit
+def bounds(low, high):
+    """Return the first of `low` and the last of `high`."""
+    if len(low.shape) > 0:
+        low = smallest(low, 0)
+        high = largest(high, 0)
+    return low, high
+
+
+@triton.jit
+def sources_at(call, edges, sizes, step, q, head, low, high, shift, start, end):
+    """Return key and value of some sources; score and edge of each pair, and which exist."""
+    if sizes.block_m == 1:
+        source, edge, inside = edges_at(edges, sizes, start, end)
+        at = table_row(source, inside, call.stored, step)
+        if len(head.shape) > 0:
+            inside = beside(inside) & (head < call.heads)
+        seen = inside
+    else:
+        source = start + tl.arange(0, sizes.block_n)
+        inside = source < end
+        at = table_row(source, inside, call.stored, step)
+        edge, seen = pairs_of(edges, source[None, :], low[:, None], high[:, None], shift[:, None])
+    k = load_tile(call.key, head, at, inside)
+    v = load_tile(call.value, head, at, inside)
+    return k, v, masked_scores(call, sizes, q, k, edge, head, seen), edge, seen
+
+
+@triton.jit
+def attended(call, edges, sizes, step, head, row, mask, low, high, shift):
+    """Return the output of rows, the largest score and the sum of exponentials relative to it.
+
+    There is one pass over the sources, with online softmax.
+    """
+    q = load_tile(call.query, head, row, mask)
+    top = tl.full(mask.shape, -INFINITY, tl.float32)
+    sums = tl.full(mask.shape, 0.0, tl.float32)
+    acc = zeros(mask, call.value.block)
+    axis: tl.constexpr = 0 if sizes.block_m == 1 else 1
+    begin, end = bounds(low, high)
+    for start in range(begin, end, sizes.block_n):
+        _, v, scores, edge, _ = sources_at(
+            call, edges, sizes, step, q, head, low, high, shift, start, end
+        )
+        top, shrink, weights = online_softmax(top, scores, axis)
+        sums = sums * shrink + total(weights, axis)
+        if call.drop is not None:
+            weights = weights * dropout_factor(edge, head, call.drop)
+        acc = acc * beside(shrink) + weighted_sums(weights, v, sizes)
+    return acc / beside(tl.where(sums == 0.0, 1.0, sums)), top, sums
+
+
+@triton.jit(do_not_specialize=["step"])
+def attention_forward(call, edges, sizes, step, out, rest, softmax):
+    """Compute attention."""
+    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes)
+    if not do:
+        return
+    acc, top, sums = attended(call, edges, sizes, step, head, row, mask, low, high, shift)
+    store_tile(out, head, place, mask, acc)
+    if rest is not None:
+        store_tile(rest, head, place, mask, lost(acc, out))
+    store_two(softmax, place * call.heads + head, top, sums, mask)
+
+
+@triton.jit(do_not_specialize=["step"])
+def attention_query(call, edges, sizes, step, out, rest, to_out, softmax, delta, to_query, to_bias):
+    """Recompute the attention weights of rows, and write the gradients of query and bias."""
+    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes)
+    if not do:
+        return
+    at_row = row * call.heads + head
+    q = load_tile(call.query, head, row, mask)
+    o = load_tile(out, head, row, mask).to(tl.float32)
+    if rest is not None:
+        o += load_tile(rest, head, row, mask)
+    to_o = load_tile(to_out, head, row, mask)
+    mean = total(o * to_o.to(tl.float32), len(row.shape))
+    tl.store(delta + at_row, mean, mask=mask)
+    top, inverse = load_softmax(softmax, at_row, mask)
+    acc = zeros(row, call.query.block)
+    begin, end = bounds(low, high)
+    for start in range(begin, end, sizes.block_n):
+        k, v, scores, edge, seen = sources_at(
+            call, edges, sizes, step, q, head, low, high, shift, start, end
+        )
+        _, to_scores = score_gradients(
+            call, sizes, scores, beside(top), beside(inverse), beside(mean), to_o, v, edge, head
+        )
+        if to_bias is not None:
+            tl.store(to_bias + edge * call.heads + head, to_scores, mask=seen)
+        acc += weighted_sums(to_scores, k, sizes)
+    store_tile(to_query, head, place, mask, acc * call.scale)
+
+
+@triton.jit
+def rows_at(call, edges, sizes, source, start, end):
+    """Return some rows, which of them exist, the edge of each pair, and which edges exist."""
+    if sizes.block_m == 1:
+        row, edge, mask = edges_at(edges, sizes, start, end)
+        if call.rows.before is not None:
+            row, mask = row_of(call.rows.before, row, mask)
+        seen = mask
+    else:
+        row = start + tl.arange(0, sizes.block_m)
+        mask = row < end
+        low, high, shift = load_intervals(edges, call.rows.nodes, row, mask)
+        edge, seen = pairs_of(edges, source[:, None], low[None, :], high[None, :], shift[None, :])
+    return row, mask, edge, seen
+
+
+@triton.jit(do_not_specialize=["step", "last_step"])
+def attention_source(call, edges, sizes, step, last_step, to_out, softmax, delta, to_key, to_value):
+    """Write the gradients of keys and values, summed over the rows in order (without atomics).
+
+    Weights are `(sources, rows)`, so that the next matrix product needs no transpose.
+    """
+    if sizes.block_m == 1:
+        do, head, source, place, begin, end = locate(call, edges, sizes, False)
+        inside = do
+    else:
+        do, head, source, inside, begin, end = locate_sources(edges, sizes, call.rows.before)
+    if not do:
+        return
+    at = table_row(source, inside, call.stored, step)
+    k = load_tile(call.key, head, at, inside)
+    v = load_tile(call.value, head, at, inside)
+    to_k = zeros(source, call.key.block)
+    to_v = zeros(source, call.value.block)
+    for start in range(begin, end, sizes.block_n if sizes.block_m == 1 else sizes.block_m):
+        row, mask, edge, seen = rows_at(call, edges, sizes, source, start, end)
+        # Often no row of a small frontier has an edge from a single source.
+        if largest(mask.to(tl.int32), 0) > 0 if sizes.block_m == 1 else True:
+            at_row = row * call.heads + head
+            q = load_tile(call.query, head, row, mask)
+            to_o = load_tile(to_out, head, row, mask)
+            top, inverse = load_softmax(softmax, at_row, mask)
+            mean = tl.load(delta + at_row, mask=mask, other=0.0)
+            scores = masked_scores(call, sizes, k, q, edge, head, seen)
+            kept, to_scores = score_gradients(
+                call, sizes, scores, top, inverse, mean, v, to_o, edge, head
+            )
+            to_v += weighted_sums(kept, to_o, sizes)
+            to_k += weighted_sums(to_scores, q, sizes)
+    to_k *= call.scale
+    if sizes.in_pieces:
+        at = place
+    elif call.stored is not None:
+        kept = goes_on(source, inside, call.stored, step, last_step)
+        to_k += load_tile(to_key, head, at, kept)
+        to_v += load_tile(to_value, head, at, kept)
+    store_tile(to_key, head, at, inside, to_k)
+    store_tile(to_value, head, at, inside, to_v)
