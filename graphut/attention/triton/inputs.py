@@ -72,7 +72,7 @@ class Stored(NamedTuple):
     A step stores only some sources; `table_row` in the kernels finds the latest row of each.
     """
 
-    settled: Tensor  # (N_src,) int32, the last step that stores a source
+    settled: Tensor | None  # (N_src,) int32, the last step that stores a source; None: the first
     size: int  # number of rows for each step
 
 

@@ -23,9 +23,7 @@ def launches_of(
     """
     sizes = tile_sizes(call.widest, call.query.data.dtype, by_edge=call.by_edge)
     if not isinstance(edges, IntervalTables):
-        edges = edges.cached(interval_tables, sizes.block_m, sizes.block_n)
-    if not call.by_edge:
-        edges = edges._replace(row_starts=None, ids=None)
+        edges = edges.cached(interval_tables, sizes.block_m, sizes.block_n, call.by_edge)
     heads, own = call.heads.value, {"call": call, "edges": edges, **with_options(sizes)}
     own |= by_head(known, heads, LEAST)
     kernel = attention.attention_query if backward else attention.attention_forward
@@ -45,7 +43,7 @@ class IntervalTables(NamedTuple):
 
     lo: Tensor  # (N_dst,) int64, the first source of each destination
     hi: Tensor  # (N_dst,) int64, the end of its sources
-    row_starts: Tensor | None  # (N_dst,) int64 or more, the index of its first edge
+    row_starts: Tensor | None  # (N_dst,) int64, the index of its first edge
     ids: Tensor | None  # (E,) int64, the id of each edge; None if it is the index
     # (blocks, 3) int32: first destination and end of the sentence, index of the first row in it
     row_blocks: Tensor
@@ -53,10 +51,13 @@ class IntervalTables(NamedTuple):
     source_blocks: Tensor
 
 
-def interval_tables(layout: EdgeLayout, block_m: int, block_n: int) -> IntervalTables:
+def interval_tables(
+    layout: EdgeLayout, block_m: int, block_n: int, by_edge: bool
+) -> IntervalTables:
     """Cut the layout into blocks of rows and of sources, without waiting for the GPU.
 
-    In the layout, neither `lo` nor `hi` may decrease, as `IntervalLayout.is_monotone` tests.
+    In the layout, neither `lo` nor `hi` may decrease, as `IntervalLayout.is_monotone` tests. Edges
+    have ids if kernels read them `by_edge`.
     """
     assert isinstance(layout, IntervalLayout)
     dst_cuts, src_cuts = layout.cached(cu_seqlens)
@@ -67,8 +68,8 @@ def interval_tables(layout: EdgeLayout, block_m: int, block_n: int) -> IntervalT
     low, high = (torch.where(has_sources, x, 0).cummax(0).values for x in (layout.lo, layout.hi))
     seen_by = torch.searchsorted(high, first, right=True), torch.searchsorted(low, last)
     sources = torch.stack([first, last, *seen_by], 1)
-    edges = layout.lo, layout.hi, layout.row_starts, layout.edge_ids
-    return IntervalTables(*edges, rows.int(), sources.int())
+    starts, ids = (layout.row_starts[:-1], layout.edge_ids) if by_edge else (None, None)
+    return IntervalTables(layout.lo, layout.hi, starts, ids, rows.int(), sources.int())
 
 
 def _cut(lengths: Tensor, cuts: Tensor, block: int) -> tuple[Tensor, Tensor, Tensor]:

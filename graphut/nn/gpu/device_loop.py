@@ -101,8 +101,6 @@ class _Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         given = dict(zip(names, tensors, strict=True))
         inputs, num_dst = {**given, "sizes": layouts[0].cached(node_counts)}, layouts[0].num_dst
-        if layouts[1] is not None:
-            inputs["cross_settled"] = layouts[1].cached(_ones)
         edges = [_edges(layouts, i, settings, given) for i in range(2)]
         others = tuple(None if x else y for x, y in zip(edges, layouts, strict=True))
         inputs |= edges[0] | edges[1]
@@ -148,10 +146,6 @@ def _edges(
     return {f"{prefix}{name}": x for name, x in tables._asdict().items() if x is not None}
 
 
-def _ones(layout: EdgeLayout) -> Tensor:
-    return torch.ones(layout.num_src, dtype=torch.int32, device=layout.device)
-
-
 def node_counts(layout: EdgeLayout) -> Tensor:
     """Return the numbers of sources and of destinations, on the device."""
     sizes = torch.empty(2, dtype=torch.int32, device=layout.device)
@@ -165,13 +159,12 @@ def _full_tables(
 ) -> IntervalTables:
     """Return the tables of a layout for attention; the blocks are followed by empty ones."""
     tiles = tile_sizes(width, dtype, by_edge=by_edge)
-    tables = interval_tables(layout, tiles.block_m, tiles.block_n)
+    tables = interval_tables(layout, tiles.block_m, tiles.block_n, by_edge)
     row_blocks, source_blocks = (
         pad(blocks, (0, 0, 0, full_size(len(blocks)) - len(blocks)))
         for blocks in (tables.row_blocks, tables.source_blocks)
     )
-    starts = layout.row_starts[:-1] if by_edge else None
-    return IntervalTables(tables.lo, tables.hi, starts, None, row_blocks, source_blocks)
+    return tables._replace(ids=None, row_blocks=row_blocks, source_blocks=source_blocks)
 
 
 class DeviceWork(FlopCount):

@@ -253,7 +253,7 @@ class Program:
             edges = named(IntervalTables, known)
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
-        settled = given["cross_settled"] if prefix else whole["settled"]
+        settled = None if prefix else whole["settled"]
         query = steps[f"{prefix}query"].view(-1, heads, width)
         tensors = [query, *table.view(-1, 2, heads, width).unbind(1)]
         kernels = kernels_of(edges, padded(width))

@@ -100,7 +100,7 @@ def _nbytes() -> int:
     return sum(program.nbytes for _, program, *_ in idle)
 
 
-_BY_NODE = {"states", "encodings", "schedule", "encoded", "cross_settled"}
+_BY_NODE = {"states", "encodings", "schedule", "encoded"}
 _BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
 
 

@@ -7,7 +7,6 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.triton import csr
-from graphut.attention.triton.csr import CSREdges, by_source
 from graphut.attention.triton.function import SPLIT, kernels_of
 from graphut.attention.triton.inputs import Launch, constant, launch_of, padded, with_options
 from graphut.attention.triton.sizes import TileSizes
@@ -28,7 +27,7 @@ class Waking(NamedTuple):
 
     updates: Tensor  # (sources,) how often each node has computed
     last_change: Tensor  # (sources,) the last round that has changed a node
-    out_edges: CSREdges
+    out_edges: csr.CSREdges
     threshold: float  # square of the tolerance
     levels: tl.constexpr
     is_relative: tl.constexpr  # whether changes are
@@ -71,7 +70,7 @@ class WakingProgram(Program):
 
     def _forward(self, t: int) -> list[Launch]:
         settings, blocks, update = self.settings, self.size // self.block + 1, self._update(t)
-        out_edges, levels = self.layouts[0].cached(by_source, SPLIT), constant(settings.levels)
+        out_edges, levels = self.layouts[0].cached(csr.by_source, SPLIT), constant(settings.levels)
         by_node = self.whole["updates"], self.whole["last_change"]
         is_relative = constant(settings.norm == "pre")
         waking = Waking(*by_node, out_edges, settings.tol**2, levels, is_relative)

@@ -81,7 +81,7 @@ def agrees(layout: EdgeLayout, tensors: list[Tensor], tolerance: float = 1e-5, *
 
 def blocks_of(layout: EdgeLayout, block: int) -> list[list[int]]:
     """Return sentence begin, sentence end and first row of each block of rows."""
-    return interval_tables(layout.to(DEVICE), block, block).row_blocks.tolist()
+    return interval_tables(layout.to(DEVICE), block, block, False).row_blocks.tolist()
 
 
 def _copy(x: Any, device: str | None = None, dtype: torch.dtype | None = None) -> Any:

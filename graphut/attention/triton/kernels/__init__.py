@@ -3,11 +3,11 @@
 Exponentials have base 2, scores are scaled accordingly, and sums are in float32. The compiler omits
 code for arguments that are `None`. Most arguments are named tuples of `graphut.attention.triton`:
 
-- `call`: `KernelCall`; `edges`: `CSREdges` or `IntervalTables`; `pieces`: `Pieces`;
+- `call`: `KernelCall`; `edges`: `CSREdges` or `IntervalTables`; `sizes`: `TileSizes`;
 - `out`: `Heads` by row; `rest`: `Heads` with its rounding error; `softmax`: see `load_softmax`;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
 - `before`: as in `Rows`; a destination has a row if the next number is larger;
-- `stored`, `step`, `last_step`: see `table_row`.
+- `pieces`: `Pieces`; `stored`, `step`, `last_step`: see `table_row`.
 
 These modules do without `from __future__ import annotations`: the interpreter of Triton recognises
 constants by the annotations of arguments, and may not understand strings. As usual in Triton, other

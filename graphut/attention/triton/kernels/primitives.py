@@ -81,17 +81,20 @@ def table_row(source, mask, stored, step):
     A table that is `Stored` has a row for each step and source.
     """
     row = source
-    if stored is not None:
-        settled = tl.minimum(tl.load(stored.settled + source, mask=mask, other=1), step)
-        row = (settled - 1).to(tl.int64) * stored.size + source
+    if stored is not None:  # noqa: SIM102 (decided by the compiler)
+        if stored.settled is not None:
+            settled = tl.minimum(tl.load(stored.settled + source, mask=mask, other=1), step)
+            row = (settled - 1).to(tl.int64) * stored.size + source
     return row
 
 
 @triton.jit
 def goes_on(source, mask, stored, step, last_step):
     """Return which sources have the same key and value in the next step, if there is one."""
-    settled = tl.load(stored.settled + source, mask=mask, other=0)
-    return mask & (settled <= step) & (step < last_step)
+    kept = mask & (step < last_step)
+    if stored.settled is not None:
+        kept &= tl.load(stored.settled + source, mask=mask, other=0) <= step
+    return kept
 
 
 @triton.jit

@@ -104,9 +104,7 @@ def product(
     row = first + tl.arange(0, sizes.block_m)
     here = row < rows
     live = here
-    node = tl.load(
-        nodes + row, mask=here, other=0
-    )  # the compiler leaves it out if nothing reads it
+    node = tl.load(nodes + row, mask=here, other=0)  # not compiled if nothing reads it
     if x.by_node is not None:
         live = row < tl.load(active)
     column = tl.program_id(1) * sizes.block_n + tl.arange(0, sizes.block_n)
