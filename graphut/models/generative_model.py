@@ -15,7 +15,7 @@ from graphut.models.decoding.search import beam_search, sample
 from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.outputs import Generation
 from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
-from graphut.nn.attention import is_hooked
+from graphut.nn.module_checks import is_hooked
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graphut.nn.recurrence import AdaptiveRecurrence
     from graphut.nn.reference import dense_event_driven, dense_recurrence
     from graphut.nn.registers import BestEdges, RegisterMessages
+    from graphut.nn.relative import edge_distances
     from graphut.nn.rules import (
         ACT,
         Convergence,
@@ -76,6 +77,7 @@ __all__ = [
     "coordinate_signal",
     "dense_event_driven",
     "dense_recurrence",
+    "edge_distances",
     "from_edge_index",
     "parse_rule",
 ]

@@ -15,7 +15,8 @@ from graphut.attention.edge_sums import edge_dot
 from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
-from graphut.nn.module_checks import check_attention_options
+from graphut.nn.module_checks import check_attention_options, is_hooked
+from graphut.nn.relative import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -52,6 +53,11 @@ class MultiHeadAttention(nn.Module):
     edge_dim : int, optional
         Features of an edge, `edge_feat` in each call. A learned linear map of them is added to keys
         and values (arXiv 2009.03509, section 3.1).
+    relative : bool
+        Let the scores depend on the signed distance :math:`\delta` of an edge, `edge_distance` in
+        each call, by sinusoids :math:`S` and learned :math:`u`, :math:`v` and :math:`W^R` for each
+        head: :math:`((q_i + u) \cdot k_j + (q_i + v) \cdot W^R S(\delta)) / \sqrt{d_{head}}` (arXiv
+        1901.02860, section 3.3). Without `edge_distance`, all distances are equal.
     num_heads, attn_drop, backend
         See `graphut.attention.edge_attention`; `attn_drop` is its `dropout`, in training.
     bias : bool
@@ -89,6 +95,7 @@ class MultiHeadAttention(nn.Module):
         scale_by_degree: bool = False,
         symmetric_init: bool = False,
         edge_dim: int | None = None,
+        relative: bool = False,
         bias: bool = True,
         backend: str = "auto",
     ) -> None:
@@ -122,12 +129,14 @@ class MultiHeadAttention(nn.Module):
         #: Floating-point operations for the key and the value of one source.
         self.key_value_flops = 4 * width * src_feats
         #: Floating-point operations for one edge: its score and its weighted value.
-        self.edge_flops = 4 * (width + num_heads * edge_feats)
+        self.edge_flops = 4 * (width + num_heads * edge_feats) + 2 * width * relative
         self.query = nn.Linear(dst_feats, width, bias=bias)
         self.key_value = nn.Linear(src_feats, 2 * width, bias=bias)
         self.output = nn.Linear(width, self.out_feats, bias=bias)
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
+        by_head = (num_heads, self.head_feats)
+        self.relative = RelativePositions(src_feats, *by_head) if relative else None
         self.linear = False
         self.reset_parameters()
 
@@ -143,6 +152,8 @@ class MultiHeadAttention(nn.Module):
                 nn.init.zeros_(layer.bias)
         if self.edge is not None:
             nn.init.xavier_uniform_(self.edge.weight)
+        if self.relative is not None:
+            self.relative.reset_parameters()
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
 
@@ -160,6 +171,7 @@ class MultiHeadAttention(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         edge_weight: Tensor | None = None,
+        edge_distance: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend over the in-edges of all destinations, or of the destinations in `frontier`.
@@ -180,6 +192,8 @@ class MultiHeadAttention(nn.Module):
             `(E, edge_dim)`, edge features, for a layer with `edge_dim`.
         edge_weight : Tensor, optional
             `(E,)` or `(E, num_heads)`, factors of the attention weights after the softmax.
+        edge_distance : Tensor, optional
+            `(E,)`, signed distances, for a layer with `relative`; see `edge_distances`.
         get_attention : bool
             Also return the attention weights, `(E, num_heads)`, indexed by edge id; they are
             zero for edges into destinations outside `frontier`.
@@ -214,6 +228,7 @@ class MultiHeadAttention(nn.Module):
             edge_bias=edge_bias,
             edge_feat=edge_feat,
             edge_weight=edge_weight,
+            edge_distance=edge_distance,
             get_attention=get_attention,
         )
         return out if weights is None else (out, weights)
@@ -232,15 +247,16 @@ class MultiHeadAttention(nn.Module):
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether `attend_memory` supports a layout and features like the tensor `like`."""
-        drops = self.training and self.attn_drop
-        if drops or self.edge or not (self.has_softmax and self.has_plain_projection):
+        by_edge = self.edge or self.relative or (self.training and self.attn_drop)
+        if by_edge or not (self.has_softmax and self.has_plain_projection):
             return False  # the result of another projection may be used elsewhere too
         return fits_memory(self.backend, layout, self.num_heads, like)
 
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether Triton kernels compute attention, for features like `like` on a GPU."""
         allow_zero = self.allow_zero_in_degree
-        return self.has_softmax and uses_triton(
+        is_plain = self.has_softmax and self.relative is None
+        return is_plain and uses_triton(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
@@ -253,7 +269,7 @@ class MultiHeadAttention(nn.Module):
         value_shift: Tensor | None = None,
     ) -> Tensor:
         """Return the output `(A, out_feats)` of `attend`, over a memory (see `fits_memory`)."""
-        query = self._queries(layout, rows, frontier)
+        query = self._queries(layout, rows, frontier)[:, 0]
         out = memory.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
         # The weights of a node sum to one, so that shifting all values shifts all results.
         return self.output(out if value_shift is None else out + value_shift)
@@ -269,6 +285,7 @@ class MultiHeadAttention(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         edge_weight: Tensor | None = None,
+        edge_distance: Tensor | None = None,
         get_attention: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output for `A` destinations, `(A, out_feats)`, and the attention weights.
@@ -282,18 +299,22 @@ class MultiHeadAttention(nn.Module):
         # If the weights of every node sum to one, shifting all values shifts all results.
         sum_to_one = self.has_softmax and not dropout and not layout.has_empty_rows
         sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
-        query, weights = self._queries(layout, rows, frontier), None
+        query, *others = self._queries(layout, rows, frontier).unbind(1)
+        if edge_distance is not None:
+            if self.relative is None:
+                raise ValueError("edge_distance is for a layer with relative=True")
+            scores = self.relative(layout, others[0], frontier, edge_distance)
+            edge_bias = scores if edge_bias is None else scores + edge_bias.reshape(len(scores), -1)
         by_head = (self.num_heads, self.head_feats)
         options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
         key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
         if value_shift is not None and not sum_to_one:
             value = value + value_shift.view(by_head)
         if not self.has_softmax:
-            if not (edge_bias is None and edge_feat is None and edge_weight is None):
-                raise ValueError(
-                    "attention without softmax does not support edge_bias, edge_feat and "
-                    "edge_weight"
-                )
+            options = {"relative": self.relative, "edge_bias": edge_bias}
+            options |= {"edge_feat": edge_feat, "edge_weight": edge_weight}
+            if any(option is not None for option in options.values()):
+                raise ValueError(f"attention without softmax does not support {', '.join(options)}")
             options = self._options_without_softmax(layout, query, key, frontier)
         else:
             options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
@@ -316,17 +337,20 @@ class MultiHeadAttention(nn.Module):
         return self.output(out), weights
 
     def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
-        """Return the queries, `(A, num_heads, head_feats)`, times the factors of `scale_by_degree`.
+        """Return queries, `(A, 1, num_heads, head_feats)`, times the factors of `scale_by_degree`.
 
-        Scores are not multiplied, so that backends need not support the factors.
+        With `relative`, return the queries of keys and of distances, `(A, 2, ...)`. Scores are not
+        multiplied, so that backends need not support the factors.
         """
         query: Tensor = self.query(rows)
-        query = query.reshape(query.shape[0], self.num_heads, self.head_feats)
+        query = query.reshape(query.shape[0], 1, self.num_heads, self.head_feats)
+        if self.relative is not None:
+            query = query + self.relative.bias.to(query.dtype)
         if self.degree_scale is None:
             return query
         degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
         factor = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
-        return (query * factor[:, :, None]).to(query.dtype)
+        return (query * factor[:, None, :, None]).to(query.dtype)
 
     def _options_without_softmax(
         self, layout: EdgeLayout, query: Tensor, key: Tensor, frontier: Tensor | None
@@ -414,16 +438,3 @@ def edge_feature_options(
 def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
     """Return whether the class of `layer` is exactly `kind`, and `layer` has no hooks."""
     return type(layer) is kind and not is_hooked(layer)
-
-
-def is_hooked(layer: nn.Module) -> bool:
-    """Return whether `layer` must be called as a module: it has hooks or overrides `forward`.
-
-    A recurrence calls methods such as `attend` instead of `forward`, which graphut's layers also
-    store as `plain_forward`. Global hooks are ignored, because torch's FLOP counter uses them.
-    """
-    hooks = layer._forward_hooks or layer._forward_pre_hooks
-    kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)
-    return bool(hooks or parts or layer._backward_hooks or layer._backward_pre_hooks) or (
-        "forward" in layer.__dict__ or getattr(kind, "plain_forward", kind.forward) != kind.forward
-    )

@@ -10,9 +10,10 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import skip_checks
 from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.nn.attention import MultiHeadAttention, is_hooked
+from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.finite_checks import FiniteChecks, check_probability_shape
 from graphut.nn.hetero_attention import HeteroAttention
+from graphut.nn.module_checks import is_hooked
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.plan import Plan
 from graphut.nn.ponder import FlopCount
@@ -86,7 +87,7 @@ class GraphContext:
     cross_layout: EdgeLayout | None = None  # edges from the encoder's nodes to a decoder's
     encoded: EncoderOutput | None = None
     blocks: Sequence[EdgeLayout] = ()  # the edges of each step, if these are sampled blocks
-    # The options `edge_bias`, `edge_feat` and `edge_weight` of self-attention; lists for blocks.
+    # The options of self-attention that begin with `edge_`; lists for blocks.
     of_edges: dict[str, Any] = field(default_factory=dict)
     get_attention: bool = False  # whether to keep the attention weights
     # (N_src, d), input of self-attention, if hooks require a call of the whole layer.

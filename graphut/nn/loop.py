@@ -21,6 +21,7 @@ from graphut.nn.masked_frontier import MaskedFrontier
 from graphut.nn.plan import Options, Plan
 from graphut.nn.planning import Recurrence, plan_for
 from graphut.nn.ponder import Ponder
+from graphut.nn.relative import edge_distances
 from graphut.nn.rules import BatchIndex, EventDriven, HaltingRule
 from graphut.nn.rules.base import batch_index
 from graphut.nn.step import read_cross
@@ -81,6 +82,9 @@ def call_recurrence(
     if halo is not None:
         _check_part(layer.steps, start, graph_ids)
         exchange = halo.begin()
+    if positions is not None and getattr(step.attention, "relative", None):
+        found = [edge_distances(each, positions[: each.num_src]) for each in blocks or [layout]]
+        context.of_edges = {**options, "edge_distance": found if blocks else found[0]}
     checks = FiniteChecks(plan.is_traced)
     if not plan.waits:
         checks = AsyncFiniteChecks(layer)
@@ -154,6 +158,8 @@ def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | N
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     elif any(step.cross_attention is not None for step in steps):
         unsupported = "a decoder step"
+    elif any(getattr(step.attention, "relative", None) for step in steps):
+        unsupported = "relative positions, because it has only the positions of its own nodes"
     if unsupported:
         raise ValueError(f"a part of a graph does not support {unsupported}")
 

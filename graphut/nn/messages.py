@@ -13,8 +13,9 @@ from graphut.attention.argument_checks import check_finite
 from graphut.attention.functorch import in_transform, is_intercepted, outside_autocast
 from graphut.attention.ragged import row_sums
 from graphut.attention.second_derivatives import with_first_derivatives
-from graphut.nn.attention import MultiHeadAttention, is_hooked
+from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
+from graphut.nn.module_checks import is_hooked
 
 AGGREGATORS = ("max", "sum")
 BACKENDS = ("auto", "torch", "dgl")
@@ -102,6 +103,7 @@ class MessageAggregation(nn.Module):
         self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
         self.backend = backend
         self.attention = attention
+        self.relative = attention is not None and attention.relative is not None
         width = len(self.aggregators) * feats
         self.node_flops = self.key_value_flops = 2 * feats * width
         self.edge_flops = width + 2 * width * (edge_dim or 0)

@@ -107,3 +107,16 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     if unsupported:
         raise ValueError(f"{rule} cannot be used with {unsupported}")
+
+
+def is_hooked(layer: nn.Module) -> bool:
+    """Return whether `layer` must be called as a module: it has hooks or overrides `forward`.
+
+    A recurrence calls methods such as `attend` instead of `forward`, which graphut's layers also
+    store as `plain_forward`. Global hooks are ignored, because torch's FLOP counter uses them.
+    """
+    hooks = layer._forward_hooks or layer._forward_pre_hooks
+    kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)
+    return bool(hooks or parts or layer._backward_hooks or layer._backward_pre_hooks) or (
+        "forward" in layer.__dict__ or getattr(kind, "plain_forward", kind.forward) != kind.forward
+    )

@@ -17,6 +17,7 @@ from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence
+from graphut.nn.relative import edge_distances
 from graphut.nn.rules import EventDriven
 from graphut.nn.rules.base import BatchIndex, StepRows, batch_index
 from graphut.nn.step import UniversalTransformerStep
@@ -55,6 +56,8 @@ def dense_recurrence(
     drawn, state, place = _begin(layer, feat, positions)
     noise, repeated, rule = torch.zeros_like(feat), layer.steps, layer.active_rule
     layout = as_layout(graph)
+    if positions is not None and getattr(layer.steps[0].attention, "relative", None):
+        edges["edge_distance"] = edge_distances(layout, positions)
     active = torch.ones(feat.shape[0], dtype=torch.bool)
     memory = rule.start(state, batch_index(layout).renamed(graph_ids))
     remainder, cost = feat.new_zeros(
@@ -136,6 +139,8 @@ def dense_event_driven(
     True
     """
     rule, layout = layer.active_rule, as_layout(graph)
+    if positions is not None and getattr(layer.steps[0].attention, "relative", None):
+        edges["edge_distance"] = edge_distances(layout, positions)
     assert isinstance(rule, EventDriven)
     drawn, state, place = _begin(layer, feat, positions)
     if shown is not None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from graphut.attention.functorch import in_transform, is_intercepted, is_tracing, outside_transforms
-from graphut.nn.attention import is_hooked
+from graphut.nn.module_checks import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table
 

@@ -10,10 +10,10 @@ from torch.nn.functional import linear
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn.attention import MultiHeadAttention, is_hooked
+from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.call_state import EncoderOutput, GraphContext
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
-from graphut.nn.module_checks import check_widths
+from graphut.nn.module_checks import check_widths, is_hooked
 from graphut.nn.transition import Transition
 
 NORMS = ("post", "pre", None)
@@ -136,6 +136,7 @@ class UniversalTransformerStep(nn.Module):
         edge_bias: Tensor | None = None,
         edge_feat: Tensor | None = None,
         edge_weight: Tensor | None = None,
+        edge_distance: Tensor | None = None,
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the states after one step, of all nodes or of the nodes in `frontier`.
@@ -147,7 +148,7 @@ class UniversalTransformerStep(nn.Module):
             for `dgl.nn.HeteroGraphConv`.
         cross : pair of graph and Tensor, optional
             For a decoder step: the edges from the encoder's nodes, and the encoder's output, `m`.
-        graph, frontier, edge_bias, edge_feat, edge_weight, get_attention
+        graph, frontier, edge_bias, edge_feat, edge_weight, edge_distance, get_attention
             See `MultiHeadAttention`. `SeparableConvTransition` reads zeros outside `frontier`.
 
         Returns
@@ -169,6 +170,7 @@ class UniversalTransformerStep(nn.Module):
         if context is None:
             between, encoded = read_cross(self.cross_attention, cross)
             of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+            of_edges |= {} if edge_distance is None else {"edge_distance": edge_distance}
             context = GraphContext(
                 layout.to(feat.device), between, encoded, (), of_edges, get_attention
             )

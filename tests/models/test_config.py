@@ -19,6 +19,7 @@ STAR_ENCODER = {"encoder_topology": "star"}
 
 
 SEPCONV, LEARNED = {"transition": "sepconv"}, {"position_signal": "learned"}
+RELATIVE = {"position_signal": "relative"}
 THRESHOLD = {"evaluation_rule": "threshold"}
 UNSHARED = {"adaptive": False, "share_weights": False}
 CLASSIFIER: Any = partial(UniversalTransformerClassifierConfig, vocab_size=9, classes=2)
@@ -38,6 +39,8 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses("^kernel_size must be odd; got 4", small, **SEPCONV, kernel_size=4)
     refuses("^transition must be 'positionwise' if a topology", small, **SEPCONV, **STAR_ENCODER)
     refuses("^position_signal must be other than 'learned' if", small, **LEARNED, **BOTH_ENDS)
+    refuses("^position_signal must be other than 'relative' if", small, **RELATIVE, **BOTH_ENDS)
+    refuses("^position_signal must be other than 'relative' if", small, **RELATIVE, **STAR_ENCODER)
     refuses("^restart_after must be 0 if .*; got 2", small, restart_after=2, **BOTH_ENDS)
     refuses("^segment_embedding must be False if restart_after is 0", small, segment_embedding=True)
     refuses("^restart_after must be 0 if .*; got 2", small, restart_after=2, **STAR_ENCODER)
@@ -56,6 +59,7 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses("^max_offset must be 0 if positions", CLASSIFIER, positions="fixed", max_offset=3)
     refuses(r"^topology must be causal: '\(complete\)&causal'", LANGUAGE, topology="complete")
     refuses("^scale_by_degree must be False where", GRAPH, layer="gat", scale_by_degree=True)
+    refuses("^position_signal must be other than 'relative' w", GRAPH, layer="gat", **RELATIVE)
     refuses("^attention_bias must be True where", GRAPH, layer="gin", attention_bias=False)
     refuses("^attention_dropout must be 0 where", GRAPH, layer="gin", attention_dropout=0.5)
     refuses("^answer_at must be 'edge' where layer", GRAPH, layer="registers", adaptive=False)

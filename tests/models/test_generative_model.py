@@ -23,6 +23,7 @@ from tests.models.cases import (
 )
 
 SHOWN = {name: STEP[name] for name in ("halted", "norm", "transition")}
+SHOWN["position_signal"] = ("sinusoidal", "relative")
 
 
 @pytest.mark.parametrize("row", covering(search=SEARCHES, **SHOWN), ids=name_of)

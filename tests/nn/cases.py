@@ -50,6 +50,7 @@ MODES: dict[str, Sequence[Any]] = {
     "topology": ("complete", "causal", "window", "rows"),
     "positions": (True, False),
     "scale_by_degree": (False, True),
+    "relative": (False, True),
 }
 HALTED = MODES["halted"]
 SCHEDULES = {
@@ -90,7 +91,7 @@ def modes_of(*names: str) -> dict[str, Sequence[Any]]:
 
 
 # Designs in which any two modes meet.
-PAIRS = covering(**MODES, lengths=(LENGTHS, [63, 1]))
+PAIRS = covering(**MODES, lengths=([63, 1], LENGTHS))
 SIGNALLED = covering(**SIGNALS, **modes_of("halted", "norm", "form", "topology", "transition"))
 ROWS: list[dict[str, Any]] = [
     *PAIRS,
@@ -149,21 +150,20 @@ def build_step(
     form: str = "encoder",
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
+    relative: bool = False,
     residual: bool = True,
     seed: int = 0,
     **options: Any,
 ) -> UniversalTransformerStep:
     """Return a step with a smooth activation and random parameters."""
     decoder = form == "decoder"
-    maps = (FEATS, 12)
+    maps, by_degree = (FEATS, 12), {"scale_by_degree": scale_by_degree}
     step = UniversalTransformerStep(
-        MultiHeadAttention(FEATS, HEADS, scale_by_degree=scale_by_degree, edge_dim=edge_dim),
+        MultiHeadAttention(FEATS, HEADS, edge_dim=edge_dim, relative=relative, **by_degree),
         PositionwiseTransition(*maps, activation=nn.GELU())
         if transition == "positionwise"
         else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),
-        cross_attention=MultiHeadAttention((6, FEATS), HEADS, scale_by_degree=scale_by_degree)
-        if decoder
-        else None,
+        cross_attention=MultiHeadAttention((6, FEATS), HEADS, **by_degree) if decoder else None,
         norm=norm,
         residual=residual,
         **options,
@@ -174,7 +174,8 @@ def build_step(
 def randomised(module: Any, seed: int = 0) -> Any:
     """Convert a module to float64 and draw all its parameters by a seed."""
     module.double()
-    named = sorted(module.named_parameters(), key=lambda item: item[0].endswith("degree_scale"))
+    last = ("degree_scale", "relative")  # the other parameters do not depend on these options
+    named = sorted(module.named_parameters(), key=lambda item: any(x in item[0] for x in last))
     for index, (name, parameter) in enumerate(named):
         noise = normal(*parameter.shape, seed=seed + index).detach()
         if name.endswith("degree_scale"):

@@ -38,17 +38,27 @@ def signal_of(which: Any, coordinate: float, dim: int) -> Tensor:
     return which(torch.tensor([coordinate]))[0]
 
 
-def multi_head(layer: MultiHeadAttention, seen: list[Tensor], row: Tensor) -> Tensor:
-    """Return multi-head attention from one row to the rows of its in-neighbours."""
+def multi_head(
+    layer: MultiHeadAttention, seen: list[Tensor], distances: list[float], row: Tensor
+) -> Tensor:
+    """Return multi-head attention from one row to its in-neighbours at some distances."""
     heads = (layer.num_heads, layer.head_feats)
     if not seen:
         return layer.output(row.new_zeros(heads).flatten())
     key, value = layer.key_value(torch.stack(seen)).chunk(2, dim=1)
     query = layer.query(row).view(1, *heads)
     pairs: Pairs = [(j, 0) for j in range(len(seen))]
+    factor, bias = torch.ones(heads[0], 1).double(), None
     if layer.degree_scale is not None:
-        query = query * layer.degree_scale[:, None] * math.log(1 + len(seen))
-    out, _ = naive_attention(pairs, query, key.view(-1, *heads), value.view(-1, *heads))
+        factor = layer.degree_scale[:, None] * math.log(1 + len(seen))
+    if layer.relative is not None:
+        moved = query[0] + layer.relative.bias[1]
+        signals = torch.stack([signal(distance, layer.in_feats[0]) for distance in distances])
+        there = layer.relative.distance(signals).view(-1, *heads)
+        bias = (factor * moved * there).sum(2) / math.sqrt(heads[1])
+        query = query + layer.relative.bias[0]
+    parts = query * factor, key.view(-1, *heads), value.view(-1, *heads)
+    out, _ = naive_attention(pairs, *parts, bias=bias)
     return layer.output(out.flatten())
 
 
@@ -118,11 +128,14 @@ def naive_recurrence(
             z = [shows(j, t) for j in sees[i]]
             if step.norm == "pre":
                 z = [step.attention_norm(row) for row in z]
-            attend = partial(multi_head, step.attention, z)
+            distances = [
+                0.0 if positions is None else float(positions[i] - positions[j]) for j in sees[i]
+            ]
+            attend = partial(multi_head, step.attention, z, distances)
             _, rows[i] = sublayer(y[i], step.attention_norm, attend)  # 2
             if cross is not None:
                 m = [cross[1][j] for j in reads[i]]
-                attend = partial(multi_head, step.cross_attention, m)
+                attend = partial(multi_head, step.cross_attention, m, [])
                 _, rows[i] = sublayer(rows[i], step.cross_norm, attend)  # 3
         for i in runs:
             combined[i], _ = sublayer(rows[i], step.transition_norm, lambda row: row)

@@ -222,7 +222,7 @@ def test_attention_in_bfloat16_keeps_its_dtype() -> None:
 def test_attention_linear_refuses_biases_of_edges() -> None:
     layer = build().train()
     layer.linear = True
-    with pytest.raises(ValueError, match="does not support edge_bias, edge_feat and edge_w"):
+    with pytest.raises(ValueError, match="does not support relative, edge_bias, edge_feat"):
         layer(Complete().layout([4]), normal(4, 8), edge_bias=torch.zeros(16).double())
 
 

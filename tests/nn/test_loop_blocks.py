@@ -58,7 +58,8 @@ def check_blocks(case: Case, **of_edges: Tensor) -> Tensor:
 
 
 DESIGN = covering(
-    **{name: MODES[name] for name in ("halted", "weighting", "halt_from", "norm", "positions")},
+    **{name: MODES[name] for name in ("halted", "weighting", "norm", "positions", "relative")},
+    halt_from=MODES["halt_from"],
     forced_remainder=(True, False),
 )
 

@@ -24,6 +24,7 @@ _DATA = DataSet(
     "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
     published_checksums("scan"),
 )
+_LONGEST = 48  # actions
 _SMALL = PAIRS | {"share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}
 
 
@@ -49,7 +50,9 @@ class Scan(PairTask):
     The task of arXiv 1711.00350, section 4. The splits are "simple" (experiment 1: random, 16,728
     training and 4182 test pairs), "length" (experiment 2: 16,990 and 3920 pairs; up to 22 actions
     in training, 24 to 48 in the test) and "jump" (experiment 3: 14,670 and 7706 pairs; "jump"
-    occurs in training only alone, and in the test only in longer commands).
+    occurs in training only alone, and in the test only in longer commands). With `cut_off`, the
+    pairs of the split "length" are divided at another number of actions (arXiv 2010.07174): 18,286
+    and 2624 pairs at 26.
 
     There is no published validation set: a hash of the source selects `held_out` training pairs for
     validation. The three parts have no source in common.
@@ -62,7 +65,14 @@ class Scan(PairTask):
 
     data: str | Path = option(MISSING, f"folder of SCAN, {_DATA.origin}")
     split: Literal["simple", "length", "jump"] = option("simple", "one of the published splits")
+    cut_off: int = option(
+        22, "most actions of a training pair in the split 'length'; 22 as published", least=1
+    )
     held_out: int = option(1000, "validation pairs, taken from the training pairs", least=1)
+
+    def _check_values(self) -> None:
+        self._check_defaults(self.split == "length", "if split is not 'length'", "cut_off")
+        self._check("cut_off", self.cut_off < _LONGEST, f"below {_LONGEST}, the longest output")
 
     def load(self, part: str) -> list[Pair]:
         if part == "test":
@@ -81,5 +91,11 @@ class Scan(PairTask):
         return {*hold_out(once, self.held_out, bytes)[1]}
 
     def _read(self, part: str) -> list[Pair]:
+        if self.split != "length":
+            return self._read_file(part)
+        pairs = self._read_file("train") + self._read_file("test")
+        return [pair for pair in pairs if (len(pair[1]) > self.cut_off) == (part == "test")]
+
+    def _read_file(self, part: str) -> list[Pair]:
         text = _DATA.read(self.data, _FILES[self.split].format(part))
         return [parse(line) for line in text.splitlines()]

@@ -84,11 +84,12 @@ class ModelConfig(CheckedConfig):
         False, "initialise keys as queries, so that tokens first attend to similar tokens"
     )
     attention_bias: bool = option(True, "use biases in the linear layers of attention")
-    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
-        "sinusoidal", "position signal: sinusoids from 1, or from 0, or max_length learned vectors"
+    position_signal: Literal["sinusoidal", "sinusoidal0", "learned", "relative", "none"] = option(
+        "sinusoidal",
+        "position signal: sinusoids from 1 or 0, max_length learned vectors, or relative",
     )
     step_signal: Literal["sinusoidal", "sinusoidal0", "learned", "none"] = option(
-        "sinusoidal", "the same for the number of the step; learned: max_steps vectors"
+        "sinusoidal", "signal of the number of the step; learned: max_steps vectors"
     )
     inject_input: bool = option(False, "add a token's initial state again at every step")
     noise: float = option(
@@ -144,8 +145,9 @@ class ModelConfig(CheckedConfig):
         if any(topology.has_extra_nodes for topology in topologies):
             positionwise = "'positionwise' if a topology has extra nodes, which are not tokens"
             self._check("transition", self.transition == "positionwise", positionwise)
-            between = "other than 'learned' if a topology has extra nodes between positions"
-            self._check("position_signal", self.position_signal != "learned", between)
+            name = self.position_signal
+            between = f"other than {name!r} if a topology has extra nodes between positions"
+            self._check("position_signal", name not in ("learned", "relative"), between)
 
     @classmethod
     def preset(cls, name: str, **others: Any) -> Self:

@@ -53,8 +53,9 @@ class UniversalTransformerConfig(ModelConfig):
         encoder = self._parsed("encoder_topology", parse)
         decoder = self._check_causal("decoder_topology")
         cross = self._parsed("cross_topology", parse)
-        one = self.source_positions == "start" or self.position_signal != "learned"
-        self._check("position_signal", one, "other than 'learned' if source_positions is 'both'")
+        name, single = self.position_signal, ("learned", "relative")
+        one = self.source_positions == "start" or name not in single
+        self._check("position_signal", one, f"other than {name!r} if source_positions is 'both'")
         even = self.d_model % 2 == 0
         self._check_defaults(even, f"if d_model is odd, {self.d_model}", "source_positions")
         self._check("cross_topology", not cross.has_extra_nodes, "one without extra nodes")

@@ -127,6 +127,8 @@ class UniversalGraphTransformerConfig(ModelConfig):
         where, attends = f"where layer is {self.layer!r}", self.layer == "attention"
         unused = ("scale_by_degree", "symmetric_init", "attention_bias")
         self._check_defaults(attends, where, *unused)
+        other = attends or self.position_signal != "relative"
+        self._check("position_signal", other, f"other than 'relative' {where}")
         self._check_defaults(attends or self.layer == "gat", where, "attention_dropout")
         self._check("input_dropout", 0 <= self.input_dropout < 1, "in [0, 1)")
         self._check_defaults(self.num_feats > 0, "where nodes have kinds", "input_dropout")

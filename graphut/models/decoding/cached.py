@@ -61,6 +61,7 @@ class _NewestTokens(GraphContext):
         if not len(sources):
             raise no_in_edge(decoder.topology, length - 1)
         self._sources = self.paths[:, sources]
+        self._distances = length - 1 - sources
         if decoder.source is not None:
             layout = decoder.source.edges_to(decoder.sentences, length - 1)
             self._cross_layout = layout.to(decoder.source.feat.device)
@@ -78,7 +79,10 @@ class _NewestTokens(GraphContext):
         sources = self._of_frontier(self._sources)
         key_value = self.decoder.memory.read(sources, self._step).flatten(0, 1)
         layout = _intervals_of(len(sources), sources.shape[1]).to(rows.device)
-        return layer.attend(layout, rows, key_value, value_shift=self.value_shift)[0]
+        shift, distance = self.value_shift, None
+        if layer.relative is not None:
+            distance = self._distances.to(rows.device).repeat(len(sources))
+        return layer.attend(layout, rows, key_value, value_shift=shift, edge_distance=distance)[0]
 
     def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
         assert self.decoder.encoded is not None

@@ -36,6 +36,25 @@ def test_scan_has_every_pair_of_the_files(split: str, scan_folder: Path) -> None
         assert all("jump" in source for source, _ in texts(task, task.test))
 
 
+def test_scan_cut_off_moves_the_border_between_training_and_test(scan_folder: Path) -> None:
+    task = Scan(scan_folder, split="length", cut_off=26)
+    train, test = task.train(0, 0) + task.validation, task.test
+    assert (len(train), len(test)) == (18286, 2624)
+    assert max(len(target) for _, target in train) == 26
+    assert min(len(target) for _, target in test) == 27
+    published = Scan(scan_folder, split="length")
+    sources = sorted(map(tuple, (source for source, _ in train + test)))
+    every = published.train(0, 0) + published.validation + published.test
+    assert sources == sorted(map(tuple, (source for source, _ in every)))
+
+
+def test_scan_refuses_a_cut_off_without_a_test_set_or_another_split() -> None:
+    with pytest.raises(ValueError, match="cut_off must be below 48, the longest output; got 48"):
+        Scan("SCAN", split="length", cut_off=48)
+    with pytest.raises(ValueError, match="cut_off must be 22 if split is not 'length'; got 26"):
+        Scan("SCAN", cut_off=26)
+
+
 @pytest.mark.parametrize("line", ["walk OUT I_WALK", "IN: fly OUT: I_FLY"])
 def test_parse_quotes_a_wrong_line(line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(line) if "fly" not in line else "'fly'"):
