@@ -31,7 +31,7 @@ PRESETS = ["small", "fixed", "transformer", "untied"]
 TREES = "graph-distance"
 
 # Options that name the data: they belong to the label of a row, not to its model.
-LABELS = {"--size", "--tasks", "--split", "--text"}
+LABELS = ("--size", "--tasks", "--split", "--text", "--cut-off")
 
 PLACES = {"bits": 2, "bleu": 2, "bleu_interval": 2, "error": 2, "rounds": 0}  # not shares
 
@@ -63,14 +63,14 @@ def describe(task: str, preset: str, text: str) -> tuple[str, str]:
             options[word] = [word]
         else:
             options[[*options][-1]].append(word)
-    label, named = task, {name: options.pop(name)[1] for name in LABELS & options.keys()}
+    label, named = task, {name: options.pop(name)[1] for name in LABELS if name in options}
     if task == "babi":
         tasks, size = named.get("--tasks", "1"), named.get("--size", "1k")
         label += f" {size} " + (f"qa{tasks}" if tasks.isdigit() else "joint")
         if size == "10k":
             del options["--epochs"]  # 40 in each of these runs
     elif named:
-        label += f", {''.join(named.values())}"
+        label += f", {' '.join(named.values())}"
     for name in ("--data", "--sentences", "--precision"):
         options.pop(name, None)
     return label, shlex.join([preset, *(word for words in options.values() for word in words)])
