@@ -83,8 +83,8 @@ def call_recurrence(
         _check_part(layer.steps, start, graph_ids)
         exchange = halo.begin()
     if positions is not None and getattr(step.attention, "relative", None):
-        found = [edge_distances(each, positions[: each.num_src]) for each in blocks or [layout]]
-        context.of_edges = {**options, "edge_distance": found if blocks else found[0]}
+        of_step = [edge_distances(each, positions[: each.num_src]) for each in blocks or [layout]]
+        context.of_edges = {**options, "edge_distance": of_step if blocks else of_step[0]}
     checks = FiniteChecks(plan.is_traced)
     if not plan.waits:
         checks = AsyncFiniteChecks(layer)

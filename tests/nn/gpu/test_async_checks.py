@@ -15,7 +15,7 @@ NAN, INF = torch.nan, torch.inf
 
 
 class Copies:
-    """Whether copies arrive on the host."""
+    """A switch: copies to the host arrive while `arrive` is True."""
 
     arrive = True
 

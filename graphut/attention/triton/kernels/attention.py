@@ -158,7 +158,7 @@ def attended(call, edges, sizes, step, head, row, mask, low, high, shift):
 
 @triton.jit(do_not_specialize=["step"])
 def attention_forward(call, edges, sizes, step, out, rest, softmax):
-    """Compute attention."""
+    """Write the output of rows, with the largest score and the sum of exponentials of each."""
     do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes)
     if not do:
         return

@@ -17,7 +17,7 @@ def rows_before(before, begin, end):
 
 @triton.jit
 def locate_rows(edges, sizes, before):
-    """Return whether this program's block has a row, its head, all rows, and which rows exist."""
+    """Return whether this program has rows, its head, the rows of its block, and their mask."""
     at = edges.row_blocks + 3 * tl.program_id(0)
     begin, end = rows_before(before, tl.load(at), tl.load(at + 1))
     first = begin + tl.load(at + 2)
@@ -27,7 +27,7 @@ def locate_rows(edges, sizes, before):
 
 @triton.jit
 def locate_sources(edges, sizes, before):
-    """Return the same of this program's block of sources, and the rows that may see one of them."""
+    """Return the same of a block of sources, and the rows that may see one of them."""
     at = edges.source_blocks + 4 * tl.program_id(0)
     first = tl.load(at)
     last = tl.load(at + 1)
@@ -58,7 +58,7 @@ def load_intervals(edges, nodes, row, mask):
 
 @triton.jit
 def pairs_of(edges, source, low, high, shift):
-    """Return the edge id of each pair of a row and a source (0 without an edge); which have one."""
+    """Return the edge id of each pair of a row and a source (0 without an edge), and a mask."""
     seen = (source >= low) & (source < high)
     edge = tl.where(seen, shift + source, 0)
     if edges.ids is not None:
