@@ -18,7 +18,9 @@ class TrainingConfig(CheckedConfig):
 
     epochs: int = option(60, "largest number of passes over the training examples", least=1)
     batch_size: int = option(64, "number of examples in a batch", least=1)
-    optimizer: Literal["adamw", "adam"] = option("adamw", "optimizer")
+    optimizer: Literal["adamw", "adam", "muon"] = option(
+        "adamw", "optimizer; muon: Muon for the weight matrices of steps, adamw for other weights"
+    )
     learning_rate: float = option(1e-3, "largest learning rate, reached after the warm-up")
     warmup: int = option(
         400,
@@ -26,7 +28,7 @@ class TrainingConfig(CheckedConfig):
         least=0,
     )
     weight_decay: float = option(
-        0.01, "weight decay of adamw, or L2 penalty of adam, added to the gradient", least=0
+        0.01, "weight decay, or L2 penalty of adam, added to the gradient", least=0
     )
     clip_norm: float = option(1.0, "norm to which a larger gradient is scaled down")
     ema: float = option(

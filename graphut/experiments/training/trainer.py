@@ -108,7 +108,7 @@ class Trainer:
         self._lock = lock or run_files.FolderLock(folder)
         self._owns_folder = False
         self._epoch_batches: tuple[int, list[list[Any]]] | None = None
-        self.optimizer = make_optimizer(model.parameters(), config)
+        self.optimizer = make_optimizer(model, config)
         self.updates = len(self._batches())  # in an epoch
         self.scheduler = make_schedule(self.optimizer, config, config.epochs * self.updates)
         self._gradient = BatchGradient(self.learner, config, accumulate)
@@ -178,8 +178,9 @@ class Trainer:
             state = load_checkpoint(path, self._state)
             with reraise_for_file(path):
                 self.progress = Progress.from_dict(state, self.learner.evaluation)
-                [group], [rate] = self.optimizer.param_groups, self.scheduler.lr_lambdas
-                group["lr"] = self.config.learning_rate * rate(self.scheduler.last_epoch)
+                rate = self.scheduler.lr_lambdas[0](self.scheduler.last_epoch)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = group["initial_lr"] * rate
             lines, metrics = self.progress.epoch, self.folder / run_files.METRICS
             if processes.is_first():
                 lines = run_files.drop_metrics_after(metrics, self.progress.update, lines)

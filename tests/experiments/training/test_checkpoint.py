@@ -17,7 +17,7 @@ from tests.helpers import refuses
 
 def make(width: int = 3) -> TrainingState:
     model = nn.Linear(width, width)
-    optimizer = make_optimizer(model.parameters(), TrainingConfig())
+    optimizer = make_optimizer(model, TrainingConfig())
     return TrainingState(model, optimizer, make_schedule(optimizer, TrainingConfig(), 10))
 
 

@@ -1,5 +1,4 @@
 import pytest
-import torch
 from torch import nn
 
 from graphut.experiments.training import TrainingConfig
@@ -19,7 +18,7 @@ def test_make_schedule_sets_the_rate_of_each_update(
     warmup: int, updates: int, expected: list[float]
 ) -> None:
     config = TrainingConfig(learning_rate=2.0, warmup=warmup)
-    optimizer = make_optimizer([nn.Parameter(torch.zeros(2))], config)
+    optimizer = make_optimizer(nn.Linear(2, 2), config)
     schedule = make_schedule(optimizer, config, updates)
     rates = []
     for _ in range(updates + 1):

@@ -93,6 +93,7 @@ AVERAGED = replace(CONFIG, ema=0.5)
         (0, CONFIG, 0.0),
         (3, replace(CONFIG, optimizer="adam"), 0.0),  # between two epochs
         (5, replace(CONFIG, ponder_wait=1), 0.3),
+        (7, replace(CONFIG, optimizer="muon"), 0.0),
         (8, AVERAGED, 0.0),
     ],
 )
