@@ -1,6 +1,5 @@
 """The optimizer and the schedule of its learning rate."""
 
-from collections.abc import Callable
 from math import cos, pi
 from typing import Any
 
@@ -16,27 +15,29 @@ from graphut.nn import AdaptiveRecurrence
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
     """Return AdamW (arXiv 1711.05101), Adam (arXiv 1412.6980) or Muon, with values in `config`.
 
-    Muon (arXiv 2502.16982) is for the matrices of linear layers in steps. Its updates have a root
-    mean square of 0.4 times the learning rate. AdamW trains the other weights. Raise `RuntimeError`
-    if torch has no Muon.
+    Muon (arXiv 2502.16982) trains the weight matrices of linear layers in steps, and AdamW the
+    other weights. Muon's updates have a root mean square of about 0.4 times the learning rate.
+    Raise `RuntimeError` if torch has no Muon.
     """
     kind, matrices = Adam if config.optimizer == "adam" else AdamW, []
     if config.optimizer == "muon":
         if not hasattr(torch.optim, "Muon"):
-            raise RuntimeError(f"the optimizer 'muon' needs torch 2.9; this is {torch.__version__}")
+            raise RuntimeError(
+                f"the optimizer 'muon' needs torch 2.9 or newer, not {torch.__version__}"
+            )
         matrices = _matrices(model)
     others = [weight for weight in model.parameters() if all(weight is not x for x in matrices)]
     rate, decay = config.learning_rate, config.weight_decay
     rest = kind(others, lr=rate, weight_decay=decay, fused=True)  # one kernel for all operations
     if not matrices:
         return rest
-    # The factor of "match_rms_adamw" is 0.2, the lower end of what AdamW's updates have.
+    # "match_rms_adamw" makes the root mean square of an update 0.2 times the rate of Muon.
     options: dict[str, Any] = {"weight_decay": decay, "adjust_lr_fn": "match_rms_adamw"}
     return _Optimizers(rest, torch.optim.Muon(matrices, lr=2 * rate, **options))
 
 
 def _matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of linear layers in the steps of recurrences, each of them once."""
+    """Return the weight matrices of linear layers in steps, each of them once."""
     recurrences = [part for part in model.modules() if isinstance(part, AdaptiveRecurrence)]
     layers = [part for each in recurrences for step in each.steps for part in step.modules()]
     weights: list[Any] = [layer.weight for layer in layers if isinstance(layer, nn.Linear)]
@@ -44,13 +45,13 @@ def _matrices(model: nn.Module) -> list[nn.Parameter]:
 
 
 class _Optimizers(Optimizer):
-    """Optimizers with one group of parameters each, as one."""
+    """One optimizer that consists of several, each with one group of parameters."""
 
     def __init__(self, *parts: Optimizer) -> None:
         self._parts = parts
         super().__init__([group for part in parts for group in part.param_groups], {})
 
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]
         for part, group in zip(self._parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
             part.step()

@@ -57,4 +57,4 @@ def test_make_optimizer_muon_is_for_the_matrices_of_steps() -> None:
 def test_make_optimizer_muon_needs_a_torch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     config = TrainingConfig(optimizer="muon")
     monkeypatch.delattr(torch.optim, "Muon")
-    refuses("'muon' needs torch 2.9; this is ", make_optimizer, build_model(), config)
+    refuses("'muon' needs torch 2.9 or newer, not ", make_optimizer, build_model(), config)

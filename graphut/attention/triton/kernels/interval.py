@@ -27,7 +27,7 @@ def locate_rows(edges, sizes, before):
 
 @triton.jit
 def locate_sources(edges, sizes, before):
-    """Return the same of a block of sources, and the rows that may see one of them."""
+    """Return what `locate_rows` does, for a block of sources, and the rows that may see them."""
     at = edges.source_blocks + 4 * tl.program_id(0)
     first = tl.load(at)
     last = tl.load(at + 1)
