@@ -17,12 +17,12 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
 
     Muon (arXiv 2502.16982) trains the weight matrices of linear layers in steps, and AdamW the
     other weights. Muon's updates have a root mean square of about 0.4 times the learning rate.
-    Raise `RuntimeError` if torch has no Muon.
+    Raise `ImportError` if torch has no Muon.
     """
     kind, matrices = Adam if config.optimizer == "adam" else AdamW, []
     if config.optimizer == "muon":
         if not hasattr(torch.optim, "Muon"):
-            raise RuntimeError(
+            raise ImportError(
                 f"the optimizer 'muon' needs torch 2.9 or newer, not {torch.__version__}"
             )
         matrices = _matrices(model)
