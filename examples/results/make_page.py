@@ -87,15 +87,16 @@ RUNS = RUNS.drop(SWEEPS.index)
 def find_untrained() -> set[tuple[Any, ...]]:
     """Return the runs that did not train.
 
-    Such a run gets fewer than three quarters as many training labels right as another run on the
-    same data with at most as many epochs, and is worse on the validation set.
+    Such a run gets fewer than four fifths as many training labels right as another run on the same
+    data, with the same optimizer and at most as many epochs, and is worse on the validation set.
     """
     found, order = set(), ["training_accuracy", "validation"]
-    for _, group in RUNS[(RUNS["set"] == "test") & (RUNS["preset"] != "waking")].groupby("label"):
+    rows = RUNS[(RUNS["set"] == "test") & (RUNS["preset"] != "waking")]
+    for _, group in rows.groupby(["label", rows["options"].str.contains("--optimizer muon")]):
         group = group.sort_values(order, ascending=[False, True])
         for run in group.itertuples():
             best = group[group["epoch_limit"] <= run.epoch_limit].iloc[0]
-            fewer = run.training_accuracy < 0.75 * best["training_accuracy"]
+            fewer = run.training_accuracy < 0.8 * best["training_accuracy"]
             if fewer and run.validation < best["validation"]:
                 found.add(tuple(getattr(run, name) for name in RUN))
     return found

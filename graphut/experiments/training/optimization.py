@@ -37,7 +37,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> Optimizer:
 
 
 def _matrices(model: nn.Module) -> list[nn.Parameter]:
-    """Return the weight matrices of linear layers in steps, each of them once."""
+    """Return the weights of all linear layers in the steps of a recurrence, each weight once."""
     recurrences = [part for part in model.modules() if isinstance(part, AdaptiveRecurrence)]
     layers = [part for each in recurrences for step in each.steps for part in step.modules()]
     weights: list[Any] = [layer.weight for layer in layers if isinstance(layer, nn.Linear)]
@@ -45,7 +45,7 @@ def _matrices(model: nn.Module) -> list[nn.Parameter]:
 
 
 class _Optimizers(Optimizer):
-    """One optimizer that consists of several, each with one group of parameters."""
+    """Several optimizers that are used as one; each has one group of parameters."""
 
     def __init__(self, *parts: Optimizer) -> None:
         self._parts = parts

@@ -27,7 +27,10 @@ def locate_rows(edges, sizes, before):
 
 @triton.jit
 def locate_sources(edges, sizes, before):
-    """Return what `locate_rows` does, for a block of sources, and the rows that may see them."""
+    """Return whether there are sources, the head, the sources of the block, their mask, and rows.
+
+    The two numbers for rows are the begin and the end of those that may see a source.
+    """
     at = edges.source_blocks + 4 * tl.program_id(0)
     first = tl.load(at)
     last = tl.load(at + 1)
