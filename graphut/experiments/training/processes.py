@@ -38,6 +38,7 @@ def process_group() -> Iterator[None]:
     names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
     values = [os.environ.get(name, "") for name in names]
     if values[0] in ("", "1"):
+        barrier()  # in a group of the caller: nothing is written before all have read the options
         yield
         return
     if not all(map(str.isdecimal, values)):

@@ -1,6 +1,7 @@
 import json
 import os
 import shlex
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def test_training_on_parts_equals_training_on_the_whole_graph(
         assert main([*map(str, words)]) == 0
 
     def begin() -> None:
+        time.sleep(0.5 * dist.get_rank())  # the first process waits until all read the options
         command(*options, "--data", tmp_path / "two", "--out", run)
 
     def resume() -> None:
