@@ -46,7 +46,8 @@ def test_training_on_parts_equals_training_on_the_whole_graph(
         assert main([*map(str, words)]) == 0
 
     def begin() -> None:
-        time.sleep(0.5 * dist.get_rank())  # the first process waits until all read the options
+        # Process 0 must not write the run before a slow process has read its options.
+        time.sleep(0.5 * dist.get_rank())
         command(*options, "--data", tmp_path / "two", "--out", run)
 
     def resume() -> None:
