@@ -68,8 +68,8 @@ class GenerativeModel(AdaptiveModel):
         Raises
         ------
         ValueError
-            If an option is out of range, the sequences do not fit the model, a weight is not
-            finite, or attention is requested with a random halting rule such as `Sampled`.
+            If an option is out of range, the sequences do not fit the model, or a weight is not
+            finite.
 
         Examples
         --------
@@ -87,12 +87,6 @@ class GenerativeModel(AdaptiveModel):
             top_p=top_p,
             generator=generator,
         )
-        for rule in (recurrence.evaluation_rule for recurrence in self._recurrences):
-            if get_attention and rule.needs_members:
-                raise ValueError(
-                    f"get_attention=True runs each sequence once more by itself, and {rule} would "
-                    "draw other steps there: choose another evaluation_rule, such as Quantile()"
-                )
         with self.evaluating():
             answers = self._generate(sequences, options)
             if not get_attention:

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from graphut.nn.adaptive_conv import AdaptiveConv
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
-    from graphut.nn.dgl_layers import DotGATConv
     from graphut.nn.halting import HaltingUnit, ScheduledHalting
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
         Global,
         HaltingRule,
         PonderNet,
-        Quantile,
-        Sampled,
         Threshold,
         parse_rule,
     )
@@ -49,7 +46,6 @@ __all__ = [
     "ConvAsAttention",
     "Convergence",
     "Decision",
-    "DotGATConv",
     "EventDriven",
     "FixedDepth",
     "Global",
@@ -65,10 +61,8 @@ __all__ = [
     "Ponder",
     "PonderNet",
     "PositionwiseTransition",
-    "Quantile",
     "Quantized",
     "RegisterMessages",
-    "Sampled",
     "ScheduledHalting",
     "SeparableConvTransition",
     "SinusoidalSignal",

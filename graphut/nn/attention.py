@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.attention.argument_checks import check_frontier
-from graphut.attention.edge_sums import edge_dot
 from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
@@ -62,12 +61,6 @@ class MultiHeadAttention(nn.Module):
         See `graphut.attention.edge_attention`; `attn_drop` is its `dropout`, in training.
     bias : bool
         Use biases in the projections of queries, keys, values and results.
-
-    Attributes
-    ----------
-    linear : bool
-        If True, leave out the softmax in training, as a "linear start" (arXiv 1503.08895, section
-        4.2): :math:`o_i` is the mean over :math:`j` of :math:`v_j` times its score.
 
     Raises
     ------
@@ -137,7 +130,6 @@ class MultiHeadAttention(nn.Module):
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         by_head = (num_heads, self.head_feats)
         self.relative = RelativePositions(src_feats, *by_head) if relative else None
-        self.linear = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -156,11 +148,6 @@ class MultiHeadAttention(nn.Module):
             self.relative.reset_parameters()
         if self.degree_scale is not None:
             nn.init.constant_(self.degree_scale, 1 / log1p(USUAL_DEGREE))
-
-    @property
-    def has_softmax(self) -> bool:
-        """True if the attention weights are a softmax of the scores."""
-        return not (self.linear and self.training)
 
     def forward(
         self,
@@ -248,15 +235,14 @@ class MultiHeadAttention(nn.Module):
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether `attend_memory` supports a layout and features like the tensor `like`."""
         by_edge = self.edge or self.relative or (self.training and self.attn_drop)
-        if by_edge or not (self.has_softmax and self.has_plain_projection):
+        if by_edge or not self.has_plain_projection:
             return False  # the result of another projection may be used elsewhere too
         return fits_memory(self.backend, layout, self.num_heads, like)
 
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether Triton kernels compute attention, for features like `like` on a GPU."""
         allow_zero = self.allow_zero_in_degree
-        is_plain = self.has_softmax and self.relative is None
-        return is_plain and uses_triton(
+        return self.relative is None and uses_triton(
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
@@ -297,7 +283,7 @@ class MultiHeadAttention(nn.Module):
         """
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
-        sum_to_one = self.has_softmax and not dropout and not layout.has_empty_rows
+        sum_to_one = not (dropout or layout.has_empty_rows)
         sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
         query, *others = self._queries(layout, rows, frontier).unbind(1)
         if edge_distance is not None:
@@ -310,20 +296,14 @@ class MultiHeadAttention(nn.Module):
         key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
         if value_shift is not None and not sum_to_one:
             value = value + value_shift.view(by_head)
-        if not self.has_softmax:
-            options = {"relative": self.relative, "edge_bias": edge_bias}
-            options |= {"edge_feat": edge_feat, "edge_weight": edge_weight}
-            if any(option is not None for option in options.values()):
-                raise ValueError(f"attention without softmax does not support {', '.join(options)}")
-            options = self._options_without_softmax(layout, query, key, frontier)
-        else:
-            options |= {"edge_bias": edge_bias, "edge_weight": edge_weight}
         result = edge_attention(
             layout,
             query,
             key,
             value,
             frontier=frontier,
+            edge_bias=edge_bias,
+            edge_weight=edge_weight,
             dropout=dropout,
             get_attention=get_attention,
             allow_zero_in_degree=self.allow_zero_in_degree,
@@ -351,17 +331,6 @@ class MultiHeadAttention(nn.Module):
         degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
         factor = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * factor[:, None, :, None]).to(query.dtype)
-
-    def _options_without_softmax(
-        self, layout: EdgeLayout, query: Tensor, key: Tensor, frontier: Tensor | None
-    ) -> dict[str, Any]:
-        """Return arguments of `edge_attention` that make all weights equal, times the scores."""
-        wide = torch.promote_types(query.dtype, torch.float32)  # autocast makes them narrow
-        query, key = query.to(wide), key.to(wide)
-        row, source, edge = layout.in_edges(frontier)
-        score = edge_dot(query, key, row, source) * self.head_feats**-0.5
-        by_edge = score.new_zeros(layout.num_edges, self.num_heads)
-        return {"scale": 0.0, "edge_weight": by_edge.index_copy(0, edge, score)}
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"

@@ -84,9 +84,9 @@ class ScheduledHalting(nn.Module):
     """Halting module with which `ACT` halts each node at a given step.
 
     Other rules do the same if `share` is small enough: below the threshold of `Threshold`, or so
-    that its sum over a node's earlier steps is below the threshold of `PonderNet` or the `q` of
-    `Quantile`; 0 for `Sampled`. `PonderNet` takes at least two steps. `Global`, `Convergence` and
-    `FixedDepth` do not halt single nodes by their probabilities.
+    that its sum over a node's earlier steps is below the threshold of `PonderNet`, which takes at
+    least two steps in training. `Global`, `Convergence` and `FixedDepth` do not halt single nodes
+    by their probabilities.
 
     Parameters
     ----------

@@ -13,18 +13,14 @@ from graphut.attention.functorch import is_tracing
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
 
 
-def check_feat(
-    feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module, *, inner: bool = False
-) -> None:
+def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
     """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
 
-    `side`, "source" or "destination", appears in the message. With `inner`, `feat` may have more
-    dimensions between the two.
+    `side`, "source" or "destination", appears in the message.
     """
     check_tensor(feat, f"features of {side} nodes")
     weight = first_weight(layer, feat)
-    shape = (len(feat), feat.shape[-1]) if inner and feat.dim() > 2 else feat.shape
-    if shape != (nodes, width):
+    if feat.shape != (nodes, width):
         raise ValueError(
             f"the graph has {nodes} {side} nodes, but their features have shape "
             f"{tuple(feat.shape)}; pass one row of {width} features for each node"

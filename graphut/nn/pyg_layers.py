@@ -3,52 +3,19 @@
 import warnings
 from typing import Any
 
-from torch import Tensor, einsum, nn
+from torch import Tensor
 
 from graphut.attention import edge_attention
 from graphut.attention.functorch import in_jit_trace
 from graphut.nn import adaptive_conv
 from graphut.nn.attention import edge_feature_options
-from graphut.nn.conv_adapters import LayerAsConv, from_edge_index
+from graphut.nn.conv_adapters import from_edge_index
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch
     from torch_geometric import EdgeIndex
     from torch_geometric import nn as pyg
     from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
-
-
-class _EdgeMask(pyg.MessagePassing):  # type: ignore[misc]
-    """PyG layer that only stores the mask of an `Explainer`, which sets masks in PyG layers."""
-
-
-class ExplainableConv(LayerAsConv):
-    """Adapter that calls a layer like a PyG layer, with edges that PyG's `Explainer` can mask.
-
-    The mask is the `edge_weight` of the layer: it multiplies attention weights after the softmax,
-    or the messages of a PyG layer in `ConvAsAttention`.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from graphut.nn import MultiHeadAttention
-    >>> edge_index = torch.tensor([[0, 1, 2, 0], [0, 1, 2, 1]])
-    >>> ExplainableConv(MultiHeadAttention(8, 2))(torch.randn(3, 8), edge_index).shape
-    torch.Size([3, 8])
-    """
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__(layer)
-        self.edge_mask = _EdgeMask()
-
-    def _call_as_pyg(self, x: Any, *args: Any, **options: Any) -> Any:
-        mask = self.edge_mask._edge_mask
-        if mask is not None:
-            mask = mask.sigmoid() if self.edge_mask._apply_sigmoid else mask
-            if options.get("edge_weight") is not None:
-                mask = einsum("e...,e->e...", options["edge_weight"], mask)
-            options["edge_weight"] = mask
-        return super()._call_as_pyg(x, *args, **options)
 
 
 class AdaptiveConv(adaptive_conv.AdaptiveConv, pyg.MessagePassing):  # type: ignore[misc]

@@ -208,7 +208,7 @@ class UniversalTransformerStep(nn.Module):
         attention = self.attention  # or a layer in its place
         if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
             return False
-        return self.norm != "pre" and attention.has_softmax
+        return self.norm != "pre"
 
     def value_shift(self, signal: Tensor) -> Tensor:
         """Return what adding `signal` to all states adds to all values.

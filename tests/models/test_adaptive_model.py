@@ -20,7 +20,6 @@ from graphut.nn import (
     Global,
     Ponder,
     PonderNet,
-    Quantile,
     Threshold,
 )
 from tests.helpers import assert_same, gradients, refuses
@@ -45,7 +44,7 @@ def model() -> UniversalTransformer:
 
 def test_rules_are_those_of_all_recurrences(model: UniversalTransformer) -> None:
     model.rule = PonderNet()
-    assert model.evaluation_rule == model.encoder.evaluation_rule == Quantile()
+    assert model.evaluation_rule == model.encoder.evaluation_rule == PonderNet().for_evaluation()
     model.evaluation_rule = Threshold(0.3)
     assert model.decoder.active_rule == Threshold(0.3)
     assert model.train().decoder.active_rule == model.encoder.rule == PonderNet()

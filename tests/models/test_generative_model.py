@@ -146,19 +146,3 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
         assert text.encoder is None and text.decoder is not None
         assert text.decoder.steps.tolist() == text.source_steps + text.steps
         assert not text.decoder.halting[0].isnan().any()
-
-
-@pytest.mark.parametrize("hooked", [False, True])
-@pytest.mark.filterwarnings("ignore:hooks or custom classes in the decoder")
-def test_generate_draws_steps_by_the_number_of_a_text_in_the_batch(hooked: bool) -> None:
-    model = build_language_model(rule="ponder_net", evaluation_rule="sampled", max_steps=6)
-    if hooked:
-        model.decoder.register_forward_hook(lambda *_: None)
-    prompts = [[5, 3, 4], [], [2, 2], [5, 5]]
-    texts = model.generate(prompts, max_length=4)
-    inputs = [[*prompt, *text.tokens] for prompt, text in zip(prompts, texts, strict=True)]
-    steps = model(inputs).ponder.steps.split([len(tokens) + 1 for tokens in inputs])
-    for text, drawn in zip(texts, steps, strict=True):
-        own = text.source_steps + text.steps
-        assert drawn.tolist()[: len(own)] == own
-    refuses("Sampled.* would draw other steps", model.generate, prompts, get_attention=True)

@@ -16,7 +16,7 @@ from graphut.nn import (
     InputNoise,
     MultiHeadAttention,
     PonderNet,
-    Sampled,
+    Threshold,
 )
 from tests.helpers import covering, name_of, refuses
 from tests.models.cases import (
@@ -39,9 +39,9 @@ def test_make_recurrence_follows_the_configuration() -> None:
     plain, fixed = made(), made(adaptive=False, evaluation_rule="convergence:tol=0.1")
     assert plain.halting.norm is plain.noise is fixed.halting is None
     assert (fixed.rule, fixed.evaluation_rule) == (FixedDepth(), Convergence(0.1))
-    ponder = made(rule="ponder_net", evaluation_rule="sampled", halting_norm=True)
+    ponder = made(rule="ponder_net", evaluation_rule="threshold", halting_norm=True)
     assert type(ponder.halting.norm) is nn.LayerNorm
-    assert (ponder.rule, ponder.evaluation_rule) == (PonderNet(), Sampled())
+    assert (ponder.rule, ponder.evaluation_rule) == (PonderNet(), Threshold())
     assert made(noise=0.3).noise == InputNoise(0.3)
     every_step = made(noise=0.3, inject_input=True, noise_on="every_step")
     assert every_step.noise == InputNoise(0.3, "every_step")

@@ -39,7 +39,12 @@ ACTS = [
     for seen in ("input", "output")
     for weighting in ("sum", "ema", "last")
 ]
-RULES = ["ponder_net:threshold=0.8", "quantile:q=0.8", "convergence:tol=0.7", "fixed"]
+RULES = [
+    "ponder_net:threshold=0.8",
+    "ponder_net:threshold=0.8,weighting=last",
+    "convergence:tol=0.7",
+    "fixed",
+]
 RULES += ["threshold:threshold=0.45,halt_from=output", "convergence:tol=0.8,patience=2"]
 CHANGES = ("", "max_steps=3", "max_steps=9", "rule=act:threshold=0.4")
 DECODED = [

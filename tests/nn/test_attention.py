@@ -17,9 +17,7 @@ from tests.helpers import (
     layout_of,
     name_of,
     normal,
-    pairs_of,
     refuses,
-    relative_error,
 )
 from tests.nn.cases import HEADS, LENGTHS, MODES, build_case, randomised
 from tests.topology.brute import Comb
@@ -217,45 +215,6 @@ def test_attention_in_bfloat16_keeps_its_dtype() -> None:
     assert_same([found.float()], [expected], 2e-2)
     narrow = layer.bfloat16()(graph, feat.bfloat16(), edge_feat=edge_feat.bfloat16())
     assert narrow.dtype == torch.bfloat16
-
-
-def test_attention_linear_refuses_biases_of_edges() -> None:
-    layer = build().train()
-    layer.linear = True
-    with pytest.raises(ValueError, match="does not support relative, edge_bias, edge_feat"):
-        layer(Complete().layout([4]), normal(4, 8), edge_bias=torch.zeros(16).double())
-
-
-@pytest.mark.parametrize("backend", ["auto", "dense"])
-def test_attention_linear_leaves_out_the_softmax_in_training_only(backend: str) -> None:
-    layer, feat, heads = build(backend=backend), normal(6, 8), (2, 4)
-    layout = Causal().layout([4, 2])
-    softmax = layer(layout, feat)
-    layer.linear = True
-    assert_same([layer.eval()(layout, feat)], [softmax])
-    query = layer.query(feat).view(-1, *heads)
-    key, value = (x.view(-1, *heads) for x in layer.key_value(feat).chunk(2, 1))
-    rows = []
-    for i in range(6):
-        seen = [j for j, dst in pairs_of(layout) if dst == i]
-        terms = [(query[i] * key[j]).sum(-1, keepdim=True) * 0.5 * value[j] for j in seen]
-        rows.append(torch.stack(terms).mean(0))
-    expected = layer.output(torch.stack(rows).flatten(1))
-    found = layer.train()(layout, feat)
-    assert_same([found], [expected])
-    inputs = [feat, *layer.parameters()]
-    assert_same(gradients([found], inputs), gradients([expected], inputs))
-
-
-def test_attention_linear_has_float32_scores_under_autocast() -> None:
-    layer = build().float().train()
-    layer.linear = True
-    feat, layout = normal(40, 8, dtype=torch.float32), Causal().layout([30, 10])
-    with torch.autocast("cpu", torch.bfloat16):
-        found, weights = layer(layout, feat, get_attention=True)
-    assert (found.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
-    expected = layer(layout, feat)
-    assert relative_error(found, expected) < 0.03
 
 
 # The weights of all steps.

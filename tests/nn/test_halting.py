@@ -7,8 +7,6 @@ from graphut.nn import (
     HaltingRule,
     HaltingUnit,
     PonderNet,
-    Quantile,
-    Sampled,
     ScheduledHalting,
     Threshold,
 )
@@ -83,9 +81,9 @@ def test_scheduled_halting_halts_each_node_at_its_step() -> None:
     torch.testing.assert_close(some, torch.tensor([1, 0.1]))
 
 
-@pytest.mark.parametrize("rule", [ACT(), Threshold(), PonderNet(), Quantile(), Sampled()])
+@pytest.mark.parametrize("rule", [ACT(), Threshold(), PonderNet()])
 def test_scheduled_halting_with_other_rules(rule: HaltingRule) -> None:
-    halting = ScheduledHalting(torch.tensor([2, 4, 3]), share=0.0 if rule == Sampled() else None)
+    halting = ScheduledHalting(torch.tensor([2, 4, 3]))
     case = build_case(lengths=[3], rule=rule, halting=halting)
     assert engine(case.layer, case.graph, case.feat)[1].tolist() == [2, 4, 3]
 

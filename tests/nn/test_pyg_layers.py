@@ -11,20 +11,10 @@ pyg = pytest.importorskip("torch_geometric.nn")
 
 from torch_geometric import EdgeIndex  # noqa: E402
 from torch_geometric.data import HeteroData  # noqa: E402
-from torch_geometric.explain import CaptumExplainer, Explainer, GNNExplainer  # noqa: E402
-from torch_geometric.explain.algorithm.utils import clear_masks, set_masks  # noqa: E402
+from torch_geometric.explain import Explainer, GNNExplainer  # noqa: E402
 
-from graphut.nn import (  # noqa: E402
-    AdaptiveRecurrence,
-    ConvAsAttention,
-    DotGATConv,
-    HaltingUnit,
-    LayerAsConv,
-    MultiHeadAttention,
-    PositionwiseTransition,
-    UniversalTransformerStep,
-)
-from graphut.nn.pyg_layers import ExplainableConv, TransformerConv  # noqa: E402
+from graphut.nn import LayerAsConv, MultiHeadAttention  # noqa: E402
+from graphut.nn.pyg_layers import TransformerConv  # noqa: E402
 
 EDGES = torch.tensor([[3, 0, 0, 2, 1, 3, 0, 1], [0, 0, 1, 1, 2, 1, 1, 0]])  # one of them twice
 
@@ -212,75 +202,3 @@ def test_transformer_conv_with_explainer() -> None:
         assert model.first.explain is False or model.first.explain is None
     assert results[0].edge_mask.any()
     assert_same([results[0].edge_mask], [results[1].edge_mask], 1e-4)
-
-
-def recurrence(attention: Any, max_steps: int) -> AdaptiveRecurrence:
-    step = UniversalTransformerStep(attention, PositionwiseTransition(8, 16))
-    return AdaptiveRecurrence(step, HaltingUnit(8), max_steps=max_steps)
-
-
-ADAPTED: dict[str, Any] = {
-    "attention": lambda steps: MultiHeadAttention(8, 2),
-    "DotGATConv": lambda steps: DotGATConv(8, 8, 1),
-    "recurrence": lambda steps: recurrence(MultiHeadAttention(8, 2), steps),
-    "GATConv": lambda steps: recurrence(
-        ConvAsAttention(pyg.GATConv(8, 4, 2, add_self_loops=False), 8), steps
-    ),
-    "TransformerConv": lambda steps: recurrence(ConvAsAttention(TransformerConv(8, 8), 8), steps),
-}
-# Nodes 0 and 1 read each other; so do nodes 2 and 3. The edges are in no order.
-TWO_PAIRS = torch.tensor([[3, 0, 0, 2, 1, 2, 1, 3], [2, 0, 1, 2, 1, 3, 0, 3]])
-
-
-class Adapted(nn.Module):
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.conv = ExplainableConv(layer)
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.conv(x, edge_index).flatten(1)[:, :1]
-
-
-@pytest.mark.parametrize("steps", [1, 3])
-@pytest.mark.parametrize("name", ADAPTED)
-def test_explainable_conv_masks_the_edges_that_a_node_reads(name: str, steps: int) -> None:
-    torch.manual_seed(0)
-    model, x = Adapted(ADAPTED[name](steps)), torch.randn(4, 8)
-    plain = model(x, TWO_PAIRS)
-    found = explainer_of(model, GNNExplainer(epochs=3))(x, TWO_PAIRS, index=0)
-    is_deep = steps == 3 and name not in ("attention", "DotGATConv")
-    read = TWO_PAIRS[1] < 2 if is_deep else TWO_PAIRS[1] == 0
-    assert torch.equal(found.edge_mask > 0, read)
-    assert_same([model(x, TWO_PAIRS)], [plain])  # the mask is gone
-
-
-@pytest.mark.parametrize("name", ADAPTED)
-def test_explainable_conv_multiplies_by_the_mask_of_each_edge(name: str) -> None:
-    torch.manual_seed(0)
-    layer, x, mask = ADAPTED[name](2).double(), normal(4, 8), normal(8, seed=1)
-    conv = ExplainableConv(layer)
-    for apply_sigmoid, weight in ((True, mask.sigmoid()), (False, mask)):
-        set_masks(conv, mask, TWO_PAIRS, apply_sigmoid=apply_sigmoid)
-        found = [conv(x, TWO_PAIRS, edge_weight=each) for each in (None, mask)]
-        found.append(conv(x, TWO_PAIRS))
-        clear_masks(conv)
-        weights = (weight, weight * mask, weight)
-        assert_same(found, [conv(x, TWO_PAIRS, edge_weight=each) for each in weights])
-    assert not torch.allclose(found[0], conv(x, TWO_PAIRS))
-
-
-def test_explainable_conv_multiplies_weights_of_each_head_by_the_mask() -> None:
-    conv, x = ExplainableConv(MultiHeadAttention(8, 2).double()), normal(4, 8)
-    mask, by_head = normal(8, seed=1), normal(8, 2, seed=2)
-    set_masks(conv, mask, TWO_PAIRS, apply_sigmoid=False)
-    found = conv(x, TWO_PAIRS, edge_weight=by_head)
-    clear_masks(conv)
-    assert_same([found], [conv(x, TWO_PAIRS, edge_weight=by_head * mask[:, None])])
-
-
-def test_explainable_conv_with_captum_explainer() -> None:
-    pytest.importorskip("captum")
-    torch.manual_seed(0)
-    model, x = Adapted(ADAPTED["recurrence"](1)), torch.randn(4, 8)
-    found = explainer_of(model, CaptumExplainer("IntegratedGradients"))(x, TWO_PAIRS, index=0)
-    assert torch.equal(found.edge_mask != 0, TWO_PAIRS[1] == 0)

@@ -17,7 +17,6 @@ from graphut.nn import (
     HaltingUnit,
     MultiHeadAttention,
     PositionwiseTransition,
-    Sampled,
     ScheduledHalting,
     Threshold,
     UniversalTransformerStep,
@@ -403,7 +402,7 @@ def test_recurrence_parameters_are_drawn_anew(share_weights: bool) -> None:
 
 
 @pytest.mark.parametrize("halted", HALTED)
-@pytest.mark.parametrize("rule", [ACT(), FixedDepth(), Sampled()], ids=str)
+@pytest.mark.parametrize("rule", [ACT(), FixedDepth(), Threshold()], ids=str)
 def test_recurrence_halting_probabilities_of_each_step(halted: str, rule: Any) -> None:
     case = build_case(halted=halted, rule=rule)
     _, ponder, _, rows = case.layer(

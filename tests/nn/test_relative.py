@@ -169,12 +169,6 @@ def test_relative_event_driven_runs(messages: bool) -> None:
 LAYOUT, FEAT = Complete().layout([3]), torch.zeros(3, FEATS)
 
 
-def linear() -> MultiHeadAttention:
-    layer = MultiHeadAttention(FEATS, 2, relative=True)
-    layer.linear = True
-    return layer
-
-
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -184,7 +178,6 @@ def linear() -> MultiHeadAttention:
             lambda: MultiHeadAttention(FEATS, 2)(LAYOUT, FEAT, edge_distance=torch.arange(3)),
             "edge_distance is for a layer with relative=True",
         ),
-        (lambda: linear()(LAYOUT, FEAT), "without softmax does not support relative, edge_bias"),
         (
             lambda: UniversalTransformerStep(MultiHeadAttention(FEATS, 2), None)(
                 LAYOUT, FEAT, edge_distance=torch.arange(3)

@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.experiments.bench.driver import CPU, Row, largest_error, measure
 from graphut.experiments.bench.options import LayerOptions
-from graphut.nn import DotGATConv, MultiHeadAttention, from_edge_index
+from graphut.nn import MultiHeadAttention, from_edge_index
 
 PEERS = ("dgl DotGatConv", "dgl GATConv", "pyg TransformerConv")
-_TWINS = {"DotGATConv": PEERS[0], "TransformerConv": PEERS[2]}  # layers with equal weights
+_TWINS = {"TransformerConv": PEERS[2]}  # layers with equal weights
 
 
 def bench_layers(options: LayerOptions) -> list[Row]:
     """Measure time and memory of graph layers, forward and backward, on the CPU.
 
-    The outputs of `DotGATConv` and `TransformerConv` are compared with those of DGL's and PyG's
-    layers. With `seeds`, each timed call builds the edge layouts of the blocks.
+    The output of `TransformerConv` is compared with that of PyG's layer. With `seeds`, each timed
+    call builds the edge layouts of the blocks.
     """
     nodes, edges, seeds = options.nodes, options.edges, options.seeds
     blocks = random_blocks(nodes, edges, power_law=options.power_law, seeds=seeds)
@@ -74,10 +74,6 @@ def layer_runs(blocks: list[DGLGraph], dim: int, heads: int) -> dict[str, Callab
 
     feats = dim // heads
     makers: dict[str, tuple[Callable[..., Any], Callable[[], nn.Module]]] = {
-        "DotGATConv": (on_layout, lambda: DotGATConv(dim, feats, heads, bias=False)),
-        "DotGATConv, own maps": (
-            on_layout, lambda: DotGATConv(dim, feats, heads, share_projection=False)
-        ),
         "MultiHeadAttention": (on_layout, lambda: MultiHeadAttention(dim, heads)),
         "TransformerConv": (on_pyg, lambda: TransformerConv(dim, feats, heads)),
         PEERS[0]: (on_dgl, lambda: dgl.nn.DotGatConv(dim, feats, heads)),

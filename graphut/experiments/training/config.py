@@ -53,11 +53,6 @@ class TrainingConfig(CheckedConfig):
         "target_accuracy does not end the run before that (0: rise from the start)",
         least=0,
     )
-    linear_start: int = option(
-        0,
-        "number of first epochs that train attention without its softmax; validation uses it",
-        least=0,
-    )
     target_accuracy: float = option(
         1.0,
         "stop after 3 epochs in a row with this accuracy on the validation set (questions: "

@@ -26,7 +26,7 @@ from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import late_share, make_optimizer, make_schedule
 from graphut.experiments.training.progress import Progress, Totals
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.nn import FixedDepth, MultiHeadAttention
+from graphut.nn import FixedDepth
 
 SAVE_EVERY = 600.0
 """Seconds between two checkpoints within an epoch."""
@@ -239,9 +239,6 @@ class Trainer:
     def _train_epoch(self, should_stop: Callable[[], bool]) -> bool:
         """Train to the end of the epoch; return False if `should_stop` ended it early."""
         self.model.train()
-        for layer in self.model.modules():
-            if isinstance(layer, MultiHeadAttention):
-                layer.linear = self.progress.epoch < self.config.linear_start
         batches = self._batches()
         first = self.progress.batch
         name = f"epoch {self.progress.epoch + 1}/{self.config.epochs}"

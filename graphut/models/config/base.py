@@ -64,7 +64,7 @@ class ModelConfig(CheckedConfig):
         "settings as in 'act:threshold=0.9,weighting=last'; 'global:act' for whole graphs",
     )
     evaluation_rule: str = option(
-        "", "halting rule in evaluation; '' for the rule of training (for ponder_net, its median)"
+        "", "halting rule in evaluation; '' for the rule of training (for ponder_net, the median)"
     )
     halting_bias: float = option(-1.0, "initial bias of the halting unit, in logits")
     halting_gain: float = option(

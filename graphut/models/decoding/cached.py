@@ -18,7 +18,6 @@ from graphut.nn import MultiHeadAttention
 from graphut.nn.call_state import EncoderOutput, GraphContext, LoopState
 from graphut.nn.loop import run_loop
 from graphut.nn.planning import make_plan
-from graphut.nn.rules import BatchIndex
 from graphut.nn.transition import SeparableConvTransition, Transition
 
 
@@ -39,12 +38,9 @@ class CachedDecoder(TokenDecoder):
         self.extend(parents, self.memory.add_nodes(len(parents)))
         length = self.length
         positions = torch.full((len(feat),), length, device=feat.device)
-        sentences = self.sentences.to(feat.device)
-        # Random halting rules draw numbers by sentence and by the position of the token.
-        batch = BatchIndex(sentences, torch.full_like(sentences, length - 1), 0, sentences)
         context = _NewestTokens(self)
         plan = make_plan(self.recurrence, feat)
-        state = LoopState(plan, context, feat, positions, len(feat), batch=batch, fill_cache=True)
+        state = LoopState(plan, context, feat, positions, len(feat), fill_cache=True)
         result = run_loop(state)
         return self.predict(result.out), result.steps
 

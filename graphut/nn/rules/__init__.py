@@ -11,7 +11,7 @@ from graphut.nn.rules.base import (
 )
 from graphut.nn.rules.convergence import Convergence
 from graphut.nn.rules.event_driven import EventDriven
-from graphut.nn.rules.ponder_net import PonderNet, Quantile, Sampled
+from graphut.nn.rules.ponder_net import PonderNet
 from graphut.nn.rules.whole_graph import Global
 
 __all__ = [
@@ -24,8 +24,6 @@ __all__ = [
     "Global",
     "HaltingRule",
     "PonderNet",
-    "Quantile",
-    "Sampled",
     "StepRows",
     "Threshold",
     "parse_rule",

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from graphut._torch import Tensor, torch
-from graphut.attention.ragged import earlier_equals, ragged_arange
 
 if TYPE_CHECKING:
     from graphut.attention import EdgeLayout
@@ -22,18 +21,13 @@ RULES: dict[str, type[HaltingRule]] = {}
 
 
 class BatchIndex(NamedTuple):
-    """The graph of each node of a batch, and the index of each node in its graph (`place`)."""
+    """The graph of each node of a batch."""
 
     graph: Tensor  #: (N,) int64, the graph of each node
-    place: Tensor  #: (N,) int64, the index of each node in its graph, from 0
     num_graphs: int  #: every id in `graph` is below it
-    ids: Tensor  #: (N,) int64, the id of each graph as given; random numbers depend on it
 
     def renamed(self, graph_ids: Tensor | None) -> BatchIndex:
-        """Return a `BatchIndex` in which node `i` belongs to graph `graph_ids[i]`; None: this one.
-
-        The `place` of a node counts earlier nodes with the same graph here and the same new id.
-        """
+        """Return a `BatchIndex` with the graphs `graph_ids` of the nodes; None: this one."""
         if graph_ids is None:
             return self
         if not isinstance(graph_ids, torch.Tensor):
@@ -49,16 +43,14 @@ class BatchIndex(NamedTuple):
         ids, graph = graph_ids.to(self.graph.device).unique(return_inverse=True)
         if ids[0] < 0:
             raise ValueError(f"graph_ids must be 0 or more, got {int(ids[0])}")
-        place = earlier_equals(self.graph * len(ids) + graph)
-        return BatchIndex(graph, place, len(ids), ids[graph])
+        return BatchIndex(graph, len(ids))
 
 
 def batch_index(layout: EdgeLayout) -> BatchIndex:
-    """Return the graph of each destination node, and its index there, as a `BatchIndex`."""
-    graph, place = (x.to(layout.device) for x in ragged_arange(layout.dst_lengths))
-    if layout.halo is not None:
-        place = layout.halo.ids[: layout.num_dst]
-    return BatchIndex(graph, place, len(layout.dst_lengths), graph)
+    """Return the graph of each destination node as a `BatchIndex`."""
+    lengths = layout.dst_lengths
+    graph = torch.arange(len(lengths)).repeat_interleave(lengths)
+    return BatchIndex(graph.to(layout.device), len(lengths))
 
 
 class StepRows(NamedTuple):

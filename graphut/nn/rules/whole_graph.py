@@ -41,9 +41,7 @@ class Global(HaltingRule):
 
     def start(self, rows: Tensor, members: BatchIndex | None) -> Memory:
         assert members is not None
-        # `Sampled` must draw the same number for all nodes of a graph.
-        alike = members._replace(place=torch.zeros_like(members.place))
-        return members.graph, members.num_graphs, *self.rule.start(rows, alike)
+        return members.graph, members.num_graphs, *self.rule.start(rows, members)
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
         graph, num_graphs, *inner = memory

@@ -196,7 +196,7 @@ eval of-texts --data missing => there is no missing
 eval of-sums --set tset => no test set 'tset'; it has: test, up-to-400, exactly-400
 eval of-texts --max-steps 0 => max_steps must be at least 1; got 0
 eval of-texts --evaluation-rule act:weighting=foo => weighting must be one of 'sum', 'ema', 'last'
-eval of-texts --evaluation-rule quantile:p=.5 => 'quantile' has no setting 'p'; its settings: q
+eval of-texts --evaluation-rule threshold:p=.5 => 'threshold' has no setting 'p'
 eval of-texts --evaluation-rule event_driven => evaluation_rule must be a rule other than global
 eval of-graphs --beam-size 3 => --beam-size is no option of the task graph-distance
 eval of-texts --restarts 2 => --restarts is no option of the task

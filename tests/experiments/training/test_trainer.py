@@ -26,7 +26,6 @@ from graphut.models import (
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
-from graphut.nn import MultiHeadAttention
 from tests.experiments.training.learners.small_models import evaluation_of
 from tests.experiments.training.together import run_together
 from tests.gpu_stand_in import gpu_stand_in
@@ -414,18 +413,3 @@ def test_halting_warning(steps: float, cap: int, accuracy: float, fault: str | N
     warning = halting_warning("encoder", steps, cap, accuracy) or "none"
     expected = f"The encoder takes {steps:.2f} of {cap} steps: {fault}" if fault else "none"
     assert warning.startswith(expected)
-
-
-def test_trainer_omits_the_softmax_in_the_first_epochs(tmp_path: Path) -> None:
-    trainer = make(tmp_path, replace(CONFIG, linear_start=1))
-    layers = [m for m in trainer.model.modules() if isinstance(m, MultiHeadAttention)]
-    seen = []
-
-    def look() -> bool:
-        seen.append((trainer.progress.epoch, {layer.has_softmax for layer in layers}))
-        return False
-
-    trainer.fit(look)
-    assert seen == [(epoch, {epoch > 0}) for epoch in range(3) for _ in range(3)]
-    trainer.model.eval()
-    assert all(layer.has_softmax for layer in layers)

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.dropout import mix, seed_hash
 from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
@@ -21,8 +20,6 @@ from graphut.nn import (
     Global,
     HaltingRule,
     PonderNet,
-    Quantile,
-    Sampled,
     Threshold,
     dense_recurrence,
 )
@@ -40,12 +37,12 @@ class History:
 
 def dense_decision(rule: HaltingRule, history: History) -> Decision:
     """Return the decision of a rule after the last step, `(N,)` each."""
-    inner, members = rule, history.members
+    inner = rule
     numbers = _numbers(rule.rule if type(rule) is Global else rule, history)
     if type(rule) is Global:
-        same = (members.graph[:, None] == members.graph).to(numbers[0].dtype)
+        graph = history.members.graph
+        same = (graph[:, None] == graph).to(numbers[0].dtype)
         numbers = [same @ number / same.sum(1) for number in numbers]
-        members = members._replace(place=torch.zeros_like(members.place))
         inner = rule.rule
     last, t = history.steps[-1], len(history.steps)
     *earlier, now = numbers
@@ -56,13 +53,6 @@ def dense_decision(rule: HaltingRule, history: History) -> Decision:
         return _closing(inner, spent, now, last, reached=spent + now >= inner.threshold)
     if type(inner) is Threshold:
         return Decision(now >= inner.threshold)
-    if type(inner) is Quantile:
-        return Decision(1.0 - (1.0 - torch.stack(numbers)).prod(0) >= inner.q)
-    if type(inner) is Sampled:
-        pairs = zip(members.graph.tolist(), members.place.tolist(), strict=True)
-        keys = [mix(mix(graph ^ seed_hash(inner.seed)) ^ place) for graph, place in pairs]
-        drawn = [mix(key ^ mix(t + 0x9E3779B9)) / 2**32 for key in keys]
-        return Decision(torch.tensor(drawn, dtype=torch.float64) < now.double())
     if type(inner) is Convergence:
         calm = torch.stack([number < inner.tol for number in numbers[-inner.patience :]])
         return Decision(calm.all(0) & (t >= inner.patience))
@@ -93,7 +83,8 @@ def _closing(rule: ACT, spent: Tensor, now: Tensor, rows: StepRows, reached: Ten
 def _ponder_net(rule: PonderNet, p: list[Tensor], rows: StepRows) -> Decision:
     left = [torch.ones_like(p[0]) * prod(1.0 - q for q in p[:s]) for s in range(len(p))]
     weights = [a * b for a, b in zip(p, left, strict=True)]
-    reached = (torch.stack(weights).sum(0) >= rule.threshold) & (len(p) >= 2)
+    least = 1 if rule.weighting == "last" else 2
+    reached = (torch.stack(weights).sum(0) >= rule.threshold) & (len(p) >= least)
     closes = reached | rows.is_last
     weight = torch.where(closes, left[-1], weights[-1])
     prior = torch.tensor(

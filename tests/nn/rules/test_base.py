@@ -17,23 +17,20 @@ from graphut.nn import (
     Global,
     HaltingRule,
     PonderNet,
-    Quantile,
-    Sampled,
     Threshold,
     parse_rule,
 )
-from graphut.nn.rules.base import BatchIndex, RuleState, StepRows, batch_index
+from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.topology import Complete
 from tests.helpers import gradients, normal, refuses
-from tests.nn.cases import FEATS, build_case, build_step
+from tests.nn.cases import FEATS, build_step
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
+weightings = st.sampled_from(["sum", "last"])
 states_read = st.sampled_from(["input", "output"])
 single = st.one_of(
     st.builds(ACT, shares, states_read, st.sampled_from(["sum", "ema", "last"]), st.booleans()),
-    st.builds(PonderNet, shares, shares, st.floats(0.0, 10.0), states_read),
-    st.builds(Quantile, shares, states_read),
-    st.builds(Sampled, st.integers(-3, 2**40), states_read),
+    st.builds(PonderNet, shares, shares, st.floats(0.0, 10.0), states_read, weightings),
     st.builds(Threshold, shares, states_read),
     st.builds(Convergence, st.floats(1e-9, 10.0), st.integers(1, 9)),
     st.builds(FixedDepth, states_read),
@@ -80,8 +77,8 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
         ("ponder_net:threshold=1.1", r"threshold must lie in \(0, 1\], got 1.1"),
         ("ponder_net:prior=1", r"prior must lie in \(0, 1\), got 1.0"),
         ("ponder_net:beta=-1", "beta must be 0 or more, got -1.0"),
-        ("quantile:q=0", r"q must lie in \(0, 1\], got 0.0"),
-        ("sampled:halt_from=state", "halt_from must be one of .*, got 'state'"),
+        ("ponder_net:weighting=ema", "weighting must be one of 'sum', 'last', got 'ema'"),
+        ("threshold:halt_from=state", "halt_from must be one of .*, got 'state'"),
     ],
 )
 def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
@@ -192,42 +189,3 @@ def test_ponder_net_a_probability_of_0_or_1_has_a_finite_gradient() -> None:
         cost = torch.where(halts & (cost == 0), state.cost, cost)
     [slope] = gradients([state.out, cost], [p])
     assert bool(slope.isfinite().all()) and bool(cost.isfinite().all())
-
-
-def drawn(seed: int, graph: Tensor, place: Tensor, p: float) -> Tensor:
-    """Return the step at which each row halts under `Sampled`."""
-    rows, steps = torch.ones(len(graph), 1), torch.zeros(len(graph))
-    state = RuleState(Sampled(seed), rows, BatchIndex(graph, place, 0, graph))
-    for t in range(1, 100):
-        halts = state.update(StepRows(rows, rows, torch.full((len(graph),), p), t, False))
-        steps = torch.where((steps == 0) & halts, float(t), steps)
-    assert bool(steps.all())
-    return steps
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2**35])
-def test_sampled_depths_are_distributed_geometrically(seed: int) -> None:
-    node = torch.arange(20_000)
-    steps = drawn(seed, node // 100, node % 100, 0.3)
-    for t in range(1, 8):
-        expected = 0.3 * 0.7 ** (t - 1)
-        assert float((steps == t).double().mean()) == pytest.approx(expected, abs=0.012)
-    first, second = steps[::2], steps[1::2]  # neighbours in a sequence
-    correlation = torch.corrcoef(torch.stack([first, second]))[0, 1]
-    assert abs(float(correlation)) < 0.04
-    assert not torch.equal(steps, drawn(seed + 1, node // 100, node % 100, 0.3))
-
-
-def test_sampled_draws_are_of_the_node_and_not_of_its_row() -> None:
-    node = torch.arange(300)
-    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
-    steps = drawn(5, node // 20, node % 20, 0.2)
-    assert torch.equal(drawn(5, node[order] // 20, node[order] % 20, 0.2), steps[order])
-
-
-def test_sampled_draws_the_same_for_copies_of_a_graph() -> None:
-    case = build_case(rule=Sampled(), lengths=[6, 6])
-    feat, ids = case.feat[:6].repeat(2, 1), torch.full((12,), 7)
-    steps = case.layer(case.graph, feat, graph_ids=ids)[1].steps
-    alone = case.layer(Complete().layout([6]), feat[:6], graph_ids=ids[:6])[1].steps
-    assert steps.tolist() == 2 * alone.tolist() and len(alone.unique()) > 1

@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet, Quantile, Sampled
+from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet
 from graphut.topology import Complete
 from tests.helpers import assert_same, normal, refuses
 from tests.nn.cases import FEATS, build_case, engine
 from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 
-RULES = [ACT(), PonderNet(threshold=0.8), Quantile(), Sampled(), Convergence(0.45)]
+RULES = [ACT(), PonderNet(threshold=0.8), PonderNet().for_evaluation(), Convergence(0.45)]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=repr)
@@ -55,5 +55,5 @@ def test_global_weights_and_reads_as_the_other_rule() -> None:
     assert (rule.weighting, rule.halt_from, rule.uses_probability) == ("ema", "output", True)
     assert not Global(Convergence()).uses_probability
     refuses("cannot contain another Global", Global, rule)
-    assert Global(PonderNet()).for_evaluation() == Global(Quantile())
+    assert Global(PonderNet()).for_evaluation() == Global(PonderNet().for_evaluation())
     assert rule.for_evaluation() == rule and hash(rule) == hash(Global(rule.rule))
