@@ -12,7 +12,7 @@ import torch
 from graphut.attention import edge_attention
 from graphut.attention.registry import BACKENDS
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.tasks import TASKS
 from graphut.nn import Global, dense_recurrence, parse_rule
 from graphut.nn.rules.base import RULES
 from graphut.topology import Causal, parse
@@ -83,9 +83,6 @@ def test_contributing_adds_a_task(
     task: Any = toy("Add a task", monkeypatch).Doubling
     assert task().train(0, 0)[0][1] == [t for t in task().train(0, 0)[0][0] for _ in range(2)]
     monkeypatch.setitem(TASKS, task.name, task)
-    monkeypatch.setitem(
-        TASK_PRESETS, task.name, {name: dict(p) for name, p in task.presets.items()}
-    )
     run = str(tmp_path / "run")
     sizes = ["--size", "8", "--epochs", "1", "--batch-size", "8", "--max-steps", "2"]
     assert main(["train", task.name, "--out", run, *sizes, "--device", "cpu"]) == 0

@@ -50,14 +50,16 @@ def compare_topologies(
     device: torch.device = CPU,
     report: Callable[[str], None] = print,
     imports: Sequence[str] = (),
+    task_name: str | None = None,
 ) -> list[ComparisonRow]:
     """Train, evaluate and time a model for each topology and each seed; return a row for each.
 
     A topology, such as "window:3|global:0", replaces that of the encoder in a sequence-to-sequence
     model's `config`, and `topology` of others. The run of the first topology with seed 0 is saved
     in `folder/1-seed-0`, and so on. `report` gets each line of output. `imports` are modules that
-    commands import before they read the runs. Raise `ValueError` for a topology or seed that is
-    wrong or occurs twice, and `FileExistsError` if a folder already holds a run.
+    commands import before they read the runs, and `task_name` is the key of the task in `TASKS`.
+    Raise `ValueError` for a topology or seed that is wrong or occurs twice, and `FileExistsError`
+    if a folder already holds a run.
     """
     check_different("topologies", topologies)
     check_different("seeds", seeds)
@@ -70,7 +72,7 @@ def compare_topologies(
         torch.manual_seed(options.seed)
         model = kind.model_kind(configs[number])
         path = Path(folder, f"{number + 1}-seed-{options.seed}")
-        Run.create(path, task, options, model, imports=imports)
+        Run.create(path, task, options, model, imports=imports, task_name=task_name)
         model.to(device)
         torch.manual_seed(options.seed)
         begin = f"{topologies[number]}, seed {options.seed}: "

@@ -1,7 +1,10 @@
 """Helpers for texts in messages; this module imports only the standard library."""
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from inspect import getdoc
+from pathlib import Path
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:
@@ -22,3 +25,24 @@ def flag(name: str) -> str:
 def import_words(modules: Iterable[str]) -> list[str]:
     """Return the command-line words that import a user's modules."""
     return [f"--import={module}" for module in modules]
+
+
+@contextmanager
+def reraise_import_errors(source: str) -> Iterator[None]:
+    """Context manager that turns any error of a user's module into an `ImportError` of one line.
+
+    The message begins with `source`, and names the line of the module.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = traceback.format_exception_only(error)[-1].strip()
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame for frame in frames if frame.name == "<module>"]
+        if isinstance(error, SyntaxError):
+            reason = f"line {error.lineno} of {Path(error.filename or source).name}: {reason}"
+        elif lines:
+            reason = f"line {lines[-1].lineno} of {Path(lines[-1].filename).name}: {reason}"
+        else:  # the module was not found
+            reason += "; a module is in the current folder, or installed, and is named without .py"
+        raise ImportError(f"{source}: {reason}") from error

@@ -2,15 +2,13 @@
 
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 
 from graphut._version import __version__
 from graphut.experiments.cli.options import Parser, word_parser
-from graphut.experiments.messages import import_words
+from graphut.experiments.messages import import_words, reraise_import_errors
 
 COMMANDS = {
     "train": "train a model on a task, and save the run in a folder",
@@ -88,19 +86,8 @@ def _import(module: str) -> None:
     """Import a user's module; turn any error into an `ImportError` that names the module."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
-    try:
+    with reraise_import_errors(f"--import {module}"):
         import_module(module)
-    except Exception as error:
-        reason = traceback.format_exception_only(error)[-1].strip()
-        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            reason += "; a module is in the current folder, or installed, and is named without .py"
-        elif isinstance(error, SyntaxError):
-            reason = f"line {error.lineno} of {Path(error.filename or module).name}: {reason}"
-        else:
-            frames = traceback.extract_tb(error.__traceback__)
-            line = [frame for frame in frames if frame.name == "<module>"][-1]
-            reason = f"line {line.lineno} of {Path(line.filename).name}: {reason}"
-        raise ImportError(f"--import {module}: {reason}") from error
 
 
 def _message(error: Exception) -> str:

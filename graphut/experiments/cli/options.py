@@ -44,7 +44,9 @@ class Parser(ArgumentParser):
             super()._check_value(action, value)
         except ArgumentError as error:
             if action.dest == "task":
-                error.message += " (import the module of your own task first: --import MODULE)"
+                error.message += (
+                    " (of your own task, name the file, such as mine.py, or --import MODULE)"
+                )
             raise
 
     def error(self, message: str) -> NoReturn:

@@ -20,7 +20,7 @@ from graphut.experiments.cli.options import (
     word_parser,
 )
 from graphut.experiments.messages import meaning_of
-from graphut.experiments.tasks import TASK_PRESETS, TASKS, Vocabulary, preset_of
+from graphut.experiments.tasks import TASKS, Vocabulary, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
@@ -35,7 +35,10 @@ _ACTIONS = {
     "show": "print the edges, in-degrees and distances of a topology, and draw it",
     "compare": "train the same model with several topologies",
 }
-_EACH_TASK = "graphut train TASK --help lists its options."
+_EACH_TASK = (
+    "TASK is also the path of a Python file that defines a task, such as those in examples/tasks.\n"
+    "graphut train TASK --help lists its options."
+)
 _SPEC = 'such as "window:3|global:0"'
 _MANY = 2**31
 _SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
@@ -169,7 +172,7 @@ def _train_parser(task: str | None) -> Parser:
     about = meaning_of(TASKS[task])
     parser = Parser(prog=f"graphut train {task}", usage=usage, description=about)
     parser.add_argument("task", choices=TASKS, metavar="TASK", help=SUPPRESS)
-    _add_run_options(parser, TASK_PRESETS.get(task, ()))
+    _add_run_options(parser, TASKS[task].presets)
     _add_task_options(parser, task)
     return parser
 
@@ -232,7 +235,7 @@ def _compare_parser(task: str | None) -> Parser:
 
 def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
     """Add the options of a task, of training and of the task's model, but for those in `skip`."""
-    task_kind, presets = TASKS[task], TASK_PRESETS.get(task, {})
+    task_kind, presets = TASKS[task], TASKS[task].presets
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
     names = {each.name for kind in kinds.values() for each in fields(kind)}
     for preset, options in presets.items():

@@ -80,5 +80,6 @@ def _compare(arguments: Namespace) -> None:
             device=pick_device(arguments.device),
             report=partial(print, file=sys.stderr, flush=True),
             imports=options.get("import", ()),
+            task_name=arguments.task,
         )
     print(comparison_text(rows))

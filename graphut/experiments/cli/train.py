@@ -91,7 +91,7 @@ def _prepare_new(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Ta
     torch.manual_seed(training.seed)
     model = learner.model_kind(config)
     imports = options.get("import", ())
-    return task, lambda lock: Run.create(folder, task, training, model, lock, imports)
+    return task, lambda lock: Run.create(folder, task, training, model, lock, imports, name)
 
 
 def _prepare_resumed(folder: str, name: str, options: Mapping[str, Any]) -> tuple[Task, Opener]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from graphut._files import is_path, read_checked_json, reraise_for_file
 from graphut.experiments.messages import flag, import_words
-from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.progress import Progress
@@ -24,7 +24,7 @@ DATA = "DATA/"  # in place of the folder of the user's data, in commands and tab
 class Setup:
     """The task, the preset and the options with which `graphut train` repeats a run."""
 
-    task: str  # a key of `TASKS`
+    task: str  # a key of `TASKS`: a name, or a file
     preset: str | None  # one of the task's presets; `None` if it has no presets
     options: Mapping[str, Any]  # that differ from the preset; paths begin with `DATA/`
     seed: int = 0
@@ -36,7 +36,7 @@ class Setup:
 
         An option that is missing in `values`, because the run is older, has its default.
         """
-        presets: list[str | None] = [*TASK_PRESETS.get(task, {})] or [None]
+        presets: list[str | None] = [*TASKS[task].presets] or [None]
         values = {**usual_options(task, None), **values}
         setups = []
         for preset in presets:
@@ -81,7 +81,7 @@ def usual_options(task: str, preset: str | None) -> dict[str, Any]:
     kinds = (kind := TASKS[task], TrainingConfig, kind.config_kind)  # ordered as in `train --help`
     options = (field for kind in kinds for field in fields(kind))
     defaults = {each.name: each.default for each in options if each.name not in kind.from_data}
-    return {**defaults, **(TASK_PRESETS[task][preset] if preset else {})}
+    return {**defaults, **(kind.presets[preset] if preset else {})}
 
 
 @dataclass(frozen=True)

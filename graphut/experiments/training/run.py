@@ -41,7 +41,7 @@ class Run:
     """
 
     folder: Path
-    task_name: str  # a key of `TASKS`
+    task_name: str  # a key of `TASKS`: a name, or a file, relative to the current folder
     task_options: dict[str, Any]  # the fields of the task
     vocabulary_digests: dict[str, str]  # SHA-256 of `<name>_vocabulary.json`, by name
     training: TrainingConfig
@@ -58,10 +58,12 @@ class Run:
         model: AdaptiveModel,
         lock: FolderLock | None = None,
         imports: Sequence[str] = (),
+        task_name: str | None = None,
     ) -> Run:
         """Write a new run; raise `FileExistsError` if the folder already contains one.
 
-        `lock` is the lock of the folder, if the caller already holds it.
+        `lock` is the lock of the folder, if the caller already holds it. `task_name` is the
+        key of the task in `TASKS`, if it differs from the name of the task.
         """
         folder = Path(folder)
         task.check_choice(training.choose_by)
@@ -72,7 +74,7 @@ class Run:
             model.save_pretrained(folder)
             return cls(
                 folder=folder,
-                task_name=task.name,
+                task_name=task_name or task.name,
                 task_options=asdict(task),
                 vocabulary_digests={
                     name: digest_of(_vocabulary_file(folder, name)) for name in task.vocabularies
@@ -87,8 +89,9 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """Read the run in a folder.
 
-        Raise `FileNotFoundError` if there is no run, and `ValueError` if `run.json` is damaged
-        or incompatible with this version.
+        If the task is defined in a file, this runs the file. Raise `FileNotFoundError` if there is
+        no run, or no such file, and `ValueError` if `run.json` is damaged or incompatible with this
+        version.
         """
         check_is_run(folder)
         path = Path(folder, RUN)

@@ -15,7 +15,7 @@ import pytest
 import graphut
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import COMMANDS, main
-from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run
 from graphut.nn.rules.base import RULES
 from graphut.topology.registry import registry
@@ -147,7 +147,7 @@ topology show star&virtual:1 => 'star' and 'virtual:1' both have extra nodes
 topology show window:3 --out a.foo => cannot draw into a.foo: 'foo' is not supported
 topology show window:3 --nodes 9999 => n must be between 1 and 2048 tokens, got 9999
 topology compare complete => the following arguments are required: --task
-topology compare complete --task knit => module of your own task first: --import MODULE) (see
+topology compare complete --task knit => name the file, such as mine.py, or --import MODULE) (see
 topology compare --task sort => the following arguments are required: SPEC
 topology compare causal --task copy --nonsense => unrecognized arguments: --nonsense
 topology compare causal --task copy --encoder-topology star => unrecognized arguments:
@@ -283,7 +283,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]
     (tmp_path / "unclosed_of_tests.py").write_text("f(")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    tables: list[Any] = [TASKS, TASK_PRESETS, registry, RULES]
+    tables: list[Any] = [TASKS, registry, RULES]
     with ExitStack() as stack:
         for table in tables:
             stack.enter_context(patch.dict(table))

@@ -7,7 +7,7 @@ import pytest
 from graphut.experiments.cli import main
 from graphut.experiments.cli.task_options import read_options
 from graphut.experiments.messages import flag
-from graphut.experiments.tasks import TASK_PRESETS, TASKS
+from graphut.experiments.tasks import TASKS, Sort
 from graphut.experiments.training import TrainingConfig
 
 
@@ -35,11 +35,11 @@ def test_read_options_help_shows_every_task(capsys: pytest.CaptureFixture[str]) 
     assert "--mean-length" not in text and "--encoder-topology" not in text
 
 
-@pytest.mark.parametrize("task", TASK_PRESETS)
+@pytest.mark.parametrize("task", TASKS)
 def test_read_options_accepts_every_preset(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TASKS[task], "check_files", lambda self: None)
     data = ["--data", "x"] * any(field.name == "data" for field in fields(TASKS[task]))
-    for preset in TASK_PRESETS[task]:
+    for preset in TASKS[task].presets:
         options = read_options("train", [task, "--out", "x", "--preset", preset, *data])
         assert options.preset == preset
 
@@ -61,7 +61,7 @@ def test_read_options_does_not_take_a_value_for_the_task(line: str) -> None:
 
 
 def test_read_options_refuses_a_preset_of_unknown_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASK_PRESETS, "sort", {"small": {"epocs": 4}})
+    monkeypatch.setattr(Sort, "presets", {"small": {"epocs": 4}})
     message = "the preset 'small' of sort has no option 'epocs' to set; did you mean 'epochs'?"
     with pytest.raises(ValueError, match=re.escape(message)):
         read_options("train", ["sort", "--out", "run"])

@@ -10,7 +10,7 @@ import torch
 from graphut.experiments.cli import main
 from graphut.experiments.cli.train import SIGNALS, recorded_signals
 from graphut.experiments.records.record import RunRecord
-from graphut.experiments.tasks import TASK_PRESETS
+from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.models import load
@@ -45,7 +45,7 @@ def test_train_prefers_an_option_to_a_preset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     preset = {"patience": 5, "batch_size": 3, "d_model": 16, "short_share": 0.5}
-    monkeypatch.setitem(TASK_PRESETS, "copy", {"small": {"patience": 6}, "huge": preset})
+    monkeypatch.setattr(Copy, "presets", {"small": {"patience": 6}, "huge": preset})
     main(["train", "copy", "--preset", "huge", "--out", str(tmp_path / "run"), *TINY])
     run = Run.open(tmp_path / "run")
     assert (run.training.patience, run.training.batch_size) == (5, 8)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import TASK_PRESETS
+from graphut.experiments.tasks import TASKS, Sort
 from tests.experiments.records.tiny import TINY_PRESETS
 
 
@@ -11,7 +11,7 @@ from tests.experiments.records.tiny import TINY_PRESETS
 def presets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Presets that no one else changes."""
     for task, known in TINY_PRESETS.items():
-        monkeypatch.setitem(TASK_PRESETS, task, known)
+        monkeypatch.setattr(TASKS[task], "presets", known)
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Tiny runs of the task sort, to look at and not to change."""
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(TASK_PRESETS, "sort", TINY_PRESETS["sort"])
+        patch.setattr(Sort, "presets", TINY_PRESETS["sort"])
         for preset, options in {"small": [], "fixed": ["--max-steps", "1"]}.items():
             argv = ["train", "sort", "--preset", preset, *options, "--device", "cpu"]
             assert main([*argv, "--out", str(folder / preset)]) == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.task_options import read_options
 from graphut.experiments.records.record import Setup, option_words
-from graphut.experiments.tasks import TASK_PRESETS, preset_of
+from graphut.experiments.tasks import preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalTransformerConfig
@@ -47,7 +47,7 @@ def options_of(command: str) -> dict[str, Any]:
 )
 def test_setup_command_has_every_option(preset: str, options: dict[str, Any]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(TASK_PRESETS, "algorithmic-copy", PRESETS_OF_COPY)
+        patch.setattr(AlgorithmicCopy, "presets", PRESETS_OF_COPY)
         asked = ["graphut", "train", "algorithmic-copy", "--out", "RUN", "--preset", preset]
         values = options_of(shlex.join([*asked, *option_words(options)]))
         found = Setup.of("algorithmic-copy", values)
@@ -58,8 +58,8 @@ def test_setup_command_has_every_option(preset: str, options: dict[str, Any]) ->
 def test_setup_of_a_run_older_than_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     values = options_of("graphut train algorithmic-copy --out RUN --preset small")
     del values["halting_gain"]
-    preset = {**TASK_PRESETS["algorithmic-copy"]["small"], "halting_gain": 0.0}
-    monkeypatch.setitem(TASK_PRESETS, "algorithmic-copy", {"small": preset})
+    preset = {**AlgorithmicCopy.presets["small"], "halting_gain": 0.0}
+    monkeypatch.setattr(AlgorithmicCopy, "presets", {"small": preset})
     assert Setup.of("algorithmic-copy", values).options == {"halting_gain": 1.0}
 
 

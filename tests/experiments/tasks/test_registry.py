@@ -1,13 +1,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import (
-    TASK_PRESETS,
     TASKS,
     Copy,
     load_task_plugins,
@@ -17,6 +17,8 @@ from graphut.experiments.tasks import (
     registry,
 )
 from graphut.experiments.tasks.letters import LetterTask
+from graphut.experiments.training import Run
+from tests.experiments.cli.tiny import TINY
 from tests.helpers import refuses
 
 
@@ -42,11 +44,9 @@ class Second(Doubled):
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
     """Forget the tasks that a test registers."""
-    tasks, presets = dict(TASKS), dict(TASK_PRESETS)
+    tasks = dict(TASKS.data)
     yield
-    for table, before in ((TASKS, tasks), (TASK_PRESETS, presets)):
-        table.clear()
-        table.update(before)  # type: ignore[arg-type]
+    TASKS.data = tasks
 
 
 def plug_in(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -58,7 +58,6 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
 def test_register_task_adds_the_task_and_its_presets() -> None:
     assert register_task(Doubled) is register_task(Doubled) is Doubled
     assert TASKS["doubled-of-tests"] is Doubled
-    assert TASK_PRESETS["doubled-of-tests"] == Doubled.presets
     assert preset_of("doubled-of-tests") == {"epochs": 3}
     source, target = Doubled().validation[0]
     assert target[::2] == target[1::2] == source
@@ -117,3 +116,68 @@ def test_preset_of_quotes_an_unknown_preset() -> None:
     assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
     message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
     refuses(message, preset_of, "sort", "x")
+
+
+TWO_TASKS = """
+from graphut.experiments.tasks.letters import Copy, Reverse
+
+class Twice(Reverse):
+    name = "twice"
+    presets = {"small": {"epochs": 1}}
+
+class Thrice(Copy):
+    name = "thrice"
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files with tasks, in the current folder."""
+    (tmp_path / "two.py").write_text(TWO_TASKS)
+    (tmp_path / "one.py").write_text(TWO_TASKS.partition("class Thrice")[0])
+    (tmp_path / "none.py").write_text("from graphut.experiments.tasks import Copy")
+    (tmp_path / "broken.py").write_text("\n1 / 0")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_tasks_finds_the_task_of_a_file(files: None) -> None:
+    assert TASKS["one.py"] is TASKS["one.py:twice"] is TASKS["./one.py"]  # imported once
+    assert TASKS["two.py:thrice"].name == "thrice"
+    assert preset_of("two.py:twice") == {"epochs": 1}
+    assert "one.py" in TASKS and "one.py" not in list(TASKS)
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("far/one.py", "there is no far/one.py: the path of a task's file begins at the current"),
+        ("two.py", "two.py: name one of its tasks: two.py:twice, two.py:thrice"),
+        ("two.py:x", "two.py:x: name one of its tasks: two.py:twice, two.py:thrice"),
+        ("none.py", "none.py: it defines no task"),
+        ("broken.py", "broken.py: line 2 of broken.py: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_tasks_says_what_is_wrong_with_a_file(
+    word: str, message: str, files: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", word, "--out", "run"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"graphut: {message}") and said.count("\n") == 1
+
+
+def test_run_remembers_the_file_of_its_task(
+    files: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (
+        ["train", "one.py", "--out", "run", *TINY],
+        ["train", "one.py", "--out", "run", "--resume", "--epochs", "2", "--device", "cpu"],
+        ["eval", "run"],
+        ["generate", "run", "q d x a"],
+    ):
+        assert main(command) == 0
+    assert Run.open("run").task_name == "one.py"
+    assert main(["info", "run"]) == 0
+    assert "graphut train one.py --preset small" in capsys.readouterr().out
+    Path("one.py").unlink()
+    assert main(["eval", "run"]) == 2
+    assert capsys.readouterr().err.startswith("graphut: there is no one.py")
