@@ -102,7 +102,7 @@ def is_broken_row(text: str) -> bool:
 
 def number_rows(
     column: Column, name: str, owner: Callable[[int], str]
-) -> NDArray[np.float32] | None:
+) -> NDArray[np.float64] | None:
     """Return the `(N, K)` finite numbers in the attribute `name`; None if all are missing.
 
     `owner` maps the index of a row to words for error messages.
@@ -130,7 +130,7 @@ def number_rows(
             f"{owner(index)} has [{numbers[index, place]}] in `{name}`; expected finite numbers "
             f"from -{_LARGEST:g} to {_LARGEST:g}"
         )
-    return numbers.astype(np.float32)
+    return numbers.astype(np.float64)
 
 
 def read_mask(column: Column, name: str) -> NDArray[np.bool_]:
@@ -166,8 +166,8 @@ def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 class EdgeAttributes(NamedTuple):
     """The weights, features and types of the edges of a graph; missing attributes are None."""
 
-    weights: NDArray[np.float32] | None = None  # (E,)
-    feats: NDArray[np.float32] | None = None  # (E, F)
+    weights: NDArray[np.float64] | None = None  # (E,)
+    feats: NDArray[np.float64] | None = None  # (E, F)
     types: list[str | None] | None = None  # (E,)
 
     @classmethod
@@ -192,7 +192,7 @@ class EdgeAttributes(NamedTuple):
                     f"an edge has the weight {weights[0].tolist()}, but a weight is one number: "
                     "give several numbers as `feat` of the edges"
                 )
-            weights = np.append(weights, np.ones(loops, np.float32))
+            weights = np.append(weights, np.ones(loops))
             if not (weights > 0).all():
                 raise ValueError(
                     f"an edge has the weight {weights.min()}, but weights are positive: leave out "
@@ -211,7 +211,7 @@ class EdgeAttributes(NamedTuple):
 
     def encoded(
         self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
-    ) -> NDArray[np.float32] | None:
+    ) -> NDArray[np.float64] | None:
         """Return the features and the one-hot `types` of the `(2, E)` edges, `(E, edge_feats)`.
 
         Return None if `edge_feats` is 0. A graph with only self-loops may lack features.
@@ -225,7 +225,7 @@ class EdgeAttributes(NamedTuple):
             raise ValueError(f"an edge has the type {unknown.pop()!r}; {known_types}")
         if not edge_feats:
             return None
-        rows = np.zeros((edges.shape[1], edge_feats), np.float32)
+        rows = np.zeros((edges.shape[1], edge_feats))
         rows[:, :count] = 0 if self.feats is None else self.feats
         if self.types is not None:
             rows[:, count:] = np.array(self.types, object)[:, None] == np.array(types, object)

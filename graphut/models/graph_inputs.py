@@ -42,8 +42,8 @@ class GraphInput(NamedTuple):
     edges: NDArray[np.int64]  # (2, E), sources and destinations
     nodes: NDArray[Any]  # (N,) kinds, or (N, F) features
     positions: NDArray[Any] | None = None  # (N, k)
-    edge_weights: NDArray[np.float32] | None = None  # (E,) positive
-    edge_feats: NDArray[np.float32] | None = None  # (E, F)
+    edge_weights: NDArray[Any] | None = None  # (E,) positive
+    edge_feats: NDArray[Any] | None = None  # (E, F)
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
 
@@ -68,7 +68,7 @@ class JoinedGraphs:
         weights = [graph.edge_weights for graph in graphs]
         if any(each is not None for each in weights):
             weights = [
-                np.ones(graph.edges.shape[1], np.float32) if each is None else each
+                np.ones(graph.edges.shape[1]) if each is None else each
                 for graph, each in zip(graphs, weights, strict=True)
             ]
         if (part := graphs[0].part) is not None:
@@ -196,6 +196,7 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     if num_feats:
         if nodes is not None and count:
             nodes = number_rows(nodes, "feat", "node {}".format)
+            nodes = None if nodes is None else nodes.astype(np.float32)
         nodes = np.zeros((count, 0 if count else num_feats), np.float32) if nodes is None else nodes
         if nodes.shape[1] != num_feats:
             raise ValueError(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
@@ -130,7 +129,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             `(E,)`, for the layer "attention"; an edge of weight 2 counts like two edges, and one
             of weight 0 like none.
         edge_feats : Tensor, optional
-            `(E, edge_feats)`, for a model whose configuration has `edge_feats`.
+            `(E, edge_feats)`, for a model whose configuration has `edge_feats`; real numbers are
+            converted to the dtype of the model, which is float64 for registers.
         get_attention : bool
             Also keep the attention weights, as `output.ponder.attention`.
         get_steps : bool
@@ -209,7 +209,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         if edge_weights is not None:
             options["edge_bias"] = self._log_weights(edge_weights)
         if edge_feats is not None:
-            options["edge_feat"] = edge_feats.to(self.device)
+            options["edge_feat"] = _cast(edge_feats, next(self.encoder.parameters()))
         states, ponder, *more = recurrence(layout, self._first_states(nodes), **options)
         steps = more[-1] if options.get("get_steps") else None
         registers = None
@@ -223,7 +223,7 @@ class UniversalGraphTransformer(AdaptiveModel):
             raise ValueError(f"edge_weights need layer='attention', but the model has {layer=}")
         if weights.device.type == "cpu" and not is_tracing() and bool((weights < 0).any()):
             raise ValueError(f"edge_weights must not be negative; got {weights.min().item():g}")
-        return weights.to(self.device).log()
+        return _cast(weights, next(self.encoder.parameters())).log()
 
     @torch.no_grad()
     def predict(self, graphs: Any, restarts: Restarts | None = None) -> list[GraphPrediction]:
@@ -270,10 +270,13 @@ class UniversalGraphTransformer(AdaptiveModel):
 
     def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
         if self.config.answer_at == "edge":
-            source, target = graph.edges[:, logits.argsort().numpy()]
-            likeliest = np.empty(len(steps), np.int64)
-            likeliest[target] = source  # of several in-edges, the last and likeliest stays
-            return GraphPrediction(likeliest.tolist(), logits.exp(), None, steps)
+            likeliest: list[int | None] = [None] * len(steps)
+            order = logits.argsort()
+            for source, target in graph.edges[
+                :, order[logits[order] > -torch.inf].numpy()
+            ].T.tolist():
+                likeliest[target] = source  # of several in-edges, the last and likeliest stays
+            return GraphPrediction(likeliest, logits.exp(), None, steps)
         if self.config.answer_kind == "values":
             return GraphPrediction([], None, logits, steps)
         names = self.config.class_names.split() or range(self.config.classes)
@@ -318,7 +321,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         target, source, edge = layout.in_edges()
         keys = self.key(others)[source]
         if edge_feats is not None:
-            keys = keys + self.edge(edge_feats.to(keys.device)[edge])
+            keys = keys + self.edge(_cast(edge_feats, self.edge.weight)[edge])
         pairs = self.query(states)[target] * keys
         wide = torch.promote_types(pairs.dtype, torch.float32)
         scores = pairs.to(wide).sum(-1) / self.config.d_model**0.5
@@ -350,6 +353,11 @@ class UniversalGraphTransformer(AdaptiveModel):
         check_feat(nodes, "source", len(nodes), self.config.num_feats, self.embedding)
         nodes = dropout(nodes, self.config.input_dropout, self.training)
         return self.dropout(self.input_norm(self.embedding(nodes)))
+
+
+def _cast(rows: Tensor, like: Tensor) -> Tensor:
+    """Return real numbers of edges, which files hold as float64, in the dtype of a parameter."""
+    return rows.to(like.device, like.dtype if rows.is_floating_point() else rows.dtype)
 
 
 def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:

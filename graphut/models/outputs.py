@@ -62,7 +62,9 @@ class GraphOutput(NamedTuple):
     """The output of a `UniversalGraphTransformer` for a graph or a batch of graphs.
 
     The shape of `logits` is `(nodes, classes)`, `(graphs, classes)` or `(edges,)`. For edges, they
-    are the log-probability of each edge among the in-edges of its destination.
+    are the log-probability of each edge among the in-edges of its destination. With the layer
+    "registers", they are 0 for the best edge in evaluation and `-inf` for the others; all in-edges
+    of a node that no start reaches have `-inf`.
     """
 
     logits: Tensor
@@ -79,8 +81,9 @@ class GraphPrediction:
     """The predictions for one graph: for its nodes, for its edges, or for the graph as a whole."""
 
     #: The class of each node, or of the graph: its name, or its number if the model has no names.
-    #: With `answer_at="edge"`: for each node, the source of its most likely in-edge. With
-    #: `answer_kind="labels"`: the list of labels that apply. With "values": empty.
+    #: With `answer_at="edge"`: for each node, the source of its most likely in-edge, or None if no
+    #: start reaches the node (see `RegisterMessages`). With `answer_kind="labels"`: the list of
+    #: labels that apply. With "values": empty.
     labels: list[Any]
     #: `(nodes, classes)` or `(1, classes)`, of classes or labels; None for "values". With
     #: `answer_at="edge"`: `(edges,)`, of each edge among the in-edges of its destination; the edges

@@ -165,7 +165,8 @@ def dense_event_driven(
         if step.norm == "pre":
             size = before.square().mean(1).sqrt()
             distance = distance / size.clamp_min(torch.finfo(size.dtype).eps)
-        changed = awake & (distance > rule.tol)
+        has_moved = distance > rule.tol if rule.tol else (new != before).any(1)
+        changed = awake & has_moved
         updates = updates + awake
         last_change = torch.where(changed, t, last_change)
         rounds = rounds + _any_by_graph(awake, members)

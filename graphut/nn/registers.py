@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax, one_hot
@@ -23,7 +25,8 @@ class BestEdges(NamedTuple):
 
     register: Tensor  #: `(A,)`, the key of the edge, or 0 if the node holds no register
     is_held: Tensor  #: `(A,)` bool, whether the node holds a register
-    source: Tensor  #: `(A,)` int64, the source of the edge (the pointer), or -1
+    source: Tensor  #: `(A,)` int64, the source of the edge (the pointer), or -1 if there is none
+    edge: Tensor  #: `(A,)` int64, the edge, or -1 if there is none
     is_tied: Tensor  #: `(A,)` bool, whether edges from several sources have the best key
 
 
@@ -40,9 +43,11 @@ class RegisterMessages(nn.Module):
     whether the smallest or the largest key is the best one, and, from whether :math:`j` and
     :math:`i` hold a register, which edges take part. The best key becomes the register of
     :math:`i`; the source of its edge is the pointer of :math:`i`, and of several such sources the
-    one with the smallest id. With the smallest sum this is the Bellman-Ford algorithm. The split
-    into states that are learned and a number that is not follows "Discrete Neural Algorithmic
-    Reasoning" (arXiv 2402.11628).
+    one with the smallest id. If edges add nothing to a register, as edges of weight 0 do, it is
+    the source with the fewest edges from a start, and then the smallest id, so that pointers form
+    a tree. A node that no start reaches has no pointer. With the smallest sum this is the
+    Bellman-Ford algorithm. The split into states that are learned and a number that is not follows
+    "Discrete Neural Algorithmic Reasoning" (arXiv 2402.11628).
 
     A state has three columns: the register, 1 if it is held, and a positive number at a *start*.
     The self-loop of a start has the key 0, and the self-loops of other nodes do not take part. Each
@@ -167,19 +172,27 @@ class RegisterMessages(nn.Module):
                 raise ValueError(f"registers have no {name}: leave it out")
         edges = self._edges(layout, rows, projected, frontier, edge_feat)
         if self.training:
-            share = self._log_shares(edges, len(rows)).exp() * edges.is_held
+            share = _log_shares(edges, len(rows)).exp() * edges.is_held
             held = row_sums(share, edges.row, len(rows))
             register = row_sums(share * edges.key, edges.row, len(rows))
         else:
-            best = _best(edges, len(rows), layout.num_src)
+            is_best = _with_best_key(edges, len(rows))
+            best = _first_edges(edges, is_best, len(rows), [edges.source, edges.edge])
             register, held = best.register, best.is_held.to(rows.dtype)
         # Injected in the next round, the first state decides the sign: it is 1 or -1.
         return torch.stack([register, held, rows[:, 2].sign() / 4], 1), None
 
     def edge_logits(self, layout: EdgeLayout, states: Tensor, edge_feat: Tensor | None) -> Tensor:
-        """Return the logarithm of the probability that an edge is its node's best, `(E,)`."""
+        """Return the logarithm of the probability that an edge is its node's best, `(E,)`.
+
+        In evaluation it is 0 for the best edge, and `-inf` for all others.
+        """
+        if not self.training:
+            best = self.best_edges(layout, states, edge_feat)
+            logits = states.new_full((layout.num_edges,), -torch.inf)
+            return logits.index_fill(0, best.edge[best.is_held], 0.0)
         edges = self._edges(layout, states[: layout.num_dst], states, None, edge_feat)
-        likely = self._log_shares(edges, layout.num_dst)
+        likely = _log_shares(edges, layout.num_dst)
         return torch.empty_like(likely).index_copy(0, edges.edge, likely)
 
     def best_edges(
@@ -187,7 +200,11 @@ class RegisterMessages(nn.Module):
     ) -> BestEdges:
         """Return the best in-edge of each destination, given the states of all sources."""
         edges = self._edges(layout, states[: layout.num_dst], states, None, edge_feat)
-        return _best(edges, layout.num_dst, layout.num_src)
+        is_best = _with_best_key(edges, layout.num_dst)
+        ranks = [edges.source, edges.edge]
+        if bool(edges.adds_nothing.any()):
+            ranks.insert(0, _edges_from_starts(edges, is_best, layout.num_src)[edges.source])
+        return _first_edges(edges, is_best, layout.num_dst, ranks)
 
     def _edges(
         self,
@@ -206,15 +223,24 @@ class RegisterMessages(nn.Module):
                 f"each edge; got {tuple(edge_feat.shape)}"
             )
         row, source, edge = layout.in_edges(frontier)
-        is_loop = source == (row if frontier is None else frontier[row])
+        target = row if frontier is None else frontier[row]
+        is_loop = source == target
         register, held, _ = states[source].unbind(1)
         weight = torch.ones_like(register) if edge_feat is None else edge_feat[edge, 0].to(register)
         check_finite(registers=register, edge_feat=weight)
-        keys = (weight, register, register + weight, torch.maximum(register, weight))
+        total = register + weight
+        keys = torch.stack([weight, register, total, torch.maximum(register, weight)], 1)
         if self.training:
-            key = torch.stack(keys, 1) @ gumbel_softmax(self.operation, hard=True)
+            key = keys @ gumbel_softmax(self.operation, hard=True)
         else:
-            key = torch.stack(keys).index_select(0, self.operation.argmax()[None])[0]
+            key = keys.index_select(1, self.operation.argmax()[None])[:, 0]
+        if not key.isfinite().all():
+            at = int((~key.isfinite()).nonzero()[0])
+            raise ValueError(
+                f"the register {register[at]:g} of node {source[at]} and the weight "
+                f"{weight[at]:g} of its edge to node {target[at]} have no finite sum: scale the "
+                "weights down"
+            )
         key = key.masked_fill(is_loop, 0.0)
         held = torch.where(is_loop, (rows[row, 2] > 0).to(held), held)
         target_held = rows[row, 1]
@@ -227,12 +253,8 @@ class RegisterMessages(nn.Module):
             takes_part = self.table >= self.table.amax(0) - _MARGIN
             score = self.sign.sign() * key  # exact, unlike a product with the sign's size
             score = score.masked_fill(~takes_part[held.long(), target_held.long()], -torch.inf)
-        return _Candidates(row, source, edge, key, held, score)
-
-    def _log_shares(self, edges: _Candidates, num_rows: int) -> Tensor:
-        """Return the log-softmax of the scores over the in-edges of each row, `(E,)`."""
-        score = edges.score if self.training else _SHARPNESS * self.sign.abs() * edges.score
-        return score - row_log_sums(score, edges.row, num_rows)[edges.row]
+        adds_nothing = (total == register) & (held > 0) & ~is_loop
+        return _Candidates(row, source, edge, key, held, score, adds_nothing)
 
     def extra_repr(self) -> str:
         chosen = self.OPERATIONS[int(self.operation.argmax())]
@@ -248,19 +270,49 @@ class _Candidates(NamedTuple):
     key: Tensor
     is_held: Tensor  # of the source; for a self-loop, whether the node is a start
     score: Tensor  # larger is better; -inf for an edge that does not take part
+    adds_nothing: Tensor  # whether the sum of register and weight is the register
 
 
-def _best(edges: _Candidates, num_rows: int, num_src: int) -> BestEdges:
-    row, is_best = edges.row, edges.score == row_maxima(edges.score, edges.row, num_rows)[edges.row]
-    is_best &= edges.score > -torch.inf
-    none = torch.full((num_rows,), num_src, device=row.device)
-    source = none.scatter_reduce(0, row, torch.where(is_best, edges.source, num_src), "amin")
-    is_chosen = is_best & (edges.source == source[row])
-    held = row_maxima(edges.is_held * is_chosen, row, num_rows) > 0
-    chosen = torch.where(is_chosen, edges.key, -torch.inf)
-    register = torch.where(held, row_maxima(chosen, row, num_rows), 0.0)
-    is_tied = held & (row_sums((is_best & ~is_chosen).long(), row, num_rows) > 0)
-    return BestEdges(register, held, source.masked_fill(~held, -1), is_tied)
+def _log_shares(edges: _Candidates, num_rows: int) -> Tensor:
+    """Return the log-softmax of the scores over the in-edges of each row, `(E,)`."""
+    return edges.score - row_log_sums(edges.score, edges.row, num_rows)[edges.row]
+
+
+def _with_best_key(edges: _Candidates, num_rows: int) -> Tensor:
+    """Return a mask of the edges that no other in-edge of their row is better than."""
+    best = row_maxima(edges.score, edges.row, num_rows)[edges.row]
+    return (edges.score == best) & (best > -torch.inf)
+
+
+def _edges_from_starts(edges: _Candidates, is_best: Tensor, nodes: int) -> Tensor:
+    """Return the number of edges with the best key from a start to each node, or `inf`, `(N,)`."""
+    from scipy.sparse import coo_array  # only where ties need it
+    from scipy.sparse.csgraph import dijkstra
+
+    source, target = torch.stack([edges.source, edges.row])[:, is_best].cpu().numpy()
+    graph = coo_array((np.ones(len(source)), (source, target)), shape=(nodes, nodes)).tocsr()
+    starts = source[source == target]
+    far = dijkstra(graph, indices=starts, unweighted=True, min_only=True)
+    return torch.from_numpy(far).to(edges.key.device)
+
+
+def _first_edges(
+    edges: _Candidates, is_best: Tensor, num_rows: int, ranks: Sequence[Tensor]
+) -> BestEdges:
+    """Return for each row the edge with the best key that comes first by `ranks`, `(E,)` each."""
+    row, chosen = edges.row, is_best.nonzero()[:, 0]
+    for rank in ranks:
+        rank, each = rank[chosen], row[chosen]
+        first = rank.new_empty(num_rows).scatter_reduce(0, each, rank, "amin", include_self=False)
+        chosen = chosen[rank == first[each]]
+    chosen = chosen[edges.is_held[chosen] > 0]
+    none = torch.full((num_rows,), -1, device=row.device)
+    source, edge = (none.index_copy(0, row[chosen], x[chosen]) for x in (edges.source, edges.edge))
+    register = edges.key.new_zeros(num_rows).index_copy(0, row[chosen], edges.key[chosen])
+    held = source >= 0
+    other = is_best & (edges.source != source[row])
+    is_tied = held & (row_sums(other.long(), row, num_rows) > 0)
+    return BestEdges(register, held, source, edge, is_tied)
 
 
 def _has_self_loops(layout: EdgeLayout) -> bool:

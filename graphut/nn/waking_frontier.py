@@ -186,7 +186,7 @@ class WakingFrontier:
         decided = change.detach()
         if not isfinite(decided.sum().item()):
             self._check_finite(after, t)
-        moved = (decided > self.rule.tol**2).nonzero().flatten()
+        moved = self.rule.changes(after, shown, decided).nonzero().flatten()
         self._count(t)
         self._accept(after, moved, t)
         self._wake()

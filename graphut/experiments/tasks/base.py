@@ -76,8 +76,8 @@ class LabelledGraph(NamedTuple):
     depth: NDArray[np.int64] | None = None
     positions: NDArray[np.int64] | None = None  # (N, k) coordinates
     group: str = ""  # results are also reported for each group, such as "near"
-    edge_weights: NDArray[np.float32] | None = None  # (E,) positive
-    edge_feats: NDArray[np.float32] | None = None  # (E, F)
+    edge_weights: NDArray[Any] | None = None  # (E,) positive
+    edge_feats: NDArray[Any] | None = None  # (E, F)
     label_weights: NDArray[np.float32] | None = None  # factors of the loss, for each of `labels`
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 

@@ -273,7 +273,7 @@ class GraphDijkstra(GraphBFS):
         marked = union.draw(random)
         loops = union.sizes.sum()
         drawn = random.random((2, (union.edges.shape[1] - loops) // 2))
-        drawn = np.sqrt(drawn.prod(0) + 1e-3).astype(np.float32)  # as models read them
+        drawn = np.sqrt(drawn.prod(0) + 1e-3).astype(np.float32)  # as attention reads them
         weights = np.concatenate([drawn, drawn, np.ones(loops, np.float32)])
         depth, parent, _ = union.shortest_paths(marked, weights).heights(marked)
         source, target = union.edges

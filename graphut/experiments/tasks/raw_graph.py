@@ -96,7 +96,10 @@ class RawGraph:
             raise ValueError(f"{place} holds a graph without nodes")
         with reraise_for_file(place, ""):
             looped = with_loops(edges, len(ids))
-            kinds = _kinds(columns.get("features", [None] * len(ids)), ids)
+            kinds, features = _kinds(columns.get("features", [None] * len(ids)), ids), None
+            if kinds is None:
+                numbers = number_rows(columns["features"], "feat", lambda i: f"node {ids[i]!r}")
+                features = None if numbers is None else numbers.astype(np.float32)
             at = "" if any(name in columns for name in MASKS) else "graph_"
             masks = {
                 part: read_mask(columns[at + name], name)
@@ -113,9 +116,7 @@ class RawGraph:
                 ids=ids,
                 edges=looped,
                 kinds=kinds,
-                features=None
-                if kinds
-                else number_rows(columns["features"], "feat", lambda i: f"node {ids[i]!r}"),
+                features=features,
                 labels=read_labels(columns.get("labels", [None] * len(ids)), target),
                 label=read_labels(columns.get("graph_labels", [None]), target),
                 masks=masks,

@@ -32,8 +32,9 @@ class EventDriven(HaltingRule):
     Parameters
     ----------
     tol : float
-        Distance up to which a new state is discarded. With 0, the output is the output of
-        `FixedDepth` after the same number of rounds, up to rounding.
+        Distance up to which a new state is discarded: 0, or at least 1e-15. With 0, any other
+        number in a state counts as a change, and the output is the output of `FixedDepth` after the
+        same number of rounds, up to rounding.
     max_rounds : int
         The largest number of rounds. With 0, it is the `max_steps` of the recurrence.
 
@@ -58,8 +59,18 @@ class EventDriven(HaltingRule):
     max_rounds: int = 0
 
     def __post_init__(self) -> None:
-        self.check("tol", 0.0 <= self.tol < float("inf"), "be 0 or more and finite")
+        # The square of a smaller number is not exact in float32.
+        is_exact = self.tol == 0.0 or 1e-15 <= self.tol < float("inf")
+        self.check("tol", is_exact, "be 0, or at least 1e-15 and finite")
         self.check("max_rounds", 0 <= self.max_rounds < 2**63, "be 0 or more and below 2**63")
+
+    def changes(self, new: Tensor, shown: Tensor, change: Tensor) -> Tensor:
+        """Return a mask of the nodes whose `new` states, `(A, d)`, replace the `shown` ones.
+
+        `change` is the mean square change of each node, `(A,)`. Without a tolerance the states
+        themselves are compared, because the square of a small change can be 0.
+        """
+        return change > self.tol**2 if self.tol else (new != shown).any(1)
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         raise ValueError("EventDriven depends on the graph; only AdaptiveRecurrence can run it")

@@ -34,7 +34,7 @@ single = st.one_of(
     st.builds(Threshold, shares, states_read),
     st.builds(Convergence, st.floats(1e-9, 10.0), st.integers(1, 9)),
     st.builds(FixedDepth, states_read),
-    st.builds(EventDriven, st.floats(0.0, 10.0), st.integers(0, 2**40)),
+    st.builds(EventDriven, st.floats(1e-9, 10.0), st.integers(0, 2**40)),
 )
 
 
@@ -62,8 +62,9 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
         ("convergence:readout=x", "'convergence' has no setting 'readout'"),
         ("convergence:patience=99999999999999999999", r"patience must be below 2\*\*63, got 9"),
         ("global:" * 2000 + "act", "'global' cannot contain another 'global'"),
-        ("event_driven:tol=-1", "tol must be 0 or more and finite, got -1.0"),
-        ("event_driven:tol=inf", "tol must be 0 or more and finite, got inf"),
+        ("event_driven:tol=-1", "tol must be 0, or at least 1e-15 and finite, got -1.0"),
+        ("event_driven:tol=1e-20", "tol must be 0, or at least 1e-15 and finite, got 1e-20"),
+        ("event_driven:tol=inf", "tol must be 0, or at least 1e-15 and finite, got inf"),
         ("event_driven:max_rounds=-1", r"max_rounds must be 0 or more and below 2\*\*63, got -1"),
         ("global:event_driven", "Global cannot contain EventDriven"),
         ("global:nothing", "there is no halting rule 'nothing'"),
