@@ -11,15 +11,10 @@ from torch.linalg import vector_norm
 
 from graphut.attention.backend import AttentionCall
 from graphut.attention.edge_sums import edge_dot, edge_sum
-from graphut.attention.functorch import (
-    in_transform,
-    is_tracing,
-    outside_transforms,
-    unwrap_functorch,
-)
 from graphut.attention.kernel_library import compiled
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.ragged import row_maxima
+from graphut.attention.tracing import is_tracing
 
 _skipping = local()
 
@@ -171,11 +166,9 @@ def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
         )
     if frontier.numel() == 0 or torch.compiler.is_compiling():
         return  # a traced program cannot read values
-    with outside_transforms():
-        frontier = unwrap_functorch(frontier)
-        rising = (frontier[1:] > frontier[:-1]).all().long()
-        # One transfer, so that the host waits for a GPU only once.
-        rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
+    rising = (frontier[1:] > frontier[:-1]).all().long()
+    # One transfer, so that the host waits for a GPU only once.
+    rises, first, last = torch.stack([rising, frontier[0], frontier[-1]]).tolist()
     if not rises:
         raise ValueError("frontier must be sorted and without repeats; use frontier.unique()")
     if first < 0 or last >= layout.num_dst:
@@ -203,7 +196,7 @@ def check_features(call: AttentionCall) -> None:
 def _bound_norms(*tables: Tensor) -> list[float]:
     """Return, for each table `(N, H, D)`, an upper bound (or inf) of the norms of its N rows."""
     library = compiled()
-    if library is not None and not in_transform() and all(map(library.reads, tables)):
+    if library is not None and all(map(library.reads, tables)):
         return library.norms(*tables)
     wide = torch.promote_types(tables[0].dtype, torch.float32)
     # One norm is slow if the rows have gaps.

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from graphut.attention.dropout import dropout_factors
 from graphut.attention.edge_sums import edge_dot
-from graphut.attention.functorch import cached_property, in_transform
 from graphut.attention.layout import EdgeLayout
+from graphut.attention.tracing import cached_property
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,7 +95,6 @@ class Backend:
     dtypes: tuple[torch.dtype, ...] | None = None  #: supported dtypes of features; None for all
     returns_weights: bool = True  #: if False, calls that need attention weights use "torch"
     traceable: bool = True  #: True if `torch.compile` can trace it
-    transformable: bool = False  #: True if it supports torch.func and forward-mode derivatives
     #: Return whether the required packages and files exist. Called last, because it may warn.
     is_installed: Callable[[], bool] = lambda: True
     #: Return the priority of the backend for a call with `backend="auto"`; the lowest number wins.
@@ -103,23 +102,17 @@ class Backend:
     auto_rank: Callable[[AttentionCall], int] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
-        """Return whether the backend supports a call and an active torch.compile or torch.func."""
+        """Return whether the backend supports a call, also under torch.compile if it is active."""
         return (
             (self.devices is None or call.query.device.type in self.devices)
             and (self.dtypes is None or call.query.dtype in self.dtypes)
             and (self.returns_weights or not call.need_weights)
             and (self.traceable or not torch.compiler.is_compiling())
-            and (self.transformable or not in_transform())
             and self.is_installed()
         )
 
     def check(self, query: Tensor) -> None:
-        """Raise unless the backend supports the query's dtype, device, and torch.func if active."""
-        if in_transform() and not self.transformable:
-            raise RuntimeError(
-                f"the backend {self.name!r} has no forward-mode derivatives and does not run "
-                "inside of torch.func's grad, jvp or vmap: use backend='torch' or backend='dense'"
-            )
+        """Raise an error unless the backend supports the query's dtype and device."""
         dtype, device = query.dtype, query.device.type
         if self.devices is not None and device not in self.devices and not self.checks_device:
             raise ValueError(

@@ -39,4 +39,4 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
     return AttentionResult(out.to(call.value.dtype), weights[copy, row, source])
 
 
-DENSE = Backend(name="dense", attend=dense_attention, transformable=True)
+DENSE = Backend(name="dense", attend=dense_attention)

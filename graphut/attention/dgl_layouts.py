@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention.functorch import outside_transforms
 from graphut.attention.layout import EdgeLayout, count_writes, layout_from_edges
+from graphut.attention.tracing import outside_inference
 
 _KEY = "_graphut_layouts"
 
@@ -55,7 +55,7 @@ def as_layout(graph: DGLGraph | EdgeLayout, etype: Any = None) -> EdgeLayout:
     canonical = graph.to_canonical_etype(etype)
     layouts = _layouts_of(graph)
     if canonical not in layouts:
-        with outside_transforms():
+        with outside_inference():
             layout = _read(graph, canonical)
         keep_layout(graph, canonical, layout)
         return layout

@@ -4,7 +4,7 @@ import torch
 
 from graphut._dgl import dgl, is_installed
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
-from graphut.attention.second_derivatives import with_first_derivatives
+from graphut.attention.first_derivatives import differentiable_once
 
 
 def dgl_attention(call: AttentionCall) -> AttentionResult:
@@ -15,7 +15,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     bias, factors = call.bias(), call.weight_factors()
     by_edge = [x for x in (bias, factors) if x is not None]
     # In `dgl.ops`, second derivatives are wrong.
-    query, key, value, *by_edge = with_first_derivatives("the backend 'dgl'", *tables, *by_edge)
+    query, key, value, *by_edge = differentiable_once(*tables, *by_edge)
     scores = dgl.ops.u_dot_v(graph, key, query) * call.scale
     if bias is not None:
         scores = scores + by_edge[0][..., None]

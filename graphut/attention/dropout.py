@@ -4,9 +4,6 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_batchedtensor
-
-from graphut.attention.functorch import in_vmap
 
 _LOW = 0xFFFFFFFF
 Bits = TypeVar("Bits", int, Tensor, int | Tensor)
@@ -16,11 +13,6 @@ def draw_seed(device: torch.device) -> int | Tensor:
     """Draw a dropout seed from torch's generator: an int, or an int64 tensor on a GPU."""
     on_gpu = device.type == "cuda"
     seed = torch.randint(2**62, (), device=device) if on_gpu else torch.randint(2**62, ())
-    if in_vmap() and is_batchedtensor(seed):
-        raise ValueError(
-            "torch.func.vmap cannot draw different dropout or noise for each example: give vmap "
-            "randomness='same', or call the layer on one graph of all examples (dgl.batch)"
-        )
     return seed if on_gpu else int(seed)
 
 

@@ -9,16 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.functorch import in_transform
-
 # Entries of the gathered rows of a chunk: about 8 MiB in float32.
 _ENTRIES = 1 << 21
 
 
 def edge_dot(a: Tensor, b: Tensor, a_rows: Tensor, b_rows: Tensor) -> Tensor:
     """Return the dot products `out[e, h] = a[a_rows[e], h] . b[b_rows[e], h]`, `(E, H)`."""
-    if in_transform():
-        return (a[a_rows] * b[b_rows]).sum(-1)
     return _EdgeDot.apply(a, b, a_rows, b_rows)  # type: ignore[no-untyped-call]
 
 
@@ -27,9 +23,6 @@ def edge_sum(weights: Tensor, b: Tensor, to_rows: Tensor, b_rows: Tensor, rows: 
 
     `to_rows` has the row of each edge, and `weights` is `(E, H)`.
     """
-    if in_transform():
-        zeros = b.new_zeros(rows, weights.shape[1], b.shape[2])
-        return zeros.index_add(0, to_rows, weights[:, :, None] * b[b_rows])
     shape = (rows, weights.shape[1], b.shape[2])
     return _EdgeSum.apply(weights, b, to_rows, b_rows, shape)  # type: ignore[no-untyped-call]
 

@@ -19,9 +19,9 @@ from graphut.attention.backend import AttentionCall
 from graphut.attention.dgl_layouts import as_layout
 from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum
-from graphut.attention.functorch import in_jit_trace, outside_autocast, unwrap_functorch
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.registry import check_backend, choose
+from graphut.attention.tracing import in_jit_trace, outside_autocast
 
 
 def edge_attention(
@@ -92,9 +92,8 @@ def edge_attention(
         `"dense"` uses masks and is the reference; `"dgl"` uses message passing on `dgl.ops`;
         `"torch"` uses plain torch; `"native"` uses C++, for the CPU; `"triton"` is for GPUs.
         The last two cannot return attention weights, so calls with `get_attention`, `edge_feat`
-        or `edge_weight` use `"torch"` in their place. `"dense"` has second derivatives; `"torch"`
-        has them with an `edge_bias`, or if the in-neighbours of some node are not consecutive. In
-        all other cases, second derivatives raise an error.
+        or `edge_weight` use `"torch"` in their place. The gradients of `"dgl"`, `"native"` and
+        `"triton"` cannot be differentiated again.
 
     Returns
     -------
@@ -112,7 +111,7 @@ def edge_attention(
         or scale is not finite, or if a score or a sum of values overflows; in a compiled program
         only if the output is not finite.
     RuntimeError
-        If the named backend does not support torch.func, or in `torch.jit.trace`.
+        In `torch.jit.trace`.
 
     Examples
     --------
@@ -143,7 +142,7 @@ def edge_attention(
         query=query,
         key=key,
         value=value,
-        frontier=None if frontier is None else unwrap_functorch(frontier),
+        frontier=frontier,
         edge_bias=_by_head(edge_bias),
         edge_weight=_by_head(edge_weight),
         scale=query.shape[-1] ** -0.5 if scale is None else scale,

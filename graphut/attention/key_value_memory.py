@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphut.attention.argument_checks import check_nonempty_rows
 from graphut.attention.backend import AttentionCall
-from graphut.attention.functorch import in_transform
+from graphut.attention.first_derivatives import once_differentiable
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import NATIVE, parts_of
 from graphut.attention.native.ops import (
@@ -27,10 +27,8 @@ from graphut.attention.native.ops import (
     write_gradients,
 )
 from graphut.attention.registry import choose
-from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.triton.backend import TRITON
 
-_NAME = "attention over keys and values in place"
 _Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], ScalarArgs]  # with the frontier
 
 
@@ -95,7 +93,7 @@ class KeyValueMemory:
 
 def fits_memory(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> bool:
     """Return whether a memory can be used: the backend "native" computes calls on this layout."""
-    if layout.has_empty_rows or torch.compiler.is_compiling() or in_transform():
+    if layout.has_empty_rows or torch.compiler.is_compiling():
         return False
     return choose(backend, empty_call(layout, heads, like)) is NATIVE
 
@@ -193,10 +191,9 @@ class _Write(torch.autograd.Function):
         return chain.clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
-        grads = chain_grad, ctx.table.take_grads(ctx.nodes)
-        # All rows and queries are reached through the chain.
-        return *refuse_second_derivatives(_NAME, grads, [chain_grad]), None, None
+        return chain_grad, ctx.table.take_grads(ctx.nodes), None, None
 
 
 class _Read(torch.autograd.Function):
@@ -210,13 +207,13 @@ class _Read(torch.autograd.Function):
         return out, chain.clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, out_grad: Tensor, chain_grad: Tensor) -> tuple[Tensor | None, ...]:
         ctx.table.restore(ctx.written)
-        query, out, softmax, chain = ctx.saved_tensors
+        query, out, softmax, _ = ctx.saved_tensors
         tables, sums = (ctx.table.rows, query), ctx.table.open_grads()
         query_grad = _backward(out_grad, out, softmax, tables, ctx.edges, sums, add=True)
-        inputs = [query, out, softmax, chain, out_grad, chain_grad]
-        return *refuse_second_derivatives(_NAME, (chain_grad, query_grad), inputs), None, None
+        return chain_grad, query_grad, None, None
 
 
 class _ReadOnce(torch.autograd.Function):
@@ -230,12 +227,12 @@ class _ReadOnce(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, query, out, softmax = ctx.saved_tensors
         sums = gradient_buffer(rows)
         query_grad = _backward(out_grad, out, softmax, (rows, query), ctx.edges, sums, add=False)
-        grads = trim_gradient(sums, rows), query_grad
-        return *refuse_second_derivatives(_NAME, grads, [rows, query, out, softmax, out_grad]), None
+        return trim_gradient(sums, rows), query_grad, None
 
 
 def _attend(rows: Tensor | None, query: Tensor, edges: _Edges) -> tuple[Tensor, Tensor]:
@@ -259,6 +256,5 @@ def _backward(
     (rows, query), (frontier, parts, scalars) = tables, edges
     (key, value), (key_grad, value_grad) = rows.unbind(1), sums.unbind(1)
     buffers = Gradients(key_grad, value_grad, softmax.new_empty(0))
-    with torch.no_grad():
-        inputs = Tables(query, key, value, frontier, None)
-        return write_gradients(out_grad, out, softmax, inputs, parts, scalars, buffers, add=add)
+    inputs = Tables(query, key, value, frontier, None)
+    return write_gradients(out_grad, out, softmax, inputs, parts, scalars, buffers, add=add)

@@ -18,16 +18,10 @@ from torch import Tensor
 from torch.compiler import is_compiling
 from torch.nn.functional import pad
 
-from graphut.attention.functorch import (
-    cached_property,
-    in_transform,
-    is_exporting,
-    outside_transforms,
-    unwrap_functorch,
-)
 from graphut.attention.pytrees import as_pytree
 from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
+from graphut.attention.tracing import cached_property, is_exporting, outside_inference
 
 Device = torch.device | str
 T = TypeVar("T")
@@ -77,9 +71,7 @@ class EdgeLayout(ABC):
         )
 
     def __post_init__(self) -> None:
-        if in_transform():
-            self._replace_tensors(unwrap_functorch)
-        with outside_transforms():
+        with outside_inference():
             if not self._trusted:
                 self._check()
                 self._replace_tensors(Tensor.clone)  # the caller may write to the checked tensors
@@ -228,7 +220,7 @@ class EdgeLayout(ABC):
         if key in self._cache:
             stored: T = self._cache[key]
             return stored
-        with outside_transforms():
+        with outside_inference():
             result = make(self, *args)
         if not is_exporting():
             self._cache[key] = result
@@ -261,7 +253,7 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
         {"": item} if isinstance(item, Tensor) else item._tensors() if copy is None else {}
         for item, copy in zip(items, copies, strict=True)
     ]
-    with outside_transforms():
+    with outside_inference():
         arrived = iter(_send([x for part in parts for x in part.values()], target))
     for place, (item, part) in enumerate(zip(items, parts, strict=True)):
         tensors = {name: next(arrived) for name in part}

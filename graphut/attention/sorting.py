@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from graphut.attention.functorch import in_transform, is_intercepted
 from graphut.attention.kernel_library import compiled
+from graphut.attention.tracing import is_intercepted
 
 
 def sort_edges(
@@ -17,7 +17,7 @@ def sort_edges(
     the compiled kernels sort, if they are built.
     """
     library = compiled()
-    if library is None or src.device.type != "cpu" or is_intercepted() or in_transform():
+    if library is None or src.device.type != "cpu" or is_intercepted():
         return sort_edges_by_torch(src, dst, num_src, num_dst)
     return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)
 

@@ -5,7 +5,6 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.edge_sums import edge_dot, edge_sum
-from graphut.attention.functorch import in_transform
 from graphut.attention.interval_sdpa import tile_attention
 from graphut.attention.layout import IntervalLayout
 from graphut.attention.ragged import row_maxima
@@ -18,8 +17,7 @@ def torch_attention(call: AttentionCall) -> AttentionResult:
 
 def _is_tiled(call: AttentionCall) -> bool:
     some = call.layout.num_edges > 0 and call.query.shape[0] > 0
-    # torch's attention has no forward-mode derivative.
-    return isinstance(call.layout, IntervalLayout) and call.is_plain and some and not in_transform()
+    return isinstance(call.layout, IntervalLayout) and call.is_plain and some
 
 
 def segment_attention(call: AttentionCall) -> AttentionResult:
@@ -50,7 +48,6 @@ def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
 TORCH = Backend(
     name="torch",
     attend=torch_attention,
-    transformable=True,
     # DGL is faster than segments.
     auto_rank=lambda call: 1 if _is_tiled(call) else 3,
 )

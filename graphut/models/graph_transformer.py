@@ -12,9 +12,9 @@ from torch.nn.functional import dropout
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.functorch import is_tracing
 from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
+from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.config.restarts import Restarts

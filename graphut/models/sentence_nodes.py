@@ -12,8 +12,8 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.functorch import outside_transforms
 from graphut.attention.ragged import starts
+from graphut.attention.tracing import outside_inference
 from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout, token_lengths
 from graphut.topology import Topology, node_positions, token_nodes, with_extra_nodes
 
@@ -123,7 +123,7 @@ def kept_for_small_batches(make: Callable[..., Any], settings: Hashable, *length
 
 @lru_cache(maxsize=64)
 def _make_once(make: Callable[..., Any], settings: Hashable, *sizes: tuple[int, ...]) -> Any:
-    with outside_transforms():
+    with outside_inference():
         return make(settings, *map(torch.tensor, sizes))
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
-from graphut.attention.functorch import outside_autocast
 from graphut.attention.layout import check_index, check_range
+from graphut.attention.tracing import outside_autocast
 from graphut.nn.input_checks import check_tensor, destination_rows, first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from graphut.attention.functorch import outside_autocast
+from graphut.attention.tracing import outside_autocast
 
 
 class HaltingUnit(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import check_frontier
-from graphut.attention.functorch import is_tracing
+from graphut.attention.tracing import is_tracing
 
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl, is_installed
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.argument_checks import check_finite
-from graphut.attention.functorch import in_transform, is_intercepted, outside_autocast
+from graphut.attention.first_derivatives import differentiable_once
 from graphut.attention.ragged import row_sums
-from graphut.attention.second_derivatives import with_first_derivatives
+from graphut.attention.tracing import is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
 from graphut.nn.module_checks import is_hooked
@@ -51,8 +51,8 @@ class MessageAggregation(nn.Module):
         Features of an edge, `edge_feat` in each call, that messages use; an attention needs the
         same `edge_dim`. Without it, edge features are used in the attention only.
     backend : {"auto", "torch", "dgl"}
-        "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs, without second
-        derivatives. "auto" chooses "dgl" for many edges, if DGL is installed. Messages with
+        "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs.
+        "auto" chooses "dgl" for many edges, if DGL is installed. Messages with
         `edge_dim` always use "torch".
 
     Raises
@@ -253,7 +253,7 @@ def reduce_messages(
     aggregator, are float32 or wider, and 0 for nodes without in-edges.
     """
     first = next(iter(messages.values()))
-    is_plain = first.device.type == "cpu" and not (in_transform() or is_intercepted())
+    is_plain = first.device.type == "cpu" and not is_intercepted()
     by_dgl = is_installed and is_plain and backend != "torch"
     if by_dgl and frontier is None and layout.num_edges:
         return _reduce_by_dgl(layout.cached(_as_dgl), messages)
@@ -288,8 +288,7 @@ def _as_dgl(layout: EdgeLayout) -> Any:
 
 
 def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]:
-    wide = map(_widen, messages.values())
-    tables = with_first_derivatives("message aggregation by DGL", *wide)
+    tables = differentiable_once(*map(_widen, messages.values()))
     reduce = {"sum": partial(dgl.ops.copy_u_sum, graph), "max": partial(_MaximumByDGL.apply, graph)}
     return {name: reduce[name](table) for name, table in zip(messages, tables, strict=True)}
 

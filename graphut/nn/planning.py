@@ -13,9 +13,7 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.utils.hooks import RemovableHandle
 
 from graphut.attention import EdgeLayout
-from graphut.attention.functorch import (
-    in_transform,
-    in_vmap,
+from graphut.attention.tracing import (
     is_capturing,
     is_exporting,
     is_intercepted,
@@ -83,7 +81,7 @@ def plan_for(
     options: Options,
 ) -> Plan:
     """Return the plan of an earlier call with the same settings, or make one."""
-    if in_transform() or is_intercepted() or _are_modules_watched():
+    if is_intercepted() or _are_modules_watched():
         return make_plan(layer, feat, layout, between, options)
     device = feat.device
     autocast = torch._C._is_any_autocast_enabled() and (
@@ -252,7 +250,7 @@ def _program(
     quantize = layer.quantize
     noisy = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
     noisy = noisy or (quantize is not None and quantize.noise > 0)
-    if (layer.training and noisy) or in_transform():
+    if layer.training and noisy:
         return None
     return program_settings(
         layer.steps[0],
@@ -282,11 +280,6 @@ def _check_halting_is_possible(layer: Recurrence, rule: HaltingRule) -> None:
     """Raise an error if nodes halt at steps that the host cannot know."""
     if isinstance(rule, FixedDepth):
         return
-    if in_vmap():
-        raise RuntimeError(
-            "the examples of torch.func.vmap would halt at different steps: call the "
-            "recurrence on one graph of all examples (dgl.batch) instead"
-        )
     check_sharding(layer.step, layer.halting)
     if not needs_host(layer):
         return

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from graphut.attention import edge_attention
-from graphut.attention.functorch import in_jit_trace
+from graphut.attention.tracing import in_jit_trace
 from graphut.nn import adaptive_conv
 from graphut.nn.attention import edge_feature_options
 from graphut.nn.conv_adapters import from_edge_index

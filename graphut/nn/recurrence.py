@@ -10,7 +10,7 @@ from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.functorch import is_exporting
+from graphut.attention.tracing import is_exporting
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.input_checks import sources_of
 from graphut.nn.loop import call_recurrence
@@ -227,8 +227,8 @@ class AdaptiveRecurrence(nn.Module):
             needs is missing. On a GPU with Triton, the error about values that are not finite can
             come in a later call, because the host does not wait for the device.
         RuntimeError
-            If nodes halt inside `torch.func.vmap` or while a CUDA graph is captured; or if
-            `fully_shard` was called on the step and there are several processes.
+            If nodes halt while a CUDA graph is captured; or if `fully_shard` was called on the
+            step and there are several processes.
 
         Examples
         --------

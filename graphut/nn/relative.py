@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.edge_sums import edge_dot
-from graphut.attention.functorch import in_transform, is_tracing, outside_autocast
+from graphut.attention.tracing import is_tracing, outside_autocast
 from graphut.nn.signals import coordinate_signal
 
 
@@ -33,7 +33,7 @@ class RelativePositions(nn.Module):
         """
         row, _, edge = layout.in_edges(frontier)
         values, index = edge_distance[edge], torch.arange(len(row), device=row.device)
-        if len(row) and not (values.is_floating_point() or is_tracing() or in_transform()):
+        if len(row) and not (values.is_floating_point() or is_tracing()):
             low, high = (int(end) for end in values.aminmax())
             if high - low < len(row):  # map each distance once
                 values, index = torch.arange(low, high + 1, device=row.device), values - low

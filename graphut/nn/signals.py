@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
 
-from graphut.attention.functorch import in_transform, is_intercepted, is_tracing, outside_transforms
+from graphut.attention.tracing import is_intercepted, is_tracing, outside_inference
 from graphut.nn.module_checks import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table
@@ -107,7 +107,7 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
 
 def position_table(signal: Signal | None, like: Tensor) -> Tensor | None:
     """Return the rows of a signal for 0, 1, ... if they can be kept; on the CPU only."""
-    if signal is None or like.device.type != "cpu" or in_transform() or is_intercepted():
+    if signal is None or like.device.type != "cpu" or is_intercepted():
         return None
     return _sinusoids(signal.count_from - 1, _TABLE, like) if _is_fixed(signal, like) else None
 
@@ -138,7 +138,7 @@ def _cached_sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Return the sinusoidal signals, `(steps, dim)`, of the numbers `first`, `first + 1`, ..."""
-    with outside_transforms(), torch.no_grad():
+    with outside_inference(), torch.no_grad():
         return coordinate_signal(torch.arange(first, first + steps, device=device), dim, dtype)
 
 
@@ -179,7 +179,7 @@ def coordinate_signal(
 def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
     """Return `function(values)`, but call the function on each different value only once."""
     # On a GPU the host would wait for their number, and `unique` is not differentiable.
-    if values.device.type != "cpu" or is_compiling() or values.requires_grad or in_transform():
+    if values.device.type != "cpu" or is_compiling() or values.requires_grad:
         return function(values)
     unique, inverse = torch.unique(values, return_inverse=True)
     return function(unique)[inverse]

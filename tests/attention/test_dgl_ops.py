@@ -63,5 +63,5 @@ def test_dgl_attention_has_no_second_derivatives(of: str) -> None:
     leaf = {"state": state, **numbers}[of]
     # The slope depends on the weight by another path too, which must not hide the error.
     [slope] = torch.autograd.grad((state + out @ weight).tanh().sum(), leaf, create_graph=True)
-    with pytest.raises(RuntimeError, match="'dgl' has no second derivatives: use backend='dense'"):
+    with pytest.raises(RuntimeError, match="no second derivatives"):
         torch.autograd.grad(slope.square().sum() + weight.sum(), weight)

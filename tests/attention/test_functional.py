@@ -329,21 +329,6 @@ def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features(
     assert_same(run("torch", layout, tensors, **options), expected, 1e-4)
 
 
-@pytest.mark.parametrize("backend", ["dense", "torch"])
-@pytest.mark.parametrize("edges", [False, True], ids=["plain", "features"])
-def test_edge_attention_has_second_derivatives(edges: bool, backend: str) -> None:
-    layout = GRAPHS["parallel"]
-    bias, feat = normal(6, seed=4), normal(6, 2, seed=5)
-    edge_map = normal(2, 3, 2, seed=6)
-
-    def attend(*given: Tensor) -> Tensor:
-        more = {"edge_feat": given[4], "edge_map": given[5]} if edges else {}
-        return edge_attention(layout, *given[:3], edge_bias=given[3], backend=backend, **more)
-
-    given = (*inputs(layout), bias, *((feat, edge_map) if edges else ()))
-    assert torch.autograd.gradgradcheck(attend, given)
-
-
 @pytest.mark.parametrize("backend", ON_CPU)
 def test_edge_attention_dropout_does_not_depend_on_the_order_of_edges(backend: str) -> None:
     layout = Causal().layout([3, 4])

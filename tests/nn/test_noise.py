@@ -4,7 +4,6 @@ from torch import Tensor
 
 from graphut.nn import AdaptiveRecurrence, InputNoise
 from graphut.nn.noise import PLACES
-from graphut.topology import Complete
 from tests.helpers import assert_same, refuses
 from tests.nn.cases import build_case, build_step, engine
 
@@ -59,20 +58,3 @@ def test_noise_refuses_wrong_values() -> None:
         AdaptiveRecurrence(build_step(), noise=InputNoise(0.1, "every_step"))
     with pytest.raises(ValueError, match="noise is given twice for one place: first, first"):
         AdaptiveRecurrence(build_step(), noise=(InputNoise(0.1), InputNoise(0.2)))
-
-
-@pytest.mark.parametrize("part", ["noise", "attn_drop"])
-def test_noise_and_dropout_in_vmap_are_the_same_for_all_or_refused(part: str) -> None:
-    step = build_step().float().train()
-    step.attention.attn_drop = 0.3 if part == "attn_drop" else 0.0
-    noise = InputNoise(0.1) if part == "noise" else None
-    layer = AdaptiveRecurrence(step, halting=None, max_steps=2, noise=noise)
-    feats, layout = torch.randn(1, 4, 8).expand(3, 4, 8), Complete().layout([4])
-
-    def run(x: Tensor) -> Tensor:
-        return layer(layout, x)[0]
-
-    out = torch.func.vmap(run, randomness="same")(feats)
-    assert torch.equal(out[0], out[1])
-    with pytest.raises(ValueError, match="give vmap randomness='same', or call the layer on one"):
-        torch.func.vmap(run, randomness="different")(feats)

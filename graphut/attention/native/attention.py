@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
-from graphut.attention.functorch import is_intercepted
+from graphut.attention.first_derivatives import once_differentiable
 from graphut.attention.kernel_library import DTYPES, is_built
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.interval_parts import divide
@@ -18,11 +18,11 @@ from graphut.attention.native.ops import (
     backward,
     by_table,
     check_one_gradient,
-    edge_attention_backward_op,
     edge_attention_op,
     forward,
 )
 from graphut.attention.sorting import sort_edges
+from graphut.attention.tracing import is_intercepted
 
 
 def native_attention(call: AttentionCall) -> AttentionResult:
@@ -81,18 +81,12 @@ class EdgeAttention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, out_grad: Tensor) -> tuple[Tensor | None, ...]:
         check_one_gradient(out_grad)
         *saved, out, softmax = ctx.saved_tensors
-        tables = Tables(*saved)
-        if torch.is_grad_enabled():
-            edges = ctx.layout.cached(edge_tensors)
-            grads = edge_attention_backward_op(
-                out_grad, out, softmax, *tables, *edges, *ctx.scalars
-            )
-        else:
-            parts = ctx.layout.cached(parts_of)
-            grads = backward(out_grad, out, softmax, tables, parts, ctx.scalars)
+        tables, parts = Tables(*saved), ctx.layout.cached(parts_of)
+        grads = backward(out_grad, out, softmax, tables, parts, ctx.scalars)
         return (*by_table(tables, grads), None, None)
 
 

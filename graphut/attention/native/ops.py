@@ -10,8 +10,8 @@ from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.functorch import cached_property
 from graphut.attention.kernel_library import Call, Library, Rows, compiled, phases_address
+from graphut.attention.tracing import cached_property
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "pairs": 3}
 
@@ -275,15 +275,7 @@ def by_table(tables: Tables, grads: Sequence[Tensor]) -> Sequence[Tensor | None]
     return query, key, value, None, None if tables.bias is None else bias
 
 
-def _no_second_backward(ctx: Any, *_: Tensor) -> None:
-    raise RuntimeError(
-        "the backend 'native' has no second derivatives: use backend='dense', or backend='torch' "
-        "with an edge_bias or on a graph with in-neighbours that are not consecutive"
-    )
-
-
 edge_attention_op.register_autograd(_op_backward, setup_context=_setup_context)
-edge_attention_backward_op.register_autograd(_no_second_backward)
 
 
 def check_one_gradient(out_grad: Tensor) -> None:

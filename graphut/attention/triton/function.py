@@ -9,8 +9,8 @@ import triton
 from torch import Tensor
 
 from graphut.attention.backend import AttentionCall
+from graphut.attention.first_derivatives import once_differentiable
 from graphut.attention.layout import EdgeLayout, IntervalLayout
-from graphut.attention.second_derivatives import refuse_second_derivatives
 from graphut.attention.triton import csr, interval
 from graphut.attention.triton.inputs import (
     Bias,
@@ -73,24 +73,23 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, to_out: Tensor) -> tuple[Tensor | None, ...]:
         *tensors, out, rest, softmax = ctx.saved_tensors
         (_, *wanted), bias, layout = ctx.needs_input_grad, tensors[3], ctx.others[0]
-        with torch.no_grad():
-            kernels, call, known = _prepare(ctx.others, tensors)
-            known |= {"out": out, "rest": rest, "softmax": softmax, "to_out": packed(to_out)}
-            known["delta"] = softmax.new_empty(softmax.shape[:2])
-            known["to_query"] = torch.empty_like(call.query.data)
-            for name, x in (("to_key", call.key.data), ("to_value", call.value.data)):
-                known[name] = x.new_empty(x.shape) if wanted[1] or wanted[2] else None
-            by_edge = layout.num_edges, call.heads.value
-            known["to_bias"] = softmax.new_zeros(by_edge) if wanted[3] else None
-            _run(kernels.launches_of(call, layout, known, backward=True))
-            grads = [known[f"to_{name}"] for name in ("query", "key", "value", "bias")]
-            if wanted[3]:
-                grads[3] = grads[3].sum_to_size(bias.shape).to(bias.dtype)
-        given = (*tensors, to_out)
-        return None, *refuse_second_derivatives("the backend 'triton'", grads, given)
+        kernels, call, known = _prepare(ctx.others, tensors)
+        known |= {"out": out, "rest": rest, "softmax": softmax, "to_out": packed(to_out)}
+        known["delta"] = softmax.new_empty(softmax.shape[:2])
+        known["to_query"] = torch.empty_like(call.query.data)
+        for name, x in (("to_key", call.key.data), ("to_value", call.value.data)):
+            known[name] = x.new_empty(x.shape) if wanted[1] or wanted[2] else None
+        by_edge = layout.num_edges, call.heads.value
+        known["to_bias"] = softmax.new_zeros(by_edge) if wanted[3] else None
+        _run(kernels.launches_of(call, layout, known, backward=True))
+        grads = [known[f"to_{name}"] for name in ("query", "key", "value", "bias")]
+        if wanted[3]:
+            grads[3] = grads[3].sum_to_size(bias.shape).to(bias.dtype)
+        return None, *grads
 
 
 def _prepare(

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from graphut.attention import EdgeLayout
-from graphut.attention.functorch import outside_autocast
-from graphut.attention.second_derivatives import refuse_second_derivatives
+from graphut.attention.first_derivatives import once_differentiable
+from graphut.attention.tracing import outside_autocast
 from graphut.attention.triton import csr
 from graphut.attention.triton.function import kernels_of
 from graphut.attention.triton.inputs import padded
@@ -118,16 +118,14 @@ class _Recurrence(torch.autograd.Function):
         return out, remainder, steps, errors
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, to_out: Tensor, to_remainder: Tensor, *_: Any) -> tuple[Any, ...]:
         program, tensors = ctx.lease.program, ctx.saved_tensors
-        with torch.no_grad(), torch.cuda.device_of(to_out):
+        with torch.cuda.device_of(to_out):
             program.load_gradients(to_out, to_remainder)
             ctx.lease.backward.run()
             found = program.gradients(dict(zip(ctx.names, tensors, strict=True)))
-        grads = [found.get(name) for name in ctx.names]
-        inputs = [*tensors, to_out, to_remainder]
-        refused = refuse_second_derivatives("a recurrence in Triton kernels", grads, inputs)
-        return None, None, None, *refused
+        return None, None, None, *(found.get(name) for name in ctx.names)
 
 
 def _edges(

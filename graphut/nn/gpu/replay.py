@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut.attention.functorch import is_capturing
+from graphut.attention.tracing import is_capturing
 from graphut.attention.triton.function import INTERPRETED
 from graphut.attention.triton.inputs import Launch
 from graphut.nn.gpu.program import Program

@@ -1,0 +1,76 @@
+"""Detect tracing, inference mode and autocast, and run code outside of them."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.compiler import is_compiling, is_dynamo_compiling
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+
+def is_tracing() -> bool:
+    """Return whether tensor values cannot be read: in tracing or CUDA graph capture."""
+    return is_compiling() or is_capturing()
+
+
+def is_capturing() -> bool:
+    """Return whether a CUDA graph is being captured."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+
+
+def is_intercepted() -> bool:
+    """Return whether torch traces or intercepts operators, perhaps with tensors without values."""
+    return is_compiling() or _get_current_dispatch_mode() is not None
+
+
+def in_jit_trace() -> bool:
+    """Return whether `torch.jit.trace` is active."""
+    return torch._C._get_tracing_state() is not None
+
+
+def is_exporting() -> bool:
+    """Return whether `torch.export` is tracing; tensors made meanwhile must not be stored."""
+    return is_compiling() and not is_dynamo_compiling()
+
+
+def outside_inference() -> AbstractContextManager[Any]:
+    """Context manager that leaves inference mode, so that autograd can use the new tensors."""
+    if is_compiling() or not torch.is_inference_mode_enabled():
+        return nullcontext()
+    outside = ExitStack()
+    outside.enter_context(torch.inference_mode(False))
+    outside.enter_context(torch.no_grad())
+    return outside
+
+
+def outside_autocast(device: str) -> AbstractContextManager[Any]:
+    """Return a context manager that disables autocast for a device type such as `"cuda"`."""
+    # Entering torch.autocast takes longer than all checks of a call, so avoid it if possible.
+    # The device "meta" has no autocast.
+    if is_compiling() or (
+        torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    ):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property:  # noqa: N801
+        """`functools.cached_property` that can be traced; its values serve in training too."""
+
+        def __init__(self, make: Callable[[Any], Any]) -> None:
+            self.make = make
+            self.__doc__ = make.__doc__
+
+        def __get__(self, instance: Any, owner: type) -> Any:
+            if instance is None:
+                return self
+            with outside_inference():
+                value = self.make(instance)
+            if not is_exporting():
+                object.__setattr__(instance, self.make.__name__, value)  # frozen dataclasses too
+            return value
