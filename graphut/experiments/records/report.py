@@ -21,7 +21,7 @@ from graphut.attention.ragged import ragged_arange
 from graphut.experiments.messages import meaning_of
 from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
-from graphut.experiments.tasks import GraphTask, Task
+from graphut.experiments.tasks import GraphTask, LabelledGraph, Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run
 from graphut.experiments.training.evaluation import progress_bar
@@ -133,7 +133,7 @@ def _depth_tables(
         steps, place = (torch.cat(column) for column in zip(*pairs, strict=True))
         halted = enumerate((steps.bincount()[1:] / len(steps)).tolist(), 1)
         yield _table(f"{part}: {by_steps}", ["step", "share of the nodes"], halted)
-        if not issubclass(learner.task_kind, GraphTask):  # nodes of graphs have no order
+        if not isinstance(examples[0], LabelledGraph):  # nodes of graphs have no order
             means = enumerate((place.bincount(steps.double()) / place.bincount()).tolist(), 1)
             yield _table(f"{part}: steps by position", ["position", "mean steps"], means)
 

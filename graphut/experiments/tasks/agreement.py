@@ -83,6 +83,7 @@ class Agreement(TextTask):
     # Most weights are in the embeddings; two layers have as many other weights as one step.
     presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
     vocabulary_kind = Words
+    learner = "last_words:AgreementLearner"
 
     data: str | Path = option(MISSING, f"folder of the prefixes, {_ORIGIN}")
     split: Literal["published", "small"] = option(

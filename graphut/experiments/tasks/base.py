@@ -115,6 +115,9 @@ class Task(CheckedConfig, ABC):
     vocabulary_names: ClassVar[Mapping[str, str]] = {}
     own_files: ClassVar[tuple[str, ...]] = ()  # options that name files of the user
     config_kind: ClassVar[type[ModelConfig]]  # configuration of the models for this kind of task
+    # The class that trains and evaluates the models, or "module:class" in
+    # `graphut.experiments.training.learners`.
+    learner: ClassVar[Any] = None
     # Fields of the configuration that follow from the examples, so they are no options.
     from_data: ClassVar[Sequence[str]] = ("vocab_size",)
     generates: ClassVar[bool] = False  # whether the models generate text
@@ -264,6 +267,7 @@ class PairTask(Task):
         "target": "target_vocabulary",
     }
     config_kind = UniversalTransformerConfig
+    learner = "pairs:PairLearner"
     from_data = ("source_vocab", "target_vocab")
     generates = searches = True
 
@@ -295,6 +299,7 @@ class TextTask(VocabularyTask):
     """A base class of language modelling tasks, whose examples are `Text`s."""
 
     config_kind = UniversalTransformerLMConfig
+    learner = "texts:TextLearner"
     generates = True
     choices: ClassVar[tuple[str, ...]] = ("accuracy",)
 
@@ -308,6 +313,7 @@ class PassageTask(VocabularyTask):
     """A base class of tasks: find the word that follows a passage among the passage's words."""
 
     config_kind = UniversalTransformerPointerConfig
+    learner = "passages:PassageLearner"
     choices = ("accuracy", "log_probability")
 
 
@@ -317,6 +323,7 @@ class QuestionTask(VocabularyTask):
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
     config_kind = UniversalTransformerClassifierConfig
+    learner = "questions:QuestionLearner"
     choices = ("accuracy", "log_probability")
     from_data = ("vocab_size", "classes", "longest_sentence")
 
@@ -337,6 +344,7 @@ class GraphTask(Task):
 
     vocabulary_names: ClassVar[Mapping[str, str]] = {"node": "node_kinds", "answer": "answers"}
     config_kind = UniversalGraphTransformerConfig
+    learner = "graphs:GraphLearner"
     from_data = (
         "num_kinds", "num_feats", "classes", "class_names", "answer_at", "answer_kind",
         "edge_feats", "edge_types", "edge_weights",

@@ -77,6 +77,7 @@ class Lambada(TextTask):
     choices = ()  # its accuracy is that of words
     presets = with_baselines(_LANGUAGE_MODEL, {"d_hidden": 128, "max_steps": 2})
     vocabulary_kind = Words
+    learner = "last_words:LambadaLearner"
     own_files = ("novels",)
 
     data: str | Path = option(MISSING, _FOLDER)

@@ -48,6 +48,7 @@ class Graphs(GraphTask):
     """
 
     name = "graphs"
+    learner = "own_graphs:OwnGraphLearner"
     own_files = ("data",)
     presets = OWN_GRAPHS
 

@@ -92,6 +92,7 @@ class TranslationTask(PairTask):
     """
 
     vocabulary_kind = Subwords
+    learner = "translation:TranslationLearner"
 
     data: str | Path = option(MISSING, "folder of the data")
     languages: Literal["en-de", "de-en"] = option("en-de", "source and target language")

@@ -80,7 +80,6 @@ class Outcome:
 class Learner(ABC, Generic[Example, TaskT, ModelT]):
     """A base class of learners, which train, evaluate and use a model for one kind of task."""
 
-    task_kind: ClassVar[type[Task]]  # base class of the tasks; the nearest base decides
     model_kind: ClassVar[type[AdaptiveModel]]
     example: ClassVar[str]  # noun for an example
     metric_meanings: ClassVar[Mapping[str, str]]  # explanation of each metric of an evaluation

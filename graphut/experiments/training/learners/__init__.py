@@ -1,49 +1,26 @@
 """Learners: one class for each kind of task, which trains and evaluates the models."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from graphut.experiments.tasks import Task
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.learner import AnyLearner
-from graphut.experiments.training.learners.graphs import GraphLearner
-from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
-from graphut.experiments.training.learners.own_graphs import OwnGraphLearner
-from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.learners.passages import PassageLearner
-from graphut.experiments.training.learners.questions import QuestionLearner
-from graphut.experiments.training.learners.texts import TextLearner
-from graphut.experiments.training.learners.translation import TranslationLearner
 from graphut.models.adaptive_model import AdaptiveModel
-
-LEARNERS: dict[type[Task], type[AnyLearner]] = {
-    learner.task_kind: learner
-    for learner in (
-        PairLearner,
-        QuestionLearner,
-        TextLearner,
-        AgreementLearner,
-        LambadaLearner,
-        PassageLearner,
-        TranslationLearner,
-        GraphLearner,
-        OwnGraphLearner,
-    )
-}
-"""The learner class for each base class of tasks."""
 
 
 def learner_of(task: Task | type[Task]) -> type[AnyLearner]:
-    """Return the learner class of a task: the entry of `LEARNERS` for its nearest base class.
-
-    Raise `TypeError` if no base class has a learner.
-    """
-    kind = task if isinstance(task, type) else type(task)
-    for base in kind.__mro__:
-        if base in LEARNERS:
-            return LEARNERS[base]
-    kinds = ", ".join(base.__name__ for base in LEARNERS)
-    raise TypeError(f"{kind.__name__} has no learner: derive it from {kinds}")
+    """Return the learner class of a task; raise `TypeError` if it has none."""
+    learner = task.learner
+    if isinstance(learner, str):  # imported only when it is needed
+        module, _, name = learner.partition(":")
+        learner = getattr(import_module(f"{__name__}.{module}"), name)
+    if learner is None:
+        name = (task if isinstance(task, type) else type(task)).__name__
+        raise TypeError(f"{name} has no learner: derive it from PairTask, TextTask or GraphTask")
+    kind: type[AnyLearner] = learner
+    return kind
 
 
 def evaluate(model: AdaptiveModel, task: Task, examples: Sequence[Any]) -> Evaluation:

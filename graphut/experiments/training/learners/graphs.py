@@ -34,7 +34,6 @@ _LISTED = 30  # nodes, at most, whose steps are listed one by one
 class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer]):
     """Trains and evaluates models on graph tasks; nodes attend along the edges of a graph."""
 
-    task_kind = GraphTask
     model_kind = UniversalGraphTransformer
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {

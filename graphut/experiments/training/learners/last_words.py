@@ -6,8 +6,7 @@ from math import nan
 from statistics import fmean
 from typing import Any, ClassVar
 
-from graphut.experiments.tasks.agreement import PLURAL, SINGULAR, Agreement
-from graphut.experiments.tasks.lambada import Lambada
+from graphut.experiments.tasks.agreement import PLURAL, SINGULAR
 from graphut.experiments.tasks.vocabulary import UNKNOWN
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.outputs import LMOutput
@@ -16,7 +15,6 @@ from graphut.models.outputs import LMOutput
 class AgreementLearner(TextLearner):
     """Trains language models; tests if they prefer the verb form that agrees with the subject."""
 
-    task_kind = Agreement
     most_shown = None
     example: ClassVar[str] = "sentence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
@@ -64,7 +62,6 @@ class AgreementLearner(TextLearner):
 class LambadaLearner(TextLearner):
     """Trains language models on LAMBADA, and tests them on the last word of each text."""
 
-    task_kind = Lambada
     most_shown = None
     example: ClassVar[str] = "passage"
     metric_meanings: ClassVar[Mapping[str, str]] = {

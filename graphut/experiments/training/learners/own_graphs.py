@@ -12,7 +12,6 @@ from scipy.special import softmax
 from scipy.stats import rankdata
 
 from graphut.experiments.tasks.base import GraphTask
-from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training.learners.graph_scores import GraphScores
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather
@@ -24,7 +23,6 @@ ANSWER_METRICS = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
 class OwnGraphLearner(GraphLearner):
     """Trains models for `graphut train graphs`, to predict a class, several labels, or numbers."""
 
-    task_kind = Graphs
     metric_meanings: ClassVar[Mapping[str, str]] = {
         **GraphLearner.metric_meanings,
         "accuracy": "share of correct answers: classes, or rows of labels without a mistake, or "

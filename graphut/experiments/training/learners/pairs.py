@@ -43,7 +43,6 @@ Answered = tuple[Pair, Generation]
 class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     """Trains and evaluates models with an encoder and a decoder on pairs of sequences."""
 
-    task_kind = PairTask
     model_kind = UniversalTransformer
     example: ClassVar[str] = "sequence"
     metric_meanings: ClassVar[Mapping[str, str]] = {

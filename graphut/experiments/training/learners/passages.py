@@ -20,7 +20,6 @@ _LEAST = 1e-12  # lower bound of a probability under a logarithm
 class PassageLearner(ReadingLearner[Passage, PassageTask, UniversalTransformerPointer]):
     """Trains models that predict the word after a text, by pointing to one of the text's words."""
 
-    task_kind = PassageTask
     model_kind = UniversalTransformerPointer
     label = "input"
     example: ClassVar[str] = "passage"

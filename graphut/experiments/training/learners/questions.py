@@ -29,7 +29,6 @@ Answered = tuple[Question, ClassifierPrediction]
 class QuestionLearner(ReadingLearner[Question, QuestionTask, UniversalTransformerClassifier]):
     """Trains classifiers that read facts (sentences), and then a question about them."""
 
-    task_kind = QuestionTask
     model_kind = UniversalTransformerClassifier
     label = ""
     example: ClassVar[str] = "question"

@@ -39,7 +39,6 @@ TextScores = Sequence[TextScore]
 class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     """Trains and evaluates language models on texts; subclasses compute other metrics."""
 
-    task_kind = TextTask
     model_kind = UniversalTransformerLM
     most_shown: ClassVar[int | None] = _LENGTH  # tokens of an example in `answers`; None for all
     example: ClassVar[str] = "text"

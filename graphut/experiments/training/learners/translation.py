@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from graphut.experiments.tasks import Pair, PairTask
 from graphut.experiments.tasks.subwords import Subwords, sacrebleu_package
-from graphut.experiments.tasks.translation import TranslationTask
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer
 from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
@@ -22,7 +21,6 @@ class TranslationLearner(PairLearner):
     An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
     """
 
-    task_kind = TranslationTask
     example: ClassVar[str] = "sentence"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "bleu": "corpus BLEU, from 0 to 100",  # first, because charts show the first metric

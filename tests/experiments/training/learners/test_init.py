@@ -1,15 +1,13 @@
 from collections.abc import Mapping
 from dataclasses import fields
-from itertools import chain
 from typing import Any
 
 import pytest
 
 from graphut.experiments.tasks import TASKS, Copy, Graphs, Task, Vocabulary
-from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training import TrainingConfig, learner_of
-from graphut.experiments.training.learners import LEARNERS
 from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.texts import TextLearner
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -20,20 +18,15 @@ def test_fields_of_task_training_and_model_have_different_names(name: str) -> No
     assert len(names) == len(set(names))
 
 
-def test_learner_of_the_nearest_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert learner_of(Copy()) is learner_of(Copy)
-
+def test_learner_of_a_task_with_its_own() -> None:
     class Backwards(Copy):
-        pass
+        learner = TextLearner
 
-    class BackwardsLearner(PairLearner):
-        task_kind = Backwards
-
-    monkeypatch.setitem(LEARNERS, Backwards, BackwardsLearner)
-    assert learner_of(Backwards) is BackwardsLearner is not learner_of(Copy)
+    assert learner_of(Copy()) is learner_of(Copy) is PairLearner
+    assert learner_of(Backwards) is TextLearner
 
 
-def test_learner_of_refuses_a_task_without_a_known_base() -> None:
+def test_learner_of_refuses_a_task_without_one() -> None:
     class Nothing(Task):
         @property
         def vocabularies(self) -> Mapping[str, Vocabulary]:
@@ -43,13 +36,8 @@ def test_learner_of_refuses_a_task_without_a_known_base() -> None:
         learner_of(Nothing)
 
 
-@pytest.mark.parametrize("learner", LEARNERS.values())
-def test_class_variables_of_learners_name_existing_fields(learner: Any) -> None:
-    config = {field.name for field in fields(learner.task_kind.config_kind)}
-    assert set(learner.task_kind.from_data) <= config
-    choices = learner.task_kind.choices
-    if isinstance(choices, property):  # of tasks on graphs
-        tasks = Graphs("x"), Graphs("x", target="values"), GraphDistance()
-        found = (task.choices for task in tasks if learner_of(task) is learner)
-        choices = {*chain.from_iterable(found)}
-    assert {*choices} <= learner.metric_meanings.keys()
+@pytest.mark.parametrize("task", [*TASKS.values(), Graphs("x"), Graphs("x", target="values")])
+def test_class_variables_of_tasks_name_existing_fields_and_metrics(task: Any) -> None:
+    assert set(task.from_data) <= {field.name for field in fields(task.config_kind)}
+    if not isinstance(task.choices, property):
+        assert {*task.choices} <= learner_of(task).metric_meanings.keys()
