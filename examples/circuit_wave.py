@@ -1,6 +1,6 @@
 """Simulate a logic circuit with a trained model, flip inputs, and draw which gates compute.
 
-    graphut train circuit-simulate --preset waking --out runs/circuits
+    graphut train examples/tasks/circuits.py --preset waking --out runs/circuits
     python examples/circuit_wave.py runs/circuits adder-64 --out wave.png
 
 The circuit is a generated one (adder-64, multiplier-16, divider-16 or sqrt-32; the number is the
@@ -16,11 +16,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from tasks.circuits import KINDS, find_circuit
 
 import graphut
 from graphut.attention import layout_from_edges
-from graphut.experiments.tasks.circuit_simulate import find_circuit
-from graphut.experiments.tasks.circuits import KINDS
 from graphut.models.outputs import GraphOutput
 from graphut.nn import EventDriven
 from graphut.plotting.figure import BLUE, check_picture_path, new_figure, save_figure
@@ -48,7 +47,7 @@ def draw(runs: dict[str, GraphOutput], levels: np.ndarray, path: str) -> None:
 @torch.no_grad()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", help="folder of a run of circuit-simulate with the preset waking")
+    parser.add_argument("run", help="folder of a run of tasks/circuits.py with the preset waking")
     parser.add_argument("circuit", help="such as adder-64, c6288 or my.v")
     parser.add_argument("--flips", type=int, default=5, help="inputs to flip (default: 5)")
     parser.add_argument("--out", default="wave.png", help="picture to write (default: wave.png)")
@@ -64,7 +63,7 @@ def main() -> None:
         parser.error(str(error))
     wakes = isinstance(model.evaluation_rule, EventDriven)
     if not wakes or getattr(model.config, "num_kinds", 0) != len(KINDS):
-        parser.error(f"{options.run} is not a run of circuit-simulate with the preset waking")
+        parser.error(f"{options.run} is not a run of tasks/circuits.py with the preset waking")
     random = np.random.default_rng(0)
     gates, inputs = len(circuit.kinds), circuit.inputs
     model.evaluation_rule = replace(model.evaluation_rule, max_rounds=4 * gates + 100)  # a bound

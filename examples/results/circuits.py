@@ -1,6 +1,6 @@
 """Append to circuits.csv how much a trained model computes after changes of circuits.
 
-    graphut train circuit-simulate --preset waking --seed 0 --out RUN
+    graphut train examples/tasks/circuits.py --preset waking --seed 0 --out RUN
     python examples/results/circuits.py RUN adder-512 multiplier-32 divider-64
 
 From rest, an input flips, a gate becomes another kind of gate, or a wire moves to another source,
@@ -12,6 +12,7 @@ of a new start is extrapolated from 20 rounds.
 """
 
 import argparse
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,10 +28,11 @@ import torch
 from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.tables import append_rows
-from graphut.experiments.tasks.circuit_simulate import find_circuit
-from graphut.experiments.tasks.circuits import TRUTH, Circuit
 from graphut.experiments.training import Run
 from graphut.nn import FixedDepth
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tasks.circuits import TRUTH, Circuit, find_circuit
 
 TABLE = Path(__file__).with_name("circuits.csv")
 CHANGES = "input", "gate", "wire"
@@ -111,7 +113,7 @@ def time_every_gate(model: Any, circuit: Circuit, rounds: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", help="folder of a run of circuit-simulate with the preset waking")
+    parser.add_argument("run", help="folder of a run of tasks/circuits.py with the preset waking")
     parser.add_argument("circuits", nargs="+", help="such as adder-512, c6288 or my.v")
     parser.add_argument("--changes", type=int, default=100, help="of each kind (default: 100)")
     parser.add_argument("--kinds", nargs="+", default=CHANGES, choices=CHANGES)

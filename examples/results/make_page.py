@@ -63,8 +63,9 @@ def describe(task: str, preset: str, text: str) -> tuple[str, str]:
             options[word] = [word]
         else:
             options[[*options][-1]].append(word)
-    label, named = task, {name: options.pop(name)[1] for name in LABELS if name in options}
-    if task == "babi":
+    label = task.rpartition("/")[2].rpartition(":")[2].removesuffix(".py")
+    named = {name: options.pop(name)[1] for name in LABELS if name in options}
+    if label == "babi":
         tasks, size = named.get("--tasks", "1"), named.get("--size", "1k")
         label += f" {size} " + (f"qa{tasks}" if tasks.isdigit() else "joint")
         if size == "10k":
@@ -318,7 +319,7 @@ def circuit_table() -> str:
     for name, group in CIRCUITS[CIRCUITS["change"] == "input"].groupby("circuit", sort=False):
         first, model = group.iloc[0], "waking"
         metrics = ("accuracy", "graph_accuracy", "steps", "rounds")
-        cells = [cell("circuit-simulate", f"DATA/{name} {metric}", model) for metric in metrics]
+        cells = [cell("circuits", f"DATA/{name} {metric}", model) for metric in metrics]
         columns = ("start_evaluations", "start_events")
         simulated = [f"{first[column] / first['nodes']:.2f}" for column in columns]
         size = [f"{first[column]:,.0f}" for column in ("nodes", "levels")]
@@ -342,7 +343,7 @@ def change_table() -> str:
 
 def library() -> DataFrame:
     """Return the results for the circuits of circuitgraph: the worst seed of each."""
-    rows = RUNS[(RUNS["task"] == "circuit-simulate") & ~RUNS["set"].str.contains("-|test")]
+    rows = RUNS[(RUNS["label"] == "circuits") & ~RUNS["set"].str.contains("-|test")]
     return rows.groupby("set").agg({"accuracy": "min", "quiescent": "min", "seed": "count"})
 
 

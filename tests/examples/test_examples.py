@@ -16,7 +16,6 @@ from PIL import Image
 import graphut
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import Copy, Reverse, Sort
-from graphut.experiments.tasks.circuits import multiplier
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.nn import EventDriven
@@ -36,6 +35,7 @@ def run(name: str, *argv: str) -> object:
     example = str(EXAMPLES[0].with_name(f"{name}.py"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "argv", [example, *argv])
+        patched.syspath_prepend(EXAMPLES[0].parent)  # as `python` does
         # Each run defines the topology of its example anew.
         others = {name: make for name, make in registry.registry.items() if name != "powers"}
         patched.setattr(registry, "registry", others)
@@ -226,7 +226,7 @@ def circuit_model() -> UniversalGraphTransformer:
 def test_circuits_follows_changes(what: str) -> None:
     """The simulator has the right values after each change, and the changes differ."""
     example, random = load("circuits", "results"), np.random.default_rng(1)
-    circuit = multiplier(4)
+    circuit = example["find_circuit"]("multiplier-4")
     circuit = replace(circuit, kinds=circuit.with_bits(random.integers(0, 2, 8, np.int8)))
     values = [0] * len(circuit.kinds)
     start = example["simulate"](circuit, values, set(range(len(values))))

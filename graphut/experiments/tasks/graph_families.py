@@ -91,16 +91,6 @@ def _road(nodes: int, random: np.random.Generator) -> Edges:
     return np.concatenate([tree, extra])
 
 
-def _gwac(nodes: int, random: np.random.Generator) -> Edges:
-    """Draw a uniformly random tree and `nodes // 5` more edges, as in GwAC (lukasjf/gwac)."""
-    edges = set(map(tuple, np.sort(TREES["uniform"](nodes, random)).tolist()))
-    while len(edges) < nodes - 1 + nodes // 5:
-        one, other = sorted(random.integers(0, nodes, 2).tolist())
-        if one < other:
-            edges.add((one, other))
-    return np.array(sorted(edges), np.int64)
-
-
 def _maze(nodes: int, random: np.random.Generator) -> Edges:
     """Draw a maze by depth-first search on a square grid, as in arXiv 2106.04537."""
     neighbours: list[list[int]] = [[] for _ in range(nodes)]
@@ -171,6 +161,5 @@ FAMILIES = TREES | {
     "grid": _grid,
     "cycle": _cycle,
     "road": _road,
-    "gwac": _gwac,
 }
 """All families of connected graphs, by name."""

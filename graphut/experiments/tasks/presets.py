@@ -5,8 +5,7 @@ from typing import Any
 Preset = dict[str, Any]
 
 SMALL, FIXED, TRANSFORMER, PAPER = "small", "fixed", "transformer", "paper"
-UNTIED, WAKING, GWAC, SALSA_CLRS = "untied", "waking", "gwac", "salsa-clrs"
-REGISTERS = "registers"
+UNTIED, WAKING, REGISTERS = "untied", "waking", "registers"
 
 MEANINGS = {
     SMALL: "for two CPU cores",
@@ -14,9 +13,7 @@ MEANINGS = {
     TRANSFORMER: "a plain Transformer of as many weights",
     UNTIED: "a plain Transformer as deep and as wide",
     WAKING: "a node computes only when something that it reads has changed",
-    GWAC: "as waking, with the graphs of GwAC",
-    SALSA_CLRS: "as waking, with the graphs of SALSA-CLRS",
-    REGISTERS: "as salsa-clrs, with exact numbers in place of learned states",
+    REGISTERS: "exact numbers in place of learned states, with the graphs of SALSA-CLRS",
     PAPER: "the paper's sizes",
 }
 """A short description of each preset; `small` is the default."""
@@ -105,22 +102,6 @@ QUANTIZED: Preset = {
     "evaluation_rule": "event_driven",
 }
 
-# A gate must count its inputs. From random initial states it learns not to rely on the state that
-# it has, so that it also finds its new value when an input changes.
-_WAKING_CIRCUITS: Preset = (
-    EVENT_DRIVEN
-    | QUANTIZED
-    | {
-        "max_steps": 24,
-        "messages": "sum",
-        "initial_noise": 2.0,
-        "change_penalty": 0.3,
-        "batch_size": 16,
-        "epochs": 8,
-    }
-)
-_CIRCUITS: Preset = GRAPHS | {"messages": "sum", "max_steps": 24}
-
 # A single graph is one update per epoch. Without a LayerNorm on the features, sparse features of
 # words are too small to learn from: 60% of Cora's papers instead of 80%.
 _OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
@@ -132,27 +113,6 @@ _OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
     "warmup": 50,
 }
 
-# The features divide into features of row, column and box. A puzzle with one wrong cell is wrong.
-_SUDOKU: Preset = (
-    WHEN_RIGHT
-    | model_size(96, 192, 16)
-    | {
-        "batch_size": 16,
-        "epochs": 30,
-        "evaluation_rule": "threshold:threshold=0.99,halt_from=output",
-    }
-)
-# Puzzles that need a guess may never come to rest. Trained from noisy states, a model also solves
-# them from the states that noise in the first rounds of restarts leaves.
-_WAKING_SUDOKU: Preset = EVENT_DRIVEN | {
-    "graph": "candidates",
-    "messages": "sum",
-    "noise": 0.1,
-    "initial_noise": 1.0,
-    "evaluation_rule": "event_driven:tol=0.01,max_rounds=200",
-    "batch_size": 16,
-    "epochs": 4,
-}
 # Lists of the official sets are nested at most 20 deep.
 _LIST_TREES: Preset = (
     WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
@@ -193,9 +153,5 @@ def with_baselines(
     return presets if paper is None else presets | {PAPER: paper}
 
 
-CIRCUITS = with_baselines(_CIRCUITS, {"messages": "none"} | model_size(8, 16, 18)) | {
-    WAKING: _WAKING_CIRCUITS
-}
 LIST_TREES = with_baselines(_LIST_TREES, model_size(16, 24, 18)) | {WAKING: _WAKING_LIST_TREES}
 OWN_GRAPHS = with_baselines(_OWN_GRAPHS, model_size(24, 36, 8))
-SUDOKU = with_baselines(_SUDOKU, model_size(24, 48, 16)) | {WAKING: _WAKING_SUDOKU}

@@ -52,10 +52,7 @@ _MODULES = {
     "translation": "multi30k wmt14",
     "char_lm": "char-lm",
     "pairs": "pairs",
-    "graph_problems": "graph-distance graph-reach graph-path graph-bfs graph-dijkstra graph-mis "
-    "prefix-parity",
-    "circuit_simulate": "circuit-simulate",
-    "sudoku": "sudoku",
+    "graph_problems": "graph-distance graph-reach graph-path graph-bfs graph-dijkstra",
     "own_graphs": "graphs",
 }
 

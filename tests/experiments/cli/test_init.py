@@ -133,7 +133,6 @@ train copy --out x --encoder-topology star --transition sepconv => transition mu
 train copy --out x --encoder-topology causal|window:x => encoder_topology cannot be
 train copy --out x --encoder-topology causal&windw:3 => unknown topology 'windw', did you mean
 train graph-distance --out x --topology star => topology must be one without extra nodes
-train circuit-simulate --out x --test-circuits adder-x => 'x' must be a number of bits, as in
 train graphs --out x --data missing => missing: name a .graphml file, a .json file
 train listops --out x --data missing => get the data from https://github.com/nyu-mll/spinn
 train pairs --out x => --data is missing: file of pairs

@@ -64,8 +64,6 @@ def test_families_have_their_number_of_edges() -> None:
         graph = drawn("road", nodes)
         assert networkx.check_planarity(graph)[0]
         assert graph.number_of_edges() == nodes - 1 + int(0.15 * nodes)
-        assert drawn("gwac", nodes).number_of_edges() == nodes - 1 + nodes // 5
-    assert drawn("gwac", 2).number_of_edges() == 1
 
 
 def test_maze_is_a_search_of_the_grid() -> None:

@@ -10,11 +10,9 @@ from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDijkstra,
     GraphDistance,
-    GraphMIS,
     GraphPath,
     GraphProblem,
     GraphReach,
-    PrefixParity,
 )
 from tests.helpers import refuses
 
@@ -66,8 +64,7 @@ def test_problems_draw_graphs_with_loops_by_options_seed_and_epoch_alone(kind: A
         pairs = list(map(tuple, graph.edges.T.tolist()))
         loops = {(node, node) for node in range(len(graph.nodes))}
         assert len(set(pairs)) == len(pairs) and loops <= set(pairs)
-        both = {(target, source) for source, target in pairs} == set(pairs)
-        assert both or kind is PrefixParity
+        assert {(target, source) for source, target in pairs} == set(pairs)
 
 
 def test_problems_draw_from_a_pool() -> None:
@@ -131,29 +128,6 @@ def test_graph_path_equals_removing_each_node() -> None:
         assert all(graph.labels[mark] == 1 and graph.depth[mark] == 0 for mark in marks)
 
 
-def test_graph_mis_equals_the_greedy_algorithm() -> None:
-    for graph in graphs_of(GraphMIS, FAMILIES):
-        assert graph.edge_feats is not None and not graph.nodes.any()
-        is_smaller = graph.edge_feats[:, 0] == 1
-        first = networkx.DiGraph(graph.edges[:, is_smaller].T.tolist())
-        first.add_nodes_from(range(len(graph.nodes)))
-        pairs = {frozenset(pair) for pair in graph.edges.T.tolist()}
-        assert first.number_of_edges() == sum(len(pair) == 2 for pair in pairs)
-        chosen: set[int] = set()
-        phase: dict[int, int] = {}
-        for node in networkx.topological_sort(first):
-            before = set(first.predecessors(node))
-            if not chosen & before:
-                chosen.add(node)
-                # It joins in the phase after the last smaller neighbour has left.
-                phase[node] = 1 + max((phase[other] for other in before), default=0)
-            else:
-                phase[node] = min(phase[other] for other in chosen & before)
-        assert set(np.flatnonzero(graph.labels == 1).tolist()) == chosen
-        assert graph.depth is not None
-        assert graph.depth.tolist() == [phase[node] for node in range(len(graph.nodes))]
-
-
 def test_parents_in_trees_of_shortest_paths_equal_networkx() -> None:
     for graph in graphs_of(GraphDijkstra, FAMILIES):
         [start] = marked(graph)
@@ -179,21 +153,6 @@ def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
         for (source, target), label in zip(graph.edges.T.tolist(), graph.labels, strict=True):
             back = source == target if target == start else far[source] < far[target]
             assert label == int(back)
-
-
-def test_prefix_parity_equals_a_walk_along_the_line() -> None:
-    for graph in graphs_of(PrefixParity, {"path": None}):
-        symbols = [PrefixParity.node_kinds.symbols[kind] for kind in graph.nodes]
-        [node] = [index for index, symbol in enumerate(symbols) if symbol.startswith("first")]
-        ones, place, following = 0, 0, neighbours_of(graph)
-        while True:
-            ones += symbols[node].endswith("1")
-            assert graph.labels[node] == ones % 2
-            assert graph.depth is not None and graph.depth[node] == place
-            if not following[node]:
-                break
-            [node], place = following[node], place + 1
-        assert place == len(symbols) - 1
 
 
 def test_graph_distance_waking_trains_with_isolated_nodes_of_both_kinds() -> None:

@@ -63,7 +63,7 @@ def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
         LEARNER(make_model(TASKS["edge"]), {}).outcome(TASKS["edge"].test, 0.3)
 
 
-@pytest.mark.parametrize("task", ["graph-bfs", "prefix-parity"])
+@pytest.mark.parametrize("task", ["graph-bfs", "graph-reach"])
 def test_graphs_are_trained_evaluated_and_shown(task: str, tmp_path: Path, output: Command) -> None:
     run = tmp_path / "run"
     text = output("train", task, "--out", run, *OPTIONS)
