@@ -22,7 +22,7 @@ def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_docs_draw_every_topology() -> None:
-    drawn = re.findall(r"\{run\} graphut topology show \"?(.*?)\"? --", PAGES["topologies"])
+    drawn = re.findall(r"\{run\} graphut topology \"?(.*?)\"? --", PAGES["topologies"])
     public = [getattr(topology, name) for name in topology.__all__]
     names = {name for name, make in registry.items() if make in public}
     assert len(names) >= 20 and names - set(re.findall("[a-z_]+", " ".join(drawn))) == set()

@@ -2,9 +2,8 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 from filelock import FileLock
@@ -66,13 +65,6 @@ def with_prefix(value: float) -> str:
         if value >= factor:
             return f"{three_digits(value / factor)} {prefix}"
     return three_digits(value)
-
-
-def mean_and_deviation(values: Sequence[float], form: Callable[[float], str] = share) -> str:
-    """Format values as "mean ± standard deviation" (of the sample), a single value as itself."""
-    if len(values) < 2:
-        return "".join(map(form, values))
-    return f"{form(fmean(values))} ± {form(stdev(values))}"
 
 
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -15,10 +14,8 @@ from torch.overrides import TorchFunctionMode
 from graphut._files import reraise_for_file
 from graphut.models.checked_config import quote
 from graphut.models.config import ModelConfig
-from graphut.models.hub import CARD, model_card, model_folder, push_folder
 from graphut.models.model_files import (
     CONFIG,
-    WEIGHTS,
     load_weights,
     read_config,
     read_weights,
@@ -136,34 +133,16 @@ class AdaptiveModel(nn.Module):
         save_model(folder, type(self).__name__, config.to_dict(), self, outline)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, *, revision: str | None = None) -> Self:
-        """Load a model of this class in evaluation mode; arguments and errors are as in `load`."""
-        folder = model_folder(folder, revision)
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """Load a model of this class in evaluation mode; errors are as in `load`."""
         saved = read_config(folder, cls.__name__)
-        with reraise_for_file(folder / CONFIG, ""):
+        with reraise_for_file(Path(folder, CONFIG), ""):
             config = cls.config_class.from_dict(saved.values)
         # Before the model is built: a damaged configuration may ask for any amount of memory.
         weights = read_weights(folder, saved)
         model = cls(config)
         load_weights(folder, weights, model)
         return model.eval()
-
-    def push_to_hub(
-        self, repository: str, *, private: bool | None = None, commit_message: str = "Add the model"
-    ) -> str:
-        """Upload the model to the Hugging Face hub, and return the URL of its repository.
-
-        If the repository, such as "name/repo", does not exist, it is created; `private` says
-        whether only its owner can see it. A model card is added if there is none. Raise
-        `ImportError` without `huggingface_hub`, and `OSError` if the upload fails.
-        """
-        with TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            Path(folder, CARD).write_text(model_card(repository, self, self._config_now()))
-            files = [CONFIG, WEIGHTS, CARD]
-            return push_folder(
-                folder, repository, files, private=private, message=commit_message, keep=[CARD]
-            )
 
     def _check_settings(self, outline: nn.Module) -> None:
         """Raise `ValueError` if a setting of a recurrence differs from that in `outline`."""

@@ -9,21 +9,18 @@ import graphut.models.pointer
 import graphut.models.universal_transformer  # noqa: F401  # each of them adds its model to KINDS
 from graphut.models.adaptive_model import KINDS, AdaptiveModel
 from graphut.models.checked_config import quote
-from graphut.models.hub import model_folder
 from graphut.models.model_files import CONFIG, check_is_trained, read_config
 
 
-def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
+def load(folder: str | Path) -> AdaptiveModel:
     """Load a saved model of any class, in evaluation mode.
 
-    `name` is a folder from `save_pretrained` or `graphut train`. If there is no such folder, it is
-    the name of a repository on the Hugging Face hub, such as "name/repo", and `revision` is its
-    branch, tag or commit.
+    `folder` is from `save_pretrained` or `graphut train`.
 
     Raises
     ------
-    ImportError, OSError
-        If there is no such folder, and the repository cannot be downloaded.
+    OSError
+        If there is no such folder.
     ValueError
         If the files are not a model of graphut, or are damaged, or `graphut train` has not
         completed an epoch.
@@ -38,11 +35,10 @@ def load(name: str | Path, *, revision: str | None = None) -> AdaptiveModel:
     ...     type(load(folder)).__name__
     'UniversalTransformer'
     """
-    folder = model_folder(name, revision)
     kind = read_config(folder).kind
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(
-            f"{folder / CONFIG} describes {quote(kind)}; known models are {', '.join(KINDS)} "
+            f"{Path(folder, CONFIG)} describes {quote(kind)}; known models are {', '.join(KINDS)} "
             "(import the module of your own class first)"
         )
     check_is_trained(folder)

@@ -15,7 +15,7 @@ from PIL import Image
 
 import graphut
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import Copy, Reverse, Sort
+from graphut.experiments.tasks import Copy, Sort
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.nn import EventDriven
@@ -64,11 +64,9 @@ PLOT = "pip install matplotlib"
     ("argv", "missing", "message"),
     [
         (["image_local_attention"], "sklearn.datasets", "pip install scikit-learn"),
-        (["compare_topologies"], "matplotlib.figure", PLOT),
         (["custom_topology"], "matplotlib.figure", PLOT),
         (["hugging_face_trainer"], "transformers", "pip install transformers accelerate"),
         (["node_classification_cora", "--data", "nowhere.npz"], "", "nowhere.npz"),
-        (["compare_topologies", "runs"], "", "there is a run in"),
         (["wave", "run", "--out", "wave.svg"], "", "--out must end in .gif, got wave.svg"),
         (["wave", "run", "--out", "no/wave.gif"], "", "its folder does not exist"),
         (["circuit_wave", "run", "adder-4", "--out", "wave.mp4"], "", "'mp4' is not supported"),
@@ -158,16 +156,6 @@ def test_custom_topology(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     mask = registry.registry["powers"]().mask(9)
     assert mask[0].nonzero().flatten().tolist() == [0, 1, 2, 4, 8]
     assert mask[5].nonzero().flatten().tolist() == [1, 3, 4, 5, 6, 7]
-
-
-def test_compare_topologies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    example, task = load("compare_topologies"), Reverse(mean_length=3, epoch_size=8, held_out=2)
-    names = example["main"].__globals__
-    names |= {name: example[name][:1] for name in ("WINDOWS", "SHORTCUTS")}  # training takes time
-    rows = example["main"](task, ONE_EPOCH, str(tmp_path))
-    assert [row.topology for row in rows] == names["WINDOWS"] + names["SHORTCUTS"]
-    assert "\ntopology " in capsys.readouterr().out
-    assert (tmp_path / "edges.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_wave_has_a_frame_for_each_round(

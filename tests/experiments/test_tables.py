@@ -10,7 +10,6 @@ from graphut.experiments.tables import (
     append_rows,
     check_table,
     markdown_table,
-    mean_and_deviation,
     percent,
     plain_table,
     share,
@@ -36,7 +35,6 @@ def test_numbers_in_cells() -> None:
     assert [*map(percent, (0.0456, 1.0, 0.99996))] == ["4.56%", "100.00%", "99.99%"]
     assert [*map(share, (0.5, 1.0, 0.99996))] == [".500", "1.000", ".999"]
     assert [*map(with_prefix, (950, 98_304, 1.25e9))] == ["950", "98.3 k", "1.25 G"]
-    assert [*map(mean_and_deviation, ([0.5, 1.0], [0.5], []))] == [".750 ± .354", ".500", ""]
     assert markdown_table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
 
 

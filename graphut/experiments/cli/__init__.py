@@ -21,8 +21,7 @@ COMMANDS = {
     "report": "write an HTML page about a run",
     "info": "describe the run in a folder",
     "bench": "measure which backend is fastest here, and the time that halting saves",
-    "share": "write the model card of a run, and upload it to the Hugging Face hub",
-    "topology": "inspect or compare topologies",
+    "topology": "describe and draw a topology",
 }
 
 _READERS = {"bench": "bench_options", "topology": "task_options", "train": "task_options"}
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         reader = import_module(f"graphut.experiments.cli.{_READERS.get(command, 'run_options')}")
         # --help and wrong options end here, before torch is imported, which takes a second.
         options = reader.read_options(command, arguments)
-        if command not in ("train", "topology"):  # which write runs
+        if command != "train":  # it writes them into the run
             vars(options).pop("import", None)
         status: int = import_module(f"graphut.experiments.cli.{command}").main(options)
         sys.stdout.flush()

@@ -24,7 +24,6 @@ from graphut.experiments.tasks.raw_graph import graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.config.restarts import Restarts
-from graphut.models.hub import check_repository
 from graphut.models.model_files import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
 
@@ -60,8 +59,6 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
             check_is_file(options.input)
     if command == "show" and options.draw == "all" and Path(options.out).suffix.lower() == ".gif":
         raise ValueError("a .gif shows one thing: --draw ponder, the active tokens, or attention")
-    if command == "share" and options.repository is not None:
-        check_repository(options.repository)
     return options
 
 
@@ -238,16 +235,5 @@ _COMMANDS: dict[str, tuple[str, tuple[_Part, ...]]] = {
         (*_RUN, _argument("--out", metavar="FILE", required=True, help="the report: .html")),
     ),
     "info": ("Describe the run in a folder.", (_FOLDER,)),
-    "share": (
-        "Write the model card of a run, README.md, into its folder: task, results, options, and "
-        "the commands that repeat it. With REPO, upload the card and the run, without its "
-        "checkpoint, to the Hugging Face hub. run.json contains the paths of your data.",
-        (_FOLDER,
-         _argument("repository", nargs="?", metavar="REPO",
-                   help="the repository, such as name/repo"),
-         _argument("--private", action="store_true", default=None,
-                   help="make a new repository private"),
-         _argument("--license", metavar="NAME", help="license of the model, such as mit")),
-    ),
 }
 # fmt: on

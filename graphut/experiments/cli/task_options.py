@@ -5,6 +5,7 @@ import os
 from argparse import SUPPRESS, Namespace
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,18 +24,13 @@ from graphut.experiments.messages import meaning_of
 from graphut.experiments.tasks import TASKS, Vocabulary, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
-from graphut.experiments.training.epoch_log import EPOCH_LOGS, check_log
 from graphut.experiments.training.run_files import check_is_new
-from graphut.models.checked_config import check_different, suggest
+from graphut.models.checked_config import suggest
 from graphut.models.config import ModelConfig
 from graphut.plotting.figure import check_picture_path
 from graphut.topology import parse
 from graphut.topology.statistics import check_tokens
 
-_ACTIONS = {
-    "show": "print the edges, in-degrees and distances of a topology, and draw it",
-    "compare": "train the same model with several topologies",
-}
 _EACH_TASK = (
     "TASK is also the path of a Python file that defines a task, such as those in examples/tasks.\n"
     "graphut train TASK --help lists its options."
@@ -54,8 +50,8 @@ def _read_train(argv: Sequence[str]) -> Namespace:
     options: Namespace = _train_parser(_named_task(argv)).parse_args(argv)
     if not options.minutes > 0:
         raise ValueError(f"--minutes must be positive, got {options.minutes}")
-    if options.log_to:
-        check_log(options.log_to)
+    if options.tensorboard and find_spec("tensorboard") is None:
+        raise ImportError("--tensorboard needs it: pip install tensorboard")
     _check_folder(options.out)
     values = {**preset_of(options.task, options.preset), **vars(options)}
     if options.resume:
@@ -73,40 +69,19 @@ def _read_train(argv: Sequence[str]) -> Namespace:
 
 
 def _read_topology(argv: Sequence[str]) -> Namespace:
-    about, note = "Inspect or compare topologies.", "graphut topology ACTION --help lists options."
-    named = word_parser("graphut topology", "action", _ACTIONS, note, description=about)
-    action = named.parse_args(argv[:1]).action
-    parser = _show_parser() if action == "show" else _compare_parser(_named_task(argv, "--task"))
-    options: Namespace = parser.parse_args(argv[1:])
-    options.action = action
-    if action == "show":
-        parse(options.spec)
-        check_tokens(options.nodes)
-        if options.out is not None:
-            check_picture_path(options.out)
-        return options
-    check_different("topologies", options.specs)
-    check_different("seeds", options.seeds)
+    options: Namespace = _topology_parser().parse_args(argv)
+    parse(options.spec)
+    check_tokens(options.nodes)
     if options.out is not None:
-        _check_folder(options.out)
-    values = {**preset_of(options.task), **vars(options)}
-    for seed in options.seeds:
-        build(TrainingConfig, {**values, "seed": seed})
-    for spec in options.specs:
-        _check_new(options.task, {**values, TASKS[options.task].config_kind.varied: spec})
+        check_picture_path(options.out)
     return options
 
 
-def _named_task(argv: Sequence[str], option: str | None = None) -> str | None:
-    """Return the task in a command line, the value of `option` or, without it, an argument.
-
-    Another option may have the name of a task as its value.
-    """
+def _named_task(argv: Sequence[str]) -> str | None:
+    """Return the task in a command line; an option may have the name of a task as its value."""
     words = [part for word in argv for part in word.split("=", word.startswith("--"))]
     for previous, word in pairwise(["", *words]):
-        if word in TASKS and option is not None and previous == option:
-            return word
-        if word in TASKS and option is None:
+        if word in TASKS:
             action = _train_parser(word)._option_string_actions.get(previous)
             if action.nargs == 0 if action else not previous.startswith("--"):
                 return word
@@ -188,9 +163,8 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     help = "compute each batch in this many parts, one after the other, to save memory; the "
     help += "gradients are the same (default: 1)"
     option("--accumulate", type=count, default=1, metavar="K", help=help)
-    help = "also log the metrics of each epoch in TensorBoard (in the folder tensorboard of the "
-    help += "run) or in Weights & Biases"
-    option("--log-to", choices=EPOCH_LOGS, help=help)
+    help = "also log the metrics of each epoch to the folder tensorboard of the run"
+    option("--tensorboard", action="store_true", help=help)
     meanings = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     help = f"default options for the task: {meanings} (default: {SMALL})" if meanings else SUPPRESS
     option("--preset", metavar="NAME", help=help)
@@ -198,9 +172,9 @@ def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
     add_device(parser)
 
 
-def _show_parser() -> Parser:
+def _topology_parser() -> Parser:
     parser = Parser(
-        prog="graphut topology show",
+        prog="graphut topology",
         description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
         'Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.',
     )
@@ -211,30 +185,8 @@ def _show_parser() -> Parser:
     return parser
 
 
-def _compare_parser(task: str | None) -> Parser:
-    parser = Parser(
-        prog="graphut topology compare",
-        usage="graphut topology compare SPEC [SPEC ...] --task NAME [options]",
-        description="Train the same model with each topology and the same seeds; print the metrics "
-        "on the test set, edges, and time per batch (forward and backward). The topology is that "
-        "of the encoder, or of a language model (add &causal); in a task on graphs its edges are "
-        "added to those of the graph.",
-    )
-    option = parser.add_argument
-    option("specs", nargs="+", metavar="SPEC", help=_SPEC)
-    help = "one of the tasks that graphut train --help lists; add --help for its options"
-    option("--task", choices=TASKS, required=True, metavar="NAME", help=help)
-    help = "seeds of the runs of each topology (default: 0)"
-    option("--seeds", type=int, nargs="+", default=[0], metavar="N", help=help)
-    option("--out", metavar="FOLDER", help="keep the runs here")
-    add_device(parser)
-    if task is not None:
-        _add_task_options(parser, task, skip=["seed", "encoder_topology", "topology"])
-    return parser
-
-
-def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> None:
-    """Add the options of a task, of training and of the task's model, but for those in `skip`."""
+def _add_task_options(parser: Parser, task: str) -> None:
+    """Add the options of a task, of training and of the task's model."""
     task_kind, presets = TASKS[task], TASKS[task].presets
     kinds = {"task": task_kind, "training": TrainingConfig, "model": task_kind.config_kind}
     names = {each.name for kind in kinds.values() for each in fields(kind)}
@@ -246,4 +198,4 @@ def _add_task_options(parser: Parser, task: str, skip: Collection[str] = ()) -> 
             )
     for title, kind in kinds.items():
         group = parser.add_argument_group(title)
-        add_options(group, kind, [*task_kind.from_data, *skip], presets=presets)
+        add_options(group, kind, task_kind.from_data, presets=presets)

@@ -1,17 +1,9 @@
-"""`graphut topology`: describe one topology (`show`), or train with several (`compare`)."""
+"""`graphut topology`: describe and draw a topology."""
 
-import sys
 import warnings
 from argparse import Namespace
-from functools import partial
-from tempfile import TemporaryDirectory
 
-from graphut.experiments.cli.device import pick_device
-from graphut.experiments.cli.options import build
-from graphut.experiments.comparison import compare_topologies, comparison_text
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks import TASKS, preset_of
-from graphut.experiments.training import TrainingConfig, learner_of
 from graphut.plotting import draw_topology
 from graphut.plotting.figure import save_figure
 from graphut.topology import Topology, parse, statistics
@@ -19,15 +11,7 @@ from graphut.topology.statistics import Statistics
 
 
 def main(arguments: Namespace) -> int:
-    """Describe one topology, or compare several."""
-    if arguments.action == "compare":
-        _compare(arguments)
-    else:
-        _show(arguments)
-    return 0
-
-
-def _show(arguments: Namespace) -> None:
+    """Print the edges, in-degrees and distances of a topology, and draw it with `--out`."""
     topology = parse(arguments.spec)
     numbers = statistics(topology, arguments.nodes)
     print(describe(topology, numbers))
@@ -39,6 +23,7 @@ def _show(arguments: Namespace) -> None:
         )
     if arguments.out is not None:
         save_figure(draw_topology(topology, arguments.nodes), arguments.out)
+    return 0
 
 
 def describe(topology: Topology, numbers: Statistics) -> str:
@@ -60,26 +45,3 @@ def describe(topology: Topology, numbers: Statistics) -> str:
         f"diameter    {diameter}\n"
         f"{reach}"
     )
-
-
-def _compare(arguments: Namespace) -> None:
-    """Train a model with each topology, and print a table of results."""
-    options = {**preset_of(arguments.task), **vars(arguments)}
-    task = build(TASKS[arguments.task], options)
-    training, learner = build(TrainingConfig, options), learner_of(task)
-    config = build(task.config_kind, options, **learner.sizes(task))
-    task.check_config(config)
-    with TemporaryDirectory() as temporary:
-        rows = compare_topologies(
-            arguments.specs,
-            task,
-            training,
-            config,
-            arguments.out or temporary,
-            seeds=arguments.seeds,
-            device=pick_device(arguments.device),
-            report=partial(print, file=sys.stderr, flush=True),
-            imports=options.get("import", ()),
-            task_name=arguments.task,
-        )
-    print(comparison_text(rows))

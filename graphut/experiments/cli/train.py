@@ -18,7 +18,7 @@ from graphut.experiments.cli.options import build
 from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
-from graphut.experiments.training.epoch_log import EpochLog
+from graphut.experiments.training.epoch_log import tensorboard_log
 from graphut.experiments.training.processes import barrier, is_first, num_processes, process_group
 from graphut.experiments.training.run_files import (
     CHECKPOINT,
@@ -127,8 +127,8 @@ def _fit(
         trainer = Trainer(model, task, run.training, run.folder, print, lock, options.accumulate)
         if resume:
             trainer.resume()
-        if options.log_to and is_first():  # an error ends the run before its first update
-            trainer.on_epoch = EpochLog(options.log_to, run.folder, trainer.progress.update)
+        if options.tensorboard and is_first():
+            trainer.on_epoch = tensorboard_log(run.folder, trainer.progress.update)
         if task.description:
             print(fill(task.description, 80))
         weights = sum(parameter.numel() for parameter in model.parameters())

@@ -1,1 +1,1 @@
-"""Training runs: the commands that repeat them, and their record, report and model card."""
+"""Training runs: the commands that repeat them, and their record and report."""

@@ -57,7 +57,7 @@ class Trainer:
     accumulate
         Number of parts into which each process divides its part of a batch, to save memory.
     on_epoch
-        Function that is called with the metrics of each saved epoch, such as an `EpochLog`.
+        Function that is called with the metrics of each saved epoch, see `tensorboard_log`.
 
     Examples
     --------

@@ -103,7 +103,6 @@ class ModelConfig(CheckedConfig):
     max_length: int = option(10_000, "maximum length of a sentence, in tokens", least=1)
 
     decodes = False  # whether the model has a causal decoder
-    varied = "topology"  # the field that `graphut topology compare` varies
 
     def _check_values(self) -> None:
         # Every step has a signal: a damaged file must not ask for more memory than there is.

@@ -39,7 +39,6 @@ class UniversalTransformerConfig(ModelConfig):
     cross_topology: str = option("complete", "source tokens that a target token attends to")
 
     decodes = True
-    varied = "encoder_topology"
 
     @property
     def longest_pair(self) -> tuple[int, int]:

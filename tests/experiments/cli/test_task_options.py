@@ -55,9 +55,6 @@ def test_read_options_accepts_every_preset(task: str, monkeypatch: pytest.Monkey
 def test_read_options_does_not_take_a_value_for_the_task(line: str) -> None:
     options = read_options("train", line.split())
     assert (options.task, options.sizes) == ("graph-distance", "6-7")
-    for task in (["--task", "graph-distance"], ["--task=graph-distance"]):
-        argv = ["compare", "complete", "--out", "sort", *task, "--sizes", "6-7"]
-        assert read_options("topology", argv).sizes == "6-7"
 
 
 def test_read_options_refuses_a_preset_of_unknown_options(monkeypatch: pytest.MonkeyPatch) -> None:
