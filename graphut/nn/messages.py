@@ -1,7 +1,6 @@
 """Messages that a node aggregates by maximum or by sum, alone or beside attention."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from graphut._dgl import DGLGraph, dgl, is_installed
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.first_derivatives import differentiable_once
+from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
 from graphut.attention.tracing import is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention
@@ -51,9 +51,9 @@ class MessageAggregation(nn.Module):
         Features of an edge, `edge_feat` in each call, that messages use; an attention needs the
         same `edge_dim`. Without it, edge features are used in the attention only.
     backend : {"auto", "torch", "dgl"}
-        "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs.
-        "auto" chooses "dgl" for many edges, if DGL is installed. Messages with
-        `edge_dim` always use "torch".
+        For maxima: "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs.
+        "auto" chooses "dgl" for many edges, if DGL is installed. Messages with `edge_dim` always
+        use "torch". Sums use `neighbor_sum`, a sparse product.
 
     Raises
     ------
@@ -252,17 +252,25 @@ def reduce_messages(
     `messages` are non-negative messages, `(N_src, D)`, by aggregator. The results, `(A, D)` by
     aggregator, are float32 or wider, and 0 for nodes without in-edges.
     """
-    first = next(iter(messages.values()))
-    is_plain = first.device.type == "cpu" and not is_intercepted()
+    reduced = {}
+    if "sum" in messages:
+        reduced["sum"] = neighbor_sum(layout, messages["sum"], frontier=frontier)
+    if "max" in messages:
+        reduced["max"] = _maximum(layout, messages["max"], frontier, backend)
+    return reduced
+
+
+def _maximum(layout: EdgeLayout, sent: Tensor, frontier: Tensor | None, backend: str) -> Tensor:
+    is_plain = sent.device.type == "cpu" and not is_intercepted()
     by_dgl = is_installed and is_plain and backend != "torch"
     if by_dgl and frontier is None and layout.num_edges:
-        return _reduce_by_dgl(layout.cached(_as_dgl), messages)
+        return _maximum_by_dgl(layout.cached(_as_dgl), sent)
     row, source, _ = layout.in_edges(frontier)
     num_rows = layout.num_dst if frontier is None else len(frontier)
-    is_large = backend == "dgl" or source.numel() * first.shape[1] >= _LARGE
+    is_large = backend == "dgl" or source.numel() * sent.shape[1] >= _LARGE
     if by_dgl and is_large and source.numel():
-        return _reduce_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), messages)
-    return reduce_rows({name: part[source] for name, part in messages.items()}, row, num_rows)
+        return _maximum_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), sent)
+    return reduce_rows({"max": sent[source]}, row, num_rows)["max"]
 
 
 def reduce_rows(messages: dict[str, Tensor], row: Tensor, num_rows: int) -> dict[str, Tensor]:
@@ -287,10 +295,10 @@ def _as_dgl(layout: EdgeLayout) -> Any:
     return dgl.create_block((source, row), layout.num_src, layout.num_dst)
 
 
-def _reduce_by_dgl(graph: Any, messages: dict[str, Tensor]) -> dict[str, Tensor]:
-    tables = differentiable_once(*map(_widen, messages.values()))
-    reduce = {"sum": partial(dgl.ops.copy_u_sum, graph), "max": partial(_MaximumByDGL.apply, graph)}
-    return {name: reduce[name](table) for name, table in zip(messages, tables, strict=True)}
+def _maximum_by_dgl(graph: Any, sent: Tensor) -> Tensor:
+    (table,) = differentiable_once(_widen(sent))
+    top: Tensor = _MaximumByDGL.apply(graph, table)  # type: ignore[no-untyped-call]
+    return top
 
 
 class _MaximumByDGL(torch.autograd.Function):
