@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from graphut.nn.noise import InputNoise
     from graphut.nn.ponder import Ponder
     from graphut.nn.presets import HALTING_PRESETS
+    from graphut.nn.propagation import AdaptivePropagation
     from graphut.nn.quantized import Quantized
     from graphut.nn.recurrence import AdaptiveRecurrence
     from graphut.nn.reference import dense_event_driven, dense_recurrence
@@ -40,6 +41,7 @@ __all__ = [
     "ACT",
     "HALTING_PRESETS",
     "AdaptiveConv",
+    "AdaptivePropagation",
     "AdaptiveRecurrence",
     "AttentionRecord",
     "BestEdges",

@@ -21,7 +21,38 @@ from graphut.nn.transition import PositionwiseTransition
 _SIDES = ("source", "destination")
 
 
-class AdaptiveConv(nn.Module):
+class GraphCall(nn.Module):
+    """Base class of layers that are called as `conv(x, edge_index)` or as `conv(graph, x)`."""
+
+    def forward(self, *args: Any, **options: Any) -> Tensor:
+        """Call `_call(graph, x, ...)`, after a conversion of the arguments of PyG."""
+        if len(args) + len(options) < 2:
+            raise TypeError("call the layer as conv(x, edge_index), or as conv(graph, x)")
+        if isinstance(args[0] if args else options.get("x"), (Tensor, tuple)):
+            return self._call_as_pyg(*args, **options)
+        return self._call(*args, **options)
+
+    def _call_as_pyg(
+        self,
+        x: Tensor | tuple[Tensor, Tensor],
+        edge_index: Tensor,
+        of_edges: Tensor | None = None,
+        batch: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        if isinstance(x, tuple) and x[0] is x[1]:  # so `to_hetero` calls it for one type of nodes
+            x = x[0]
+        for feat, side in zip(x, _SIDES, strict=True) if isinstance(x, tuple) else ():
+            check_tensor(feat, f"features of {side} nodes")
+        nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
+        more = () if of_edges is None else (of_edges,)
+        return self._call(from_edge_index(edge_index, nodes, batch=batch), x, *more, **options)
+
+    def _call(self, graph: DGLGraph | EdgeLayout, x: Any, *args: Any, **options: Any) -> Tensor:
+        raise NotImplementedError
+
+
+class AdaptiveConv(GraphCall):
     r"""Attend to in-neighbours again and again, until each node halts (arXiv 1807.03819).
 
     A linear map of the features is the first state. One Universal Transformer step, attention over
@@ -119,25 +150,7 @@ class AdaptiveConv(nn.Module):
         batch : Tensor, optional
             `(N,)` int64, with an `edge_index`: the graph of each node, for the rule `Global`.
         """
-        if len(args) + len(options) < 2:
-            raise TypeError("call the layer as conv(x, edge_index), or as conv(graph, x)")
-        if isinstance(args[0] if args else options.get("x"), (Tensor, tuple)):
-            return self._call_as_pyg(*args, **options)
-        return self._call(*args, **options)
-
-    def _call_as_pyg(
-        self,
-        x: Tensor | tuple[Tensor, Tensor],
-        edge_index: Tensor,
-        edge_attr: Tensor | None = None,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        if isinstance(x, tuple) and x[0] is x[1]:  # so `to_hetero` calls it for one type of nodes
-            x = x[0]
-        for feat, side in zip(x, _SIDES, strict=True) if isinstance(x, tuple) else ():
-            check_tensor(feat, f"features of {side} nodes")
-        nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
-        return self._call(from_edge_index(edge_index, nodes, batch=batch), x, edge_attr)
+        return super().forward(*args, **options)
 
     def _call(
         self,

@@ -18,6 +18,9 @@ from graphut.nn.input_checks import check_tensor, destination_rows, first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
+# Convolutions of PyG and DGL that are recurrences themselves.
+_PROPAGATIONS = ("APPNP", "APPNPConv", "SGConv")
+
 
 class LayerAsConv(nn.Module):
     """Adapter that lets a layer be called like a convolution of DGL or PyG.
@@ -186,9 +189,10 @@ class ConvAsAttention(nn.Module):
     ValueError
         If the result for a node would depend on other active nodes, as with PyG's `GATConv`, which
         adds self-loops, or with a `GraphConv` inside another module; or if a layer of PyG does not
-        accept a pair of features, such as `ChebConv`; or, in a call, if the convolution does not
-        return `feats` features, or if `GCNConv` or `GraphConv` gets a block, in which degrees are
-        not those of the graph.
+        accept a pair of features, such as `ChebConv`; or if it repeats a propagation without
+        weights, such as `APPNP` (use `AdaptivePropagation`); or, in a call, if the convolution does
+        not return `feats` features, or if `GCNConv` or `GraphConv` gets a block, in which degrees
+        are not those of the graph.
 
     Examples
     --------
@@ -214,6 +218,12 @@ class ConvAsAttention(nn.Module):
                 "conv must be a convolution of DGL or PyG with one step, such as "
                 f"dgl.nn.GINConv(linear), got {conv!r:.80}"
             )
+        for part in conv.modules():
+            if type(part).__name__ in _PROPAGATIONS:
+                raise ValueError(
+                    f"{type(part).__name__} repeats a propagation without weights: use "
+                    "graphut.nn.AdaptivePropagation, in which each node has its own number of steps"
+                )
         pyg_layers = _pyg_layers(conv)
         is_normed = isinstance(conv, dgl.nn.GraphConv) or (
             conv in pyg_layers and type(conv).__name__ == "GCNConv"
@@ -270,28 +280,28 @@ class ConvAsAttention(nn.Module):
 
         `rows`, `(A, feats)`, are the features of the destinations, and `frontier`, `(A,)`, their
         ids; None means all destinations. `edge_weight`, `(E,)`, multiplies the messages of a layer
-        of PyG. Other options, such as `edge_bias`, raise `ValueError`.
+        of PyG; `GCNConv` and `GraphConv` read it as in their own calls. Other options, such as
+        `edge_bias`, raise `ValueError`.
         """
-        is_unread = edge_weight is not None and self._edges_for_conv is not _packed_edges
+        make = self._edges_for_conv
+        is_unread = edge_weight is not None and make is _block
         for name, value in {**others, "edge_weight": is_unread}.items():
             if value is not None and value is not False:
                 raise ValueError(
                     f"{type(self.conv).__name__} in the place of attention does not support {name}"
                 )
         check_finite(feat=feat_src)
-        make = self._edges_for_conv
-        edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
+        check_edge_weight(layout, edge_weight)
+        if edge_weight is not None and isinstance(make, partial):  # `_normed_edges` reads weights
+            make, edge_weight = partial(make, edge_weight=edge_weight), None
+            edges, sources = make(layout, frontier)
+        else:
+            edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
         feat = feat_src[sources]
         dtype = first_weight(self.conv, feat).dtype
         pair = feat.to(dtype), rows.to(dtype)
         with ExitStack() as hooks:
             if edge_weight is not None:
-                if edge_weight.shape != (layout.num_edges,):
-                    raise ValueError(
-                        f"edge_weight must be ({layout.num_edges},), a factor for each edge; got "
-                        f"shape {tuple(edge_weight.shape)}"
-                    )
-                check_finite(edge_weight=edge_weight)
                 weight = edge_weight[layout.in_edges(frontier)[2]].to(dtype)
                 for part in _pyg_layers(self.conv):
                     scale = partial(_scale_messages, weight)
@@ -301,7 +311,8 @@ class ConvAsAttention(nn.Module):
             if isinstance(edges, _NormedEdges):
                 out: Tensor = edges.convolve(self.conv, pair)
             else:
-                out = self.conv(edges, pair) if make is _block else self.conv(pair, edges)
+                is_pyg = self._edges_for_conv is _packed_edges
+                out = self.conv(pair, edges) if is_pyg else self.conv(edges, pair)
         out = out.flatten(1)
         if out.shape[1] != self.out_feats:
             raise ValueError(
@@ -309,6 +320,18 @@ class ConvAsAttention(nn.Module):
                 f"ConvAsAttention(conv, {self.out_feats}) needs {self.out_feats}"
             )
         return out, None
+
+
+def check_edge_weight(layout: EdgeLayout, weight: Tensor | None) -> None:
+    """Raise an error unless `weight` is None or `(E,)` finite numbers."""
+    if weight is None:
+        return
+    if weight.shape != (layout.num_edges,):
+        raise ValueError(
+            f"edge_weight must be ({layout.num_edges},), a factor for each edge; got shape "
+            f"{tuple(weight.shape)}"
+        )
+    check_finite(edge_weight=weight)
 
 
 def _pyg_layers(conv: nn.Module) -> list[Any]:
@@ -350,19 +373,23 @@ class _NormedEdges(NamedTuple):
 
     def convolve(self, conv: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
         """Return the result of a `GCNConv` or `GraphConv` with these weights, not its own."""
+        weight = self.weight.to(pair[0].dtype)
         if isinstance(conv, dgl.nn.GraphConv):
             conv = copy(conv)
             conv._norm = "none"
-            result: Tensor = conv(self.index, pair, edge_weight=self.weight)
+            result: Tensor = conv(self.index, pair, edge_weight=weight)
             return result
         size = tuple(map(len, pair))
         mapped = conv.lin(pair[0]), None
-        result = conv.propagate(self.index, x=mapped, edge_weight=self.weight, size=size)
+        result = conv.propagate(self.index, x=mapped, edge_weight=weight, size=size)
         return result if conv.bias is None else result + conv.bias
 
 
 def _normed_edges(
-    conv: Any, layout: EdgeLayout, frontier: Tensor | None = None
+    conv: Any,
+    layout: EdgeLayout,
+    frontier: Tensor | None = None,
+    edge_weight: Tensor | None = None,
 ) -> tuple[_NormedEdges, Tensor]:
     """Return the weighted in-edges of the nodes `frontier`, and the ids of their sources."""
     if layout.num_src != layout.num_dst:
@@ -371,13 +398,17 @@ def _normed_edges(
         )
     if isinstance(conv, dgl.nn.GraphConv):
         weights = layout.cached(_degree_weights, conv._norm)
-        edges, sources = _block(layout, frontier)
+        weights = weights if edge_weight is None else weights * edge_weight
+        make: Any = _block
     else:
         settings = (conv.improved, conv.add_self_loops, conv.normalize)
-        layout, weights = layout.cached(_gcn_layout, *settings)
-        edges, sources = _packed_edges(layout, frontier)
-    weight = weights[layout.in_edges(frontier)[2]]
-    return _NormedEdges(edges, weight.to(first_weight(conv, weight).dtype)), sources
+        if edge_weight is None:
+            layout, weights = layout.cached(_gcn_layout, *settings)
+        else:
+            layout, weights = _gcn_layout(layout, *settings, edge_weight)
+        make = _packed_edges
+    edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
+    return _NormedEdges(edges, weights[layout.in_edges(frontier)[2]]), sources
 
 
 def _degree_weights(layout: EdgeLayout, norm: str) -> Tensor:
@@ -391,7 +422,11 @@ def _degree_weights(layout: EdgeLayout, norm: str) -> Tensor:
 
 
 def _gcn_layout(
-    layout: EdgeLayout, improved: bool, add_self_loops: bool, normalize: bool
+    layout: EdgeLayout,
+    improved: bool,
+    add_self_loops: bool,
+    normalize: bool,
+    weight: Tensor | None = None,
 ) -> tuple[EdgeLayout, Tensor]:
     """Return the edges and their weights, in float64, that PyG's `GCNConv` makes of a graph."""
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -399,11 +434,11 @@ def _gcn_layout(
     row, source, edge = layout.in_edges()
     ends = torch.empty(2, len(edge), dtype=torch.int64, device=edge.device)
     ends[:, edge] = torch.stack([source, row])
-    weight = torch.ones(len(edge), dtype=torch.double, device=edge.device)
-    if normalize:  # without weights of edges, as in a call of `GCNConv` without them
-        ends, weight = gcn_norm(
-            ends, None, layout.num_dst, improved, add_self_loops, dtype=torch.double
-        )
+    if normalize:
+        settings = (improved, add_self_loops)
+        ends, weight = gcn_norm(ends, weight, layout.num_dst, *settings, dtype=torch.double)
+    elif weight is None:
+        weight = torch.ones(len(edge), dtype=torch.double, device=edge.device)
     return layout_from_edges(*ends, num_src=layout.num_src, num_dst=layout.num_dst), weight
 
 

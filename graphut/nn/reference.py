@@ -90,6 +90,11 @@ def dense_recurrence(
         halts = active & (decision.halts | last)
         if rule.weighting == "last" or decision.weight is None:
             candidate = new
+        elif rule.weighting == "ap-gcn":
+            share = decision.weight.to(feat.dtype)[:, None]
+            stops, extra = (decision.halts | last)[:, None], ~decision.halts[:, None]
+            candidate = out + share * new + (1 - share) * now
+            candidate = torch.where(stops, candidate / (t + extra), candidate)
         else:
             share = decision.weight.to(feat.dtype)[:, None]
             candidate = share * new + (1.0 if rule.weighting == "sum" else 1 - share) * out

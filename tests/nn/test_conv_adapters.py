@@ -327,6 +327,25 @@ def test_conv_as_attention_weights_messages_in_the_order_of_the_edges(name: str)
         adapter(GRAPH, feat, edge_weight=torch.ones(9, 2))
 
 
+@pytest.mark.parametrize("name", ["pyg_gcn", "pyg_gcn_improved", "graph_both", "graph_right"])
+def test_conv_as_attention_gives_edge_weights_to_layers_that_divide_by_degrees(name: str) -> None:
+    conv: Any = pyg_conv("GCNConv", FEATS, FEATS, improved="improved" in name)
+    if name.startswith("graph"):
+        conv = dgl.nn.GraphConv(FEATS, FEATS, norm=name[6:])
+    conv, feat, weight = conv.double(), normal(4, FEATS), normal(9, seed=1).square() + 0.1
+    wanted = conv(feat, EDGES, weight) if "pyg" in name else conv(GRAPH, feat, edge_weight=weight)
+    adapter, frontier, inputs = ConvAsAttention(conv, FEATS), torch.tensor([1, 3]), [feat, weight]
+    found = adapter(GRAPH, feat, edge_weight=weight)
+    part = adapter(GRAPH, feat, edge_weight=weight, frontier=frontier)
+    assert_same([found, part], [wanted, wanted[frontier]])
+    assert_same(gradients([found], inputs), gradients([wanted], inputs))
+
+
+def test_conv_as_attention_of_a_layer_without_weights_keeps_the_dtype() -> None:
+    conv, feat = dgl.nn.GraphConv(FEATS, FEATS, weight=False, bias=False), torch.ones(4, FEATS)
+    assert_same([ConvAsAttention(conv, FEATS)(GRAPH, feat)], [conv(GRAPH, feat)], 1e-6)
+
+
 # Refused arguments.
 
 X, LOOPS = normal(4, 8), "node 0, 1.*torch_geometric.utils.add_self_loops"
@@ -378,5 +397,7 @@ def test_adapters_refuse_what_does_not_fit() -> None:
         X,
     )
     refuses("GATConv adds .* add_self_loops=False", adapt, pyg_conv("GATConv", 8, 8))
+    for conv in (pyg_conv("APPNP", 10, 0.1), pyg_conv("SGConv", 8, 8), dgl.nn.APPNPConv(10, 0.1)):
+        refuses(f"{type(conv).__name__} .* use graphut.nn.AdaptivePropagation", adapt, conv)
     ConvAsAttention(dgl.nn.GraphConv(8, 8, norm="right"), 8)
     ConvAsAttention(LayerAsConv(MultiHeadAttention(8, 2)), 8)

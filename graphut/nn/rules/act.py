@@ -18,9 +18,12 @@ class ACT(HaltingRule):
     ----------
     threshold : float
         Sum of probabilities at which a node halts, in `(0, 1]`.
-    weighting : {"sum", "ema", "last"}
+    weighting : {"sum", "ema", "last", "ap-gcn"}
         The output of a node: the weighted sum of its states; an exponential moving average of them,
-        as in tensor2tensor; or its state at halting.
+        as in tensor2tensor; its state at halting; or "ap-gcn", the mean over its steps of
+        :math:`p_t x_t + (1 - p_t) x_{t-1}` (arXiv 2002.10306). In the code of that paper,
+        :math:`p_t` is the sum of the probabilities so far, or at halting the remainder, and the
+        mean of a node that only `max_steps` stops is divided by one step more.
     forced_remainder : bool
         Give the last state the remainder also if the node halts only because of `max_steps`.
     cost : {"steps+remainder", "remainder"}
@@ -43,7 +46,7 @@ class ACT(HaltingRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_share("threshold")
-        self.check_one_of("weighting", "sum", "ema", "last")
+        self.check_one_of("weighting", "sum", "ema", "last", "ap-gcn")
         self.check_one_of("cost", "steps+remainder", "remainder")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
@@ -56,6 +59,8 @@ class ACT(HaltingRule):
             weight = remainder if rows.step > 1 else remainder + 0.0 * measure
         elif rows.is_last:
             remainder = remainder.masked_fill(~reached, 0.0)
+        if self.weighting == "ap-gcn":
+            weight = torch.where(reached, 1.0 - spent, 1.0 - total if rows.is_last else total)
         cost = remainder if self.cost == "remainder" else remainder + rows.step
         return Decision(reached, weight, remainder, cost), (total,)
 

@@ -109,7 +109,7 @@ class HaltingRule(ABC):
     fits_decoders: ClassVar[bool] = True  #: False unless nodes halt one by one and for good
     num_sums: ClassVar[int] = 0  #: number of sums in the memory, `(A,)` in float32 or wider, from 0
     # Not annotated, so that a rule can have them as fields.
-    #: "sum" (out += w x), "ema" (out = w x + (1 - w) out) or "last" (the last state)
+    #: "sum" (out += w x), "ema" (out = w x + (1 - w) out), "last" (the last state) or "ap-gcn"
     weighting = "last"
     halt_from = "input"
 
@@ -283,6 +283,11 @@ class RuleState:
         factor = weight.to(states.dtype).unsqueeze(1)
         if rule.weighting == "sum":
             self.out = torch.addcmul(self.out, factor, states)
+        elif rule.weighting == "ap-gcn":
+            mean = self.out + torch.lerp(rows.before, states, factor)
+            divisor = (rows.step + (~self.chosen).to(mean.dtype)).unsqueeze(1)
+            mean = torch.where(halts[:, None], mean / divisor, mean)
+            self.out = mean if active is None else torch.where(active[:, None], mean, self.out)
         elif rule.weighting == "ema":
             self.out = torch.lerp(self.out.to(states.dtype), states, factor)
         elif active is None:

@@ -70,7 +70,10 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
         ("global:nothing", "there is no halting rule 'nothing'"),
         *((f"threshold:threshold={x}", rf"in \(0, 1\], got {x}") for x in (0.0, -1.0, 1.01, "nan")),
         ("act:threshold=0", r"threshold must lie in \(0, 1\], got 0.0"),
-        ("act:weighting=mean", "weighting must be one of 'sum', 'ema', 'last', got 'mean'"),
+        (
+            "act:weighting=mean",
+            "weighting must be .* 'last', 'ap-gcn', got 'mean'",
+        ),
         ("act:halt_from=middle", "halt_from must be one of 'input', 'output', got 'middle'"),
         ("act:cost=steps", "cost must be one of 'steps.remainder', 'remainder', got 'steps'"),
         ("convergence:tol=0", "tol must be above 0, got 0.0"),

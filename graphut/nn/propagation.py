@@ -1,0 +1,285 @@
+"""Propagation without weights, with a separate number of steps for each node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention.neighbor_sums import neighbor_sum
+from graphut.attention.ragged import row_sums
+from graphut.nn.adaptive_conv import GraphCall, edge_list
+from graphut.nn.conv_adapters import check_edge_weight
+from graphut.nn.halting import HaltingUnit
+from graphut.nn.input_checks import check_tensor, destination_rows
+from graphut.nn.ponder import Ponder
+from graphut.nn.recurrence import AdaptiveRecurrence
+from graphut.nn.rules import ACT, HaltingRule
+from graphut.nn.step import UniversalTransformerStep
+
+NORMS = ("sym", "mean")
+
+
+class AdaptivePropagation(GraphCall):
+    r"""Propagate features along edges until each node halts, without weights.
+
+    .. math::
+        x^{t+1} = (1 - \alpha) A x^t + \alpha x^0, \qquad A = D^{-1/2} (W + I) D^{-1/2}
+
+    where :math:`W` has the weights of the edges, and :math:`D` the sums of the weights into a node.
+    With the rule `FixedDepth` this is the propagation of "Predict then Propagate" (APPNP, arXiv
+    1810.05997), PyG's `APPNP(K, alpha)`. With `alpha=0` and `ACT(halt_from="output",
+    weighting="ap-gcn")` it is "Adaptive Propagation" (AP-GCN, arXiv 2002.10306). The features are
+    usually the predictions of a multilayer perceptron.
+
+    After a call, the attribute `ponder` is its record; see `AdaptiveConv`.
+
+    Parameters
+    ----------
+    K : int
+        The largest number of steps of a node.
+    alpha : float
+        The share of the first features in each step, in `[0, 1)`.
+    in_channels : int, optional
+        Features of a node, which a halting unit then reads. Without it, there is no halting unit.
+    norm : {"sym", "mean"}
+        The normalisation: symmetric as above, or the mean over the in-edges, :math:`D^{-1} (W+I)`.
+    add_self_loops : bool
+        Give each node exactly one self-loop, :math:`I`. A self-loop among the edges keeps its
+        weight.
+    dropout : float
+        Probability in training that a step leaves out an edge, before the normalisation. Each step
+        draws its own edges.
+    rule : HaltingRule, optional
+        The halting rule. The default is `FixedDepth()`, or, with `in_channels`,
+        `ACT(halt_from="output")`.
+    halted : {"frozen", "running"}
+        What neighbours of a halted node read: its last state, or a state that is still updated.
+    bias_init : float
+        Initial bias of the halting unit; the default of AP-GCN is minus the logarithm of `K`.
+
+    Raises
+    ------
+    ValueError
+        If `alpha`, `dropout`, `norm` or `halted` is out of range, if a rule needs `in_channels`,
+        or, in a call, if arguments do not fit.
+
+    Examples
+    --------
+    >>> propagate = AdaptivePropagation(K=10, alpha=0.1)
+    >>> x, edge_index = torch.randn(5, 3), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    >>> propagate(x, edge_index).shape  # or propagate(graph, x), with a graph of DGL
+    torch.Size([5, 3])
+    """
+
+    ponder: Ponder | None
+
+    def __init__(
+        self,
+        K: int = 10,  # noqa: N803, as in PyG and in the papers
+        alpha: float = 0.1,
+        *,
+        in_channels: int | None = None,
+        norm: str = "sym",
+        add_self_loops: bool = True,
+        dropout: float = 0.0,
+        rule: HaltingRule | None = None,
+        halted: str = "frozen",
+        bias_init: float | None = None,
+    ) -> None:
+        super().__init__()
+        if halted not in ("frozen", "running"):
+            raise ValueError(f"halted must be 'frozen' or 'running', got {halted!r}")
+        self.has_self_loops = add_self_loops
+        step = UniversalTransformerStep(
+            Propagation(in_channels or 1, alpha, norm=norm, dropout=dropout),  # type: ignore[arg-type]
+            None,
+            norm=None,
+            residual=False,
+        )
+        halting = None
+        if in_channels is not None and getattr(rule, "uses_probability", True):
+            bias = -torch.tensor(K).log().item() if bias_init is None else bias_init
+            halting = HaltingUnit(in_channels, bias_init=bias)
+            rule = ACT(halt_from="output") if rule is None else rule
+        elif rule is not None and rule.uses_probability:
+            raise ValueError(f"{rule} reads a halting unit: give AdaptivePropagation in_channels")
+        self.in_channels = in_channels
+        self.recurrence = AdaptiveRecurrence(
+            step,
+            halting,
+            rule=rule,
+            max_steps=K,
+            halted=halted,
+            position_signal=None,
+            step_signal=None,
+        )
+        self.ponder = None
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters of the halting unit, if there is one."""
+        self.recurrence.reset_parameters()
+
+    def forward(self, *args: Any, **options: Any) -> Tensor:
+        """Return the output features, `(N, C)`.
+
+        Parameters
+        ----------
+        x, edge_index, edge_weight=None
+            Of PyG: features `(N, C)`, edges `(2, E)`, and non-negative weights of edges, `(E,)`.
+        graph, x, edge_weight=None
+            Of DGL: a graph, or an `EdgeLayout`; and the features.
+        batch : Tensor, optional
+            `(N,)` int64, with an `edge_index`: the graph of each node, for the rule `Global`.
+        """
+        return super().forward(*args, **options)
+
+    def _call(
+        self, graph: DGLGraph | EdgeLayout, x: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        layout, step = as_layout(graph), self.recurrence.steps[0]
+        check_tensor(x, "features")
+        if layout.num_src != layout.num_dst or x.dim() != 2:
+            raise ValueError(
+                "AdaptivePropagation needs one set of nodes and features (N, C); got a graph with "
+                f"{layout.num_src} sources and {layout.num_dst} destinations, and features of "
+                f"shape {tuple(x.shape)}"
+            )
+        check_edge_weight(layout, edge_weight)
+        if self.in_channels is None:  # without a halting unit, any number of features fits
+            step.attention.in_feats, step.attention.out_feats = (x.shape[1],) * 2, x.shape[1]
+        layout, order = layout.cached(_with_first_states, self.has_self_loops)
+        if edge_weight is not None:
+            edge_weight = torch.cat([edge_weight, edge_weight.new_ones(1)])[order]
+        out, self.ponder, *_ = self.recurrence(layout, torch.cat([x, x]), edge_weight=edge_weight)
+        return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "ponder": None}
+
+    def __repr__(self) -> str:
+        step: Any = self.recurrence.step
+        return f"AdaptivePropagation(K={self.recurrence.max_steps}, alpha={step.attention.alpha:g})"
+
+
+class Propagation(nn.Module):
+    """The product of `AdaptivePropagation`, in the place of attention in its step.
+
+    The sources are the `N` destinations, and then again as many nodes with the first states, which
+    do not change because they have no in-edges.
+    """
+
+    allows_residual = False
+    key_value = None  # there is no projection
+    key_value_flops = node_flops = 0
+
+    def __init__(
+        self, feats: int, alpha: float, *, norm: str = "sym", dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        if norm not in NORMS:
+            raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
+        for name, share in (("alpha", alpha), ("dropout", dropout)):
+            if not 0.0 <= share < 1.0:
+                raise ValueError(f"{name} must lie in [0, 1), got {share}")
+        self.in_feats, self.out_feats = (feats, feats), feats
+        self.alpha, self.norm, self.dropout = alpha, norm, dropout
+
+    @property
+    def edge_flops(self) -> int:
+        return 2 * self.out_feats
+
+    def reset_parameters(self) -> None:
+        """Do nothing: there are no parameters."""
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Return the features unchanged."""
+        return feat_src
+
+    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
+        """Return one step for `feat`, `(2 * N, C)`; options as in `attend`."""
+        layout = as_layout(graph)
+        rows = destination_rows(layout, feat, options.get("frontier"))
+        return self.attend(layout, rows, feat, **options)[0]
+
+    plain_forward = forward  # for `is_hooked`
+
+    def attend(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        feat_src: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        **others: Any,
+    ) -> tuple[Tensor, None]:
+        """Return the new states `(A, C)` of all destinations or of those in `frontier`, and None.
+
+        `edge_weight` is `(E,)`. Other options, such as `edge_bias`, raise `ValueError`.
+        """
+        for name, value in others.items():
+            if value is not None and value is not False:
+                raise ValueError(f"AdaptivePropagation does not support {name}")
+        weight = self._weights(layout, edge_weight, feat_src.dtype)
+        out = neighbor_sum(layout, feat_src, weight, frontier).to(feat_src.dtype)
+        if not self.alpha:
+            return out, None
+        first = feat_src[layout.num_dst :]
+        first = first if frontier is None else first.index_select(0, frontier)
+        return torch.add((1 - self.alpha) * out, first, alpha=self.alpha), None
+
+    def _weights(self, layout: EdgeLayout, weight: Tensor | None, dtype: torch.dtype) -> Tensor:
+        """Return the normalised weights of the edges, in canonical order."""
+        drops = self.training and self.dropout > 0
+        if weight is None and not drops:
+            return layout.cached(_degree_weights, self.norm, dtype)
+        if weight is None:
+            weight = torch.ones(layout.num_edges, dtype=dtype, device=layout.device)
+        elif layout.edge_ids is not None:
+            weight = weight[layout.edge_ids]
+        if drops:
+            kept = torch.rand(layout.num_edges, device=layout.device) >= self.dropout
+            weight = weight * (kept | (layout.destinations() == layout.sources()))
+        return _normalized(layout, weight, self.norm)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha:g}, norm={self.norm!r}, dropout={self.dropout:g}"
+
+
+def _normalized(layout: EdgeLayout, weight: Tensor, norm: str) -> Tensor:
+    """Return edge weights after the normalisation, all in canonical order."""
+    row = layout.destinations()
+    degree = row_sums(weight, row, layout.num_dst)
+    # Without in-edges, a node has the weight 0, and not infinity.
+    degree = torch.where(degree > 0, degree, torch.inf)
+    if norm == "mean":
+        return weight / degree[row]
+    scale = degree.rsqrt()
+    return scale[row] * weight * scale[layout.sources()]
+
+
+def _degree_weights(layout: EdgeLayout, norm: str, dtype: torch.dtype) -> Tensor:
+    ones = torch.ones(layout.num_edges, dtype=torch.float64, device=layout.device)
+    return _normalized(layout, ones, norm).to(dtype)
+
+
+def _with_first_states(layout: EdgeLayout, self_loops: bool) -> tuple[EdgeLayout, Tensor]:
+    """Return a layout with self-loops and with as many more sources, and the old ids of its edges.
+
+    A self-loop that the graph does not have has the id `E`.
+    """
+    source, target = edge_list(layout)
+    order = torch.arange(len(source), device=source.device)
+    if self_loops:
+        is_loop = source == target
+        loops = torch.arange(layout.num_dst, device=source.device)
+        of_loops = torch.full_like(loops, len(source))
+        of_loops = of_loops.index_copy(0, source[is_loop], order[is_loop])
+        order = torch.cat([order[~is_loop], of_loops])
+        source, target = (torch.cat([ends[~is_loop], loops]) for ends in (source, target))
+    sizes: Any = {"num_src": 2 * layout.num_dst, "num_dst": layout.num_dst}
+    return layout_from_edges(source, target, dst_lengths=layout.dst_lengths, **sizes), order

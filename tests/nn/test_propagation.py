@@ -1,0 +1,169 @@
+"""AdaptivePropagation against PyG's APPNP, and against a separate implementation of AP-GCN."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import dgl
+from graphut.nn import (
+    ACT,
+    AdaptivePropagation,
+    AdaptiveRecurrence,
+    EventDriven,
+    FixedDepth,
+    Global,
+    HaltingRule,
+    Threshold,
+    UniversalTransformerStep,
+    dense_recurrence,
+    from_edge_index,
+)
+from tests.helpers import assert_same, gradients, normal, refuses
+
+pyg: Any = pytest.importorskip("torch_geometric.nn")
+AP_GCN = ACT(halt_from="output", weighting="ap-gcn")
+
+
+def graph_of(nodes: int, edges: int) -> Tensor:
+    return torch.randint(nodes, (2, edges), generator=torch.Generator().manual_seed(3))
+
+
+def matrix(edges: Tensor, nodes: int) -> Tensor:
+    """Return the dense symmetric normalisation of a graph with exactly one self-loop a node."""
+    adjacency = adjacency_of(edges, nodes)
+    scale = adjacency.sum(1) ** -0.5
+    return scale[:, None] * adjacency * scale
+
+
+def ap_gcn(halt: Any, edges: Tensor, x: Tensor, max_steps: int) -> tuple[Tensor, list[int]]:
+    """Compute the output of AP-GCN one node at a time, without halting of the propagation."""
+    states, adjacency = [x], matrix(edges, len(x))
+    for _ in range(max_steps):
+        states.append(adjacency @ states[-1])
+    rows, taken = [], []
+    for node in range(len(x)):
+        spent, total, steps = torch.zeros(()).double(), torch.zeros_like(x[node]), 1
+        for t in range(1, max_steps + 1):
+            p = halt(states[t][node][None])[0]
+            goes_on = bool(spent + p < 0.99)
+            steps += goes_on
+            spent = spent + p * goes_on
+            share = spent if goes_on and steps <= max_steps else 1 - spent
+            total = total + share * states[t][node] + (1 - share) * states[t - 1][node]
+            if not goes_on:
+                break
+        rows.append(total / steps)
+        taken.append(t)
+    return torch.stack(rows), taken
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-7), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fixed_depth_is_appnp(dtype: torch.dtype, bound: float, weighted: bool) -> None:
+    edges, x = graph_of(50, 200), normal(50, 7, dtype=dtype)
+    weight = torch.rand(200, dtype=dtype) if weighted else None
+    wanted = pyg.APPNP(10, 0.1)(x, edges, weight)
+    found = AdaptivePropagation(K=10, alpha=0.1)(x, edges, weight)
+    assert float((found - wanted).detach().abs().max()) <= 2 * bound  # features of up to 3
+    assert_same(gradients([found], [x]), gradients([wanted], [x]), 10 * bound)
+    graph = dgl.graph((*edges,), num_nodes=50)
+    assert_same([AdaptivePropagation()(graph, x, weight)], [found], bound)
+
+
+@pytest.mark.parametrize("bias", [-4.0, -1.0, 1.0])
+def test_act_with_its_weighting_is_ap_gcn(bias: float) -> None:
+    edges, x, options = graph_of(20, 60), normal(20, 3), {"in_channels": 3, "alpha": 0.0}
+    layer = AdaptivePropagation(6, rule=AP_GCN, halted="running", bias_init=bias, **options)
+    layer = layer.double()
+    wanted, steps = ap_gcn(layer.recurrence.halting, edges, x, 6)
+    found, inputs = layer(x, edges), [x, *layer.parameters()]
+    assert_same([found, *gradients([found], inputs)], [wanted, *gradients([wanted], inputs)])
+    assert layer.ponder is not None and layer.ponder.steps.tolist() == steps
+    assert layer.recurrence.halting is not None
+
+
+class DenseProduct(nn.Module):
+    """One step of the propagation, as a dense product in the place of attention."""
+
+    key_value, key_value_flops, node_flops, edge_flops = None, 0, 0, 0
+
+    def __init__(self, adjacency: Tensor, first: Tensor, alpha: float) -> None:
+        super().__init__()
+        self.adjacency, self.first, self.alpha = adjacency, first, alpha
+        self.in_feats, self.out_feats = (first.shape[1],) * 2, first.shape[1]
+
+    def project(self, rows: Tensor) -> Tensor:
+        return rows
+
+    def attend(self, _: Any, rows: Tensor, states: Tensor, **options: Any) -> tuple[Tensor, None]:
+        return (1 - self.alpha) * self.adjacency @ states + self.alpha * self.first, None
+
+
+@pytest.mark.parametrize("halted", ["frozen", "running"])
+@pytest.mark.parametrize("rule", [AP_GCN, ACT(), Threshold(0.4), FixedDepth()])
+@pytest.mark.parametrize("norm", ["sym", "mean"])
+def test_a_frontier_equals_masks(rule: HaltingRule, halted: str, norm: str) -> None:
+    learns = {"in_channels": 4} if rule.uses_probability else {}
+    options: Any = {"rule": rule, "halted": halted, "norm": norm, "bias_init": -1.0, **learns}
+    layer, x = AdaptivePropagation(5, 0.2, **options).double(), normal(20, 4)
+    edges = graph_of(20, 60)
+    dense = matrix(edges, 20)
+    if norm == "mean":
+        dense = (dense > 0) * adjacency_of(edges, 20)
+        dense = dense / dense.sum(1, keepdim=True)
+    step = UniversalTransformerStep(DenseProduct(dense, x, 0.2), None, norm=None, residual=False)  # type: ignore[arg-type]
+    masked = AdaptiveRecurrence(
+        step, layer.recurrence.halting, rule=rule, max_steps=5, halted=halted, step_signal=None
+    )
+    wanted, steps, _, cost = dense_recurrence(masked, from_edge_index(edges, 20), x)
+    found, inputs = layer(x, edges), [x, *layer.parameters()]
+    ponder: Any = layer.ponder
+    assert_same([found, ponder.cost], [wanted, cost])
+    assert_same(gradients([found], inputs), gradients([wanted], inputs))
+    assert torch.equal(ponder.steps, steps)
+    assert isinstance(rule, FixedDepth) or halted == "running" or len(steps.unique()) > 1
+
+
+def test_propagation_drops_other_edges_in_each_step() -> None:
+    torch.manual_seed(0)
+    edges, x = graph_of(200, 2000), torch.ones(200, 1).double()
+    layer = AdaptivePropagation(1, 0.0, norm="mean", dropout=0.5).double()
+    assert_same([layer(x, edges)], [x])  # the mean of ones: the weights are normalised again
+    spread = torch.arange(200.0).double()[:, None]
+    draws = torch.stack([layer(spread, edges) for _ in range(200)])
+    layer.eval()
+    assert float((draws.mean(0) - layer(spread, edges)).abs().mean()) < 8 < draws.std(0).mean()
+
+
+def test_propagation_wakes_batches_and_halts_graphs() -> None:
+    edges, x = graph_of(20, 60), normal(20, 2).detach()
+    exact = AdaptivePropagation(200, 0.2)(x, edges)
+    waking = AdaptivePropagation(200, 0.2, rule=EventDriven(1e-9))
+    assert_same([waking(x, edges)], [exact], 1e-6)
+    batch = torch.arange(20) // 10
+    within = edges % 10 + 10 * (torch.arange(60) % 2)
+    layer = AdaptivePropagation(6, in_channels=2, rule=Global(Threshold(0.2))).double()
+    layer(x, within, batch=batch)
+    assert layer.ponder is not None
+    assert all(len(steps.unique()) == 1 for steps in layer.ponder.steps.split(10))
+
+
+def test_propagation_refuses_what_does_not_fit() -> None:
+    layer, x, edges = AdaptivePropagation(), normal(20, 2), graph_of(20, 60)
+    refuses("alpha must lie in", AdaptivePropagation, 10, 1.0)
+    refuses("norm must be one of", AdaptivePropagation, norm="both")
+    refuses("give AdaptivePropagation in_channels", AdaptivePropagation, rule=ACT())
+    refuses("halted must be 'frozen' or 'running'", AdaptivePropagation, halted="stale")
+    refuses(r"edge_weight must be \(60,\)", layer, x, edges, torch.ones(59).double())
+    refuses("features must be a tensor, got tuple", layer, (x, x[:5]), edges % 5)
+    refuses("needs one set of nodes", layer, from_edge_index(edges % 5, (20, 5)), x)
+    assert repr(layer) == "AdaptivePropagation(K=10, alpha=0.1)"
+
+
+def adjacency_of(edges: Tensor, nodes: int) -> Tensor:
+    adjacency = torch.eye(nodes).double()
+    for source, target in edges.T.tolist():
+        adjacency[target, source] += source != target
+    return adjacency
