@@ -7,17 +7,13 @@ process must call the functions that exchange data.
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError  # Python 3.10 has two
 from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
-from threading import Thread
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
 
@@ -25,15 +21,13 @@ T = TypeVar("T")
 # others notice it immediately, without a timeout.
 _TIMEOUT = timedelta(days=1)
 
-_JOIN_TIMEOUT = 60  # seconds in which all processes have to start
-
 
 @contextmanager
 def process_group() -> Iterator[None]:
     """Context manager that runs its block in the process group that `torchrun` has started, if any.
 
     Only the first process prints. GPUs communicate by NCCL, CPUs by gloo. Raise `ConnectionError`
-    if not all processes start within a minute, or if one ends early.
+    if another process ends early.
     """
     names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
     values = [os.environ.get(name, "") for name in names]
@@ -46,39 +40,12 @@ def process_group() -> Iterator[None]:
     size, own_rank, _, *local_rank = map(int, values)
     for gpu in local_rank:
         torch.cuda.set_device(gpu)
-    store = _join_store(own_rank, size)
     with reraise_lost_process(), open(os.devnull, "w") as nowhere:
-        dist.init_process_group(store=store, rank=own_rank, world_size=size, timeout=_TIMEOUT)
+        dist.init_process_group(rank=own_rank, world_size=size, timeout=_TIMEOUT)
         with redirect_stdout(sys.stdout if is_first() else nowhere):
             yield
         # Not after an error: the other processes notice that this one ends.
         dist.destroy_process_group()
-
-
-def _join_store(own_rank: int, size: int) -> Any:
-    """Return the `torch.distributed.Store` through which the processes connect."""
-    address = f"{os.environ.get('MASTER_ADDR')}:{os.environ['MASTER_PORT']}"
-    joined: Future[Any] = Future()
-
-    def join() -> None:
-        try:
-            store, _, _ = next(rendezvous("env://", timeout=_TIMEOUT))
-            joined.set_result(store)
-        except Exception as error:
-            joined.set_exception(error)
-
-    # In a thread, because torch waits for ever for a server that does not speak its protocol.
-    Thread(target=join, daemon=True).start()
-    try:
-        return joined.result(_JOIN_TIMEOUT)
-    except FutureTimeoutError:
-        reason = f"the {size} processes did not all start within {_JOIN_TIMEOUT} s"
-    except dist.DistError as error:
-        reason = str(error).partition("\n")[0]
-    raise ConnectionError(
-        f"process {own_rank} cannot join the others at {address}: {reason}; start all of them with "
-        "torchrun, or choose another MASTER_PORT"
-    )
 
 
 def rank() -> int:

@@ -1,9 +1,9 @@
-"""The progress of a run, which a checkpoint stores as JSON."""
+"""The progress of a run: the sums over an epoch, the best epoch, and whether the run has ended."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -109,18 +109,15 @@ class Progress:
     """The number of epochs and updates that a run has done, and its best evaluation."""
 
     epoch: int = 0  # number of complete epochs
-    batch: int = 0  # number of batches done in the current epoch
     update: int = 0  # number of updates done
     seconds: float = 0.0
-    totals: Totals = field(default_factory=Totals)
     best: Evaluation | None = None
     best_epoch: int = 0
-    stopped: bool = False  # whether training stopped here, without later updates
     on_target: int = 0  # number of latest epochs in a row that reached the target accuracy
     plateau: int = 0  # number of latest epochs in a row that were not better than all before
     ponder_start: int | None = None  # update at which the ponder weight began to rise, if it waits
 
-    def update_best(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
+    def add(self, evaluation: Evaluation, config: TrainingConfig) -> bool:
         """Record an epoch's evaluation; return whether to save its model: if none was better."""
         last, new = config.choose_by == "last", evaluation.rank_by(config.choose_by)
         best = None if self.best is None else self.best.rank_by(config.choose_by)
@@ -154,7 +151,8 @@ class Progress:
         progress = cls()
         for line in metrics:
             progress.epoch, progress.update = line["epoch"], line["update"]
-            progress.update_best(evaluation(**line["validation"]), config)
+            progress.seconds = line["seconds"]
+            progress.add(evaluation(**line["validation"]), config)
         return progress
 
     def end(self, config: TrainingConfig) -> str | None:
@@ -169,20 +167,3 @@ class Progress:
         if self.epoch >= config.epochs:
             return "all epochs are done"
         return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the progress as a dictionary for JSON."""
-        return {**asdict(self), "best": self.best and self.best.metrics}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any], evaluation: Callable[..., Evaluation]) -> Progress:
-        """Rebuild the progress from `to_dict()`; `evaluation` is `Learner.evaluation`."""
-        parts = {name: PartTotals(**part) for name, part in state["totals"]["parts"].items()}
-        totals = {**state["totals"], "parts": parts}
-        totals.setdefault("correct", totals.pop("right", 0))  # its name in version 0.2
-        best = state["best"] and evaluation(**state["best"])
-        progress = cls(**{**state, "totals": Totals(**totals), "best": best})
-        counts = (progress.epoch, progress.batch, progress.update, progress.best_epoch)
-        if not all(isinstance(count, int) and count >= 0 for count in counts):
-            raise ValueError(f"its epochs, batches and updates are {counts}")
-        return progress

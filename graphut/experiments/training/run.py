@@ -17,12 +17,10 @@ from graphut.experiments.tasks import TASKS, Task, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import (
-    CHECKPOINT,
-    METRICS,
     RUN,
-    FolderLock,
     check_is_new,
     check_is_run,
+    folder_lock,
 )
 from graphut.models.config import ModelConfig, upgrade_fields
 from graphut.models.model_files import CONFIG, check_is_trained, read_config
@@ -56,18 +54,16 @@ class Run:
         task: Task,
         training: TrainingConfig,
         model: AdaptiveModel,
-        lock: FolderLock | None = None,
         imports: Sequence[str] = (),
         task_name: str | None = None,
     ) -> Run:
-        """Write a new run; raise `FileExistsError` if the folder already contains one.
+        """Write a new run; raise `FileExistsError` if the folder contains one with an epoch.
 
-        `lock` is the lock of the folder, if the caller already holds it. `task_name` is the
-        key of the task in `TASKS`, if it differs from the name of the task.
+        `task_name` is the key of the task in `TASKS`, if it differs from the name of the task.
         """
         folder = Path(folder)
         task.check_choice(training.choose_by)
-        with lock or FolderLock(folder):
+        with folder_lock(folder):
             check_is_new(folder)
             for name, vocabulary in task.vocabularies.items():
                 vocabulary.save(_vocabulary_file(folder, name))
@@ -142,11 +138,6 @@ class Run:
         return learner_of(TASKS[self.task_name])
 
     @property
-    def has_begun(self) -> bool:
-        """Return whether training has saved a checkpoint or metrics."""
-        return any((self.folder / name).exists() for name in (CHECKPOINT, METRICS))
-
-    @property
     def config(self) -> ModelConfig:
         """Return the configuration of the model, without reading its weights."""
         values = read_config(self.folder).values
@@ -182,12 +173,9 @@ class Run:
                 )
         files = task.unchecked_files
         for name in sorted({*files, *self.digests}):
-            if name not in self.digests:
-                raise ValueError(f"{name} was added {begun}")
-            if name not in files:
-                raise ValueError(f"{name} was removed {begun}")
-            if digest_of(files[name]) != self.digests[name]:
-                raise ValueError(f"{files[name]} has changed {begun}")
+            digest = digest_of(files[name]) if name in files else None
+            if digest != self.digests.get(name):
+                raise ValueError(f"{files.get(name, name)} has changed {begun}")
         if dict(task.vocabularies) != self.vocabularies:
             raise ValueError(
                 f"the vocabulary of the task {self.task_name} differs from the run in "

@@ -1,14 +1,12 @@
 import re
 import shlex
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
 from graphut.experiments.cli import main
-from graphut.experiments.cli.train import SIGNALS, recorded_signals
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Run
@@ -19,8 +17,14 @@ from tests.experiments.cli.tiny import TINY, assert_same_run
 Command = Callable[..., str]
 
 
+def interrupted(*args: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_train_ends_with_the_test_set_and_a_few_answers(tmp_path: Path, output: Command) -> None:
     lines = output("train", "copy", "--out", tmp_path / "run", *TINY).splitlines()
+    announced = r"[\d,]+ weights on \w+; 2 updates per epoch, at most 2 epochs"
+    assert re.fullmatch(announced, lines[0])
     assert [line[:8] for line in lines if line.startswith("epoch")] == ["epoch 1:", "epoch 2:"]
     assert "done after 2 epochs: all epochs are done" in lines
     test = next(line for line in lines if line.startswith("test"))
@@ -74,35 +78,13 @@ def test_train_says_that_memory_is_too_little(
 
 @pytest.mark.parametrize("command", [["eval"], ["generate", "a"]])
 def test_generate_and_eval_need_an_epoch_done(
-    tmp_path: Path, command: list[str], output: Command, refusal: Command
+    tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, refusal: Command
 ) -> None:
     name, *text = command
     folder = str(tmp_path / "run")
-    output("train", "copy", "--out", folder, "--minutes", "1e-9", *TINY)
+    monkeypatch.setattr(PairLearner, "outcome", interrupted)
+    assert main(["train", "copy", "--out", folder, *TINY]) == 130
     hint = f"it has no model yet: graphut train copy --out {folder} --resume"
     assert hint in refusal(name, folder, *text)
     with pytest.raises(ValueError, match=hint):
         load(folder)
-
-
-@pytest.fixture
-def as_in_a_terminal() -> Iterator[None]:
-    """Programs in the background of a shell do not hear of Ctrl-C; this one does."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("as_in_a_terminal")
-def test_recorded_signals_let_the_second_one_act_and_put_handlers_back() -> None:
-    before = [signal.getsignal(number) for number in SIGNALS]
-    with recorded_signals() as signals:
-        assert not signals and [signal.getsignal(number) for number in SIGNALS] != before
-        signal.raise_signal(signal.SIGINT)
-        assert signals == [signal.SIGINT]
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert [signal.getsignal(number) for number in SIGNALS] == before
-    with recorded_signals() as signals:
-        signal.raise_signal(signal.SIGTERM)
-    assert signals == [signal.SIGTERM]

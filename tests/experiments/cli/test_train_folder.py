@@ -11,8 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
@@ -83,13 +81,7 @@ def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
         assert {*ends} == {0, 2}
         run = Run.open(folder)
         assert run.training.seed == ends.index(0)
-        model = run.model()
-        torch.manual_seed(run.training.seed)
-        first = type(model)(model.config).state_dict()
-        found = model.state_dict()
-        assert all(torch.equal(found[name], first[name]) for name in first)
-        checkpoint = load_file(folder / "checkpoint.safetensors")
-        assert all(torch.equal(checkpoint[f"model.{name}"], first[name]) for name in first)
+        assert len(read_metrics(folder / METRICS)) == 1
 
 
 def luckless() -> None:
@@ -133,7 +125,7 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
     assert message in found
     assert found.count("updates per epoch") == found.count("epoch 1: ") == 1
     assert len(read_metrics(together / METRICS)) == 1
-    assert "resumed after update 3, 1 epoch and 0 batches" in output(
+    assert "resumed after 1 epoch and 3 updates" in output(
         "train", "sort", "--resume", "--device", "cpu", "--out", together
     )
     losses = [[line["loss"] for line in read_metrics(run / METRICS)] for run in (alone, together)]

@@ -6,7 +6,7 @@ from torch import nn
 from torch.optim import AdamW, Muon
 
 from graphut.experiments.training import TrainingConfig
-from graphut.experiments.training.optimization import make_optimizer, make_schedule
+from graphut.experiments.training.optimization import learning_rate_factor, make_optimizer
 from tests.helpers import assert_same, normal
 from tests.models.cases import build_model
 
@@ -14,24 +14,17 @@ from tests.models.cases import build_model
 @pytest.mark.parametrize(
     ("warmup", "updates", "expected"),
     [
-        (2, 6, [1.0, 2.0, 2.0, 1 + 0.5**0.5, 1.0, 1 - 0.5**0.5, 0.0]),
-        (400, 4, [1.0, 2.0, 2.0, 1.0, 0.0]),  # at most half of training
-        (400, 1, [2.0, 0.0]),
-        (0, 1, [2.0, 0.0]),
+        (2, 6, [0.5, 1.0, 1.0, 0.5 + 0.5**1.5, 0.5, 0.5 - 0.5**1.5, 0.0]),
+        (400, 4, [0.5, 1.0, 1.0, 0.5, 0.0]),  # at most half of training
+        (400, 1, [1.0, 0.0]),
+        (0, 1, [1.0, 0.0]),
     ],
 )
-def test_make_schedule_sets_the_rate_of_each_update(
+def test_learning_rate_factor_rises_and_falls(
     warmup: int, updates: int, expected: list[float]
 ) -> None:
-    config = TrainingConfig(learning_rate=2.0, warmup=warmup)
-    optimizer = make_optimizer(nn.Linear(2, 2), config)
-    schedule = make_schedule(optimizer, config, updates)
-    rates = []
-    for _ in range(updates + 1):
-        rates.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        schedule.step()
-    assert rates == pytest.approx(expected)
+    found = [learning_rate_factor(update, warmup, updates) for update in range(updates + 1)]
+    assert found == pytest.approx(expected)
 
 
 def test_make_optimizer_muon_is_for_the_matrices_of_steps() -> None:
@@ -42,16 +35,38 @@ def test_make_optimizer_muon_is_for_the_matrices_of_steps() -> None:
     for name, weight in theirs.named_parameters():
         is_matrix = weight.dim() == 2 and ".step." in name
         (matrices if is_matrix else others).append(weight)
-    assert len(matrices) == 13 and len(others) > 20
+    fused = [weight for name, weight in theirs.named_parameters() if "key_value.weight" in name]
+    assert len(matrices) == 13 and len(fused) == 3 and len(others) > 20
+    apart = [weight for weight in matrices if all(weight is not each for each in fused)]
+    halves = {weight: [nn.Parameter(half) for half in weight.data.chunk(2)] for weight in fused}
     options: Any = {"weight_decay": 0.01, "adjust_lr_fn": "match_rms_adamw"}
-    separate = [AdamW(others, 0.01, weight_decay=0.01), Muon(matrices, 0.02, **options)]
+    muon = Muon([*apart, *(half for pair in halves.values() for half in pair)], 0.02, **options)
+    separate = [AdamW(others, 0.01, weight_decay=0.01), muon]
     for seed in range(3):
         for pair in zip(ours.parameters(), theirs.parameters(), strict=True):
             for weight in pair:
                 weight.grad = normal(*weight.shape, seed=seed).to(weight.dtype)
+        for weight, pair in halves.items():
+            for half, gradient in zip(pair, weight.grad.chunk(2), strict=True):
+                half.grad = gradient
         for optimizer in (together, *separate):
             optimizer.step()
     assert_same([*ours.parameters()], [*theirs.parameters()], 1e-6)
+
+
+def test_make_optimizer_muon_moves_keys_and_values_alike() -> None:
+    """A gradient of the keys that is much larger than that of the values changes nothing."""
+    model = build_model()
+    optimizer = make_optimizer(
+        model, TrainingConfig(optimizer="muon", learning_rate=0.01, weight_decay=0.0)
+    )
+    [weight, *_] = [x for name, x in model.named_parameters() if "key_value.weight" in name]
+    before = weight.detach().clone()
+    weight.grad = normal(*weight.shape).detach().to(weight.dtype)
+    weight.grad[: len(weight) // 2] *= 100
+    optimizer.step()
+    keys, values = ((weight.detach() - before).chunk(2)[half].square().mean() for half in (0, 1))
+    torch.testing.assert_close(keys, values, rtol=0.5, atol=0.0)
 
 
 def test_make_optimizer_muon_needs_a_torch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,28 +98,3 @@ def test_process_group_refuses_a_wrong_environment(
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=message), processes.process_group():
         pass
-
-
-@pytest.mark.parametrize(
-    ("own_rank", "message"),
-    [("0", "address already in use"), ("1", "the 2 processes did not all start within 1 s")],
-)
-def test_process_group_does_not_wait_for_ever_at_a_used_port(
-    own_rank: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(processes, "_JOIN_TIMEOUT", 1)
-
-    def check() -> None:
-        error = f"process {own_rank} cannot join the others at {address}: .*{message}"
-        with pytest.raises(ConnectionError, match=error), processes.process_group():
-            pass
-
-    with socket() as other:
-        other.bind(("localhost", 0))
-        other.listen()
-        address = f"localhost:{other.getsockname()[1]}"
-        host, _, port = address.partition(":")
-        names = ("WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT")
-        for name, value in zip(names, ("2", own_rank, host, port), strict=True):
-            monkeypatch.setenv(name, value)
-        run_together(check, tmp_path, count=1)  # in a process of its own, which ends

@@ -1,4 +1,3 @@
-import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,20 +48,14 @@ def test_totals_means_are_over_updates_labels_and_nodes() -> None:
     assert str(totals) == "loss 1.5000, accuracy 80.00%, steps 2.00/3.20 (encoder/decoder)"
 
 
-@pytest.mark.parametrize("change", [{"update": {"a": 1}}, {"epoch": 1.5}, {"batch": -1}, {"x": 1}])
-def test_from_dict_refuses_odd_counts(change: dict[str, Any]) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        Progress.from_dict(Progress().to_dict() | change, PairLearner.evaluation)
-
-
-def test_update_best_keeps_the_last_of_equally_good_models() -> None:
+def test_progress_keeps_the_last_of_equally_good_models() -> None:
     progress = Progress()
     evaluations = [(0.8, 1.0, 2.0), (0.9, 0.9, 3.0), (0.9, 0.9, 1.0), (0.9, 0.8, 9.0), (0.5, 1, 1)]
     kept, on_target = [], []
     for epoch, (sequences, tokens, steps) in enumerate(evaluations, 1):
         progress.epoch = epoch
         evaluation = evaluation_of(PairLearner, sequences, tokens, steps, steps)
-        kept.append(progress.update_best(evaluation, TrainingConfig(target_accuracy=0.9)))
+        kept.append(progress.add(evaluation, TrainingConfig(target_accuracy=0.9)))
         on_target.append(progress.on_target)
     assert kept == [True, True, True, False, False]
     assert on_target == [0, 1, 2, 3, 0]
@@ -78,7 +71,7 @@ def test_update_best_keeps_the_last_of_equally_good_models() -> None:
         ("last", [True] * 5),
     ],
 )
-def test_update_best_follows_choose_by(choose_by: Any, kept: list[bool]) -> None:
+def test_progress_follows_choose_by(choose_by: Any, kept: list[bool]) -> None:
     config = TrainingConfig(choose_by=choose_by, target_accuracy=0.5, patience=1, warmup=0)
     judged = [(0.5, -0.2), (0.9, -0.3), (0.8, -0.1), (0.7, -0.15), (0.9, -0.2)]
     lines = [
@@ -87,14 +80,11 @@ def test_update_best_follows_choose_by(choose_by: Any, kept: list[bool]) -> None
     ]
     progress, found = Progress(), []
     for line in lines:
-        progress.epoch = line["epoch"]
-        found.append(progress.update_best(line["validation"], config))
-        state = json.loads(json.dumps(progress.to_dict()))
-        progress = Progress.from_dict(state, QuestionLearner.evaluation)
+        progress.epoch = progress.update = line["epoch"]
+        found.append(progress.add(line["validation"], config))
     assert found == kept
-    metrics = [{**line, "validation": line["validation"].metrics} for line in lines]
-    replayed = Progress.replayed(metrics, config, QuestionLearner.evaluation)
-    assert (replayed.best_epoch, replayed.best) == (progress.best_epoch, progress.best)
+    metrics = [{**line, "seconds": 0.0, "validation": line["validation"].metrics} for line in lines]
+    assert Progress.replayed(metrics, config, QuestionLearner.evaluation) == progress
     assert (progress.end(config) is None) == (choose_by == "last")
 
 
@@ -110,22 +100,12 @@ def test_ponder_weight_waits_until_the_validation_stops_improving() -> None:
     progress, factors, on_target = Progress(), [], []
     for epoch, right in enumerate((0.5, 0.4, 0.9, 0.9, 0.9, 0.9, 0.95, 0.9, 0.9), 1):
         progress.epoch, progress.update = epoch, 10 * epoch
-        progress.update_best(evaluation_of(PairLearner, right, 1.0, 2.0, 2.0), config)
+        progress.add(evaluation_of(PairLearner, right, 1.0, 2.0, 2.0), config)
         factors.append(progress.ponder_factor(config))
         on_target.append(progress.on_target)
     assert progress.ponder_start == 50
     assert factors == [0, 0, 0, 0, 0, 0.5, 1, 1, 1]
     assert on_target == [0, 0, 0, 0, 0, 0, 1, 2, 3]  # a run does not end before the price is full
-    state = json.loads(json.dumps(progress.to_dict()))
-    assert Progress.from_dict(state, PairLearner.evaluation) == progress
-
-
-def test_progress_of_a_checkpoint_of_version_0_2() -> None:
-    progress = Progress(update=7)
-    add(progress.totals, 1.0, labels=2, right=1, encoder=[1, 2])
-    state = progress.to_dict()
-    state["totals"]["right"] = state["totals"].pop("correct")
-    assert Progress.from_dict(state, PairLearner.evaluation) == progress
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock, Timeout
 
 from graphut._files import write_checked_json
 from graphut.experiments.machine import describe_machine
@@ -56,33 +56,19 @@ def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
 
 def test_read_metrics_names_a_damaged_line(tmp_path: Path) -> None:
     path = tmp_path / run_files.METRICS
-    run_files.append_metrics(path, {"update": 3})
-    other_digit = path.read_text().replace("3", "4", 1).rstrip()
-    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3", other_digit):
+    for line in ('{"upd', "[" * 100_000, "[2]", "null", "{}", '{"update": "3"}', "3"):
         path.write_text(f'{{"update": 2}}\n{line}\n{{"update": 4}}\n')
         refuses(r"metrics\.jsonl:2 is damaged", run_files.read_metrics, path)
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_drop_metrics_after_keeps_lines_up_to_an_update_and_an_epoch(
-    tmp_path: Path, epochs: int
-) -> None:
+def test_keep_metrics_of_the_first_epochs(tmp_path: Path) -> None:
     path = tmp_path / run_files.METRICS
     lines = [{"update": update, "seconds": 0.1 + update} for update in (2, 4, 6)]
     for line in lines:
         run_files.append_metrics(path, line)
     before = path.read_text().splitlines()
-    assert run_files.drop_metrics_after(path, 4, epochs) == epochs
-    assert path.read_text().splitlines() == before[:epochs]
-    run_files.append_metrics(path, lines[2])
-    assert run_files.read_metrics(path) == [*lines[:epochs], lines[2]]
-
-
-def test_own_files_are_the_files_of_a_run(tmp_path: Path) -> None:
-    own = {"run.json", "target_vocabulary.json", "metrics.jsonl", "checkpoint.safetensors"}
-    for name in own | {"lock", "note.json", ".run.json.12.tmp", "evaluation-test.json"}:
-        (tmp_path / name).touch()
-    assert run_files.own_files(tmp_path) == own
+    run_files.keep_metrics(tmp_path, 2)
+    assert path.read_text().splitlines() == before[:2]
 
 
 def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
@@ -95,39 +81,16 @@ def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
 
 
 def test_folder_lock_is_held_until_the_outer_context_ends(tmp_path: Path) -> None:
-    lock = run_files.FolderLock(tmp_path / "new" / "folder")
-    with lock:
-        with lock:
-            lock.check()
-        message = r"another process is training in .*: wait for it, or use another folder"
-        with pytest.raises(BlockingIOError, match=message), run_files.FolderLock(lock.folder):
+    folder = tmp_path / "new" / "folder"
+    path, message = folder / run_files.LOCK, r"another process is training in .*: wait for it, or"
+    with run_files.folder_lock(folder):
+        with run_files.folder_lock(folder):
             pass
-        assert (lock.folder / run_files.LOCK).exists()
-    with run_files.FolderLock(lock.folder):
+        with pytest.raises(Timeout):
+            FileLock(path).acquire(timeout=0)
+    with (
+        FileLock(path),
+        pytest.raises(BlockingIOError, match=message),
+        run_files.folder_lock(folder),
+    ):
         pass
-
-
-def test_folder_lock_check_notices_that_lock_or_folder_was_removed(tmp_path: Path) -> None:
-    with run_files.FolderLock(tmp_path / "run") as lock:
-        lock.check()
-        (tmp_path / "run" / run_files.LOCK).unlink()
-        (tmp_path / "run" / run_files.LOCK).touch()  # of another process
-        with pytest.raises(BlockingIOError, match=r"lock was removed during training"):
-            lock.check()
-        (tmp_path / "run").rename(tmp_path / "away")
-        with pytest.raises(BlockingIOError, match=r"the folder .*run was removed during"):
-            lock.check()
-
-
-def test_folder_lock_refuses_a_file_that_is_not_plain(tmp_path: Path) -> None:
-    target, lock = tmp_path / "target", tmp_path / run_files.LOCK
-    target.write_text("mine")
-    for create in (lambda: lock.symlink_to(target), lambda: os.mkfifo(lock)):
-        create()
-        with (
-            pytest.raises(ValueError, match="lock is not a plain file"),
-            run_files.FolderLock(tmp_path),
-        ):
-            pass
-        lock.unlink()
-    assert target.read_text() == "mine"

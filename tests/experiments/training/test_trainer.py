@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,10 @@ from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
 from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
+from graphut.experiments.training.progress import Totals
 from graphut.experiments.training.run_files import (
     CHECKPOINT,
-    LOCK,
     METRICS,
-    FolderLock,
     read_metrics,
 )
 from graphut.experiments.training.trainer import halting_warning
@@ -29,6 +29,7 @@ from graphut.models import (
 from tests.experiments.training.learners.small_models import evaluation_of
 from tests.experiments.training.together import run_together
 from tests.gpu_stand_in import gpu_stand_in
+from tests.helpers import refuses
 
 TASK = Copy(mean_length=3, length_deviation=1, epoch_size=20, held_out=6)
 CONFIG = TrainingConfig(epochs=3, batch_size=8, warmup=2, ponder_warmup=4)  # 3 updates an epoch
@@ -53,15 +54,6 @@ def make(
     return Trainer(model, TASK, config, folder, report)
 
 
-class StopAfter:
-    def __init__(self, updates: int) -> None:
-        self.left = updates
-
-    def __call__(self) -> bool:
-        self.left -= 1
-        return self.left < 0
-
-
 def metrics(folder: Path) -> list[dict[str, Any]]:
     lines = read_metrics(folder / METRICS)
     for line in lines:
@@ -79,75 +71,70 @@ def assert_same_end(first: Trainer, second: Trainer) -> None:
     kept = [contents(trainer.folder)["model.safetensors"] for trainer in (first, second)]
     assert kept[0] == kept[1]
     assert metrics(first.folder) == metrics(second.folder)
-    seconds = {"seconds": 0.0}
-    assert first.progress.to_dict() | seconds == second.progress.to_dict() | seconds
+    assert replace(first.progress, seconds=0) == replace(second.progress, seconds=0)
+
+
+def stop() -> bool:
+    return True
 
 
 AVERAGED = replace(CONFIG, ema=0.5)
 
 
 @pytest.mark.parametrize(
-    ("updates", "config", "noise"),
+    ("config", "noise"),
     [
-        (0, CONFIG, 0.0),
-        (3, replace(CONFIG, optimizer="adam"), 0.0),  # between two epochs
-        (5, replace(CONFIG, ponder_wait=1), 0.3),
-        (7, replace(CONFIG, optimizer="muon"), 0.0),
-        (8, AVERAGED, 0.0),
+        (replace(CONFIG, optimizer="adam"), 0.0),
+        (replace(CONFIG, ponder_wait=1), 0.3),
+        (replace(CONFIG, optimizer="muon"), 0.0),
+        (AVERAGED, 0.0),
     ],
 )
 def test_trainer_resumes_a_stopped_run_to_the_last_bit(
-    tmp_path: Path, updates: int, config: TrainingConfig, noise: float
+    tmp_path: Path, config: TrainingConfig, noise: float
 ) -> None:
     straight = make(tmp_path / "straight", config, noise=noise)
     assert straight.fit()
-
     stopped = make(tmp_path / "stopped", config, noise=noise)
-    assert not stopped.fit(StopAfter(updates))
-    assert stopped.progress.update == updates
-    resumed = make(tmp_path / "stopped", config, seed=5, noise=noise)
-    resumed.resume()
-    assert resumed.fit()
-    assert_same_end(straight, resumed)
+    assert not stopped.fit(stop)
+    for epoch in (1, 2):
+        assert stopped.progress.epoch == epoch
+        lines: list[str] = []
+        stopped = make(tmp_path / "stopped", config, seed=5, noise=noise, report=lines.append)
+        stopped.resume()
+        assert re.match(rf"resumed after {epoch} epochs? and {3 * epoch} updates, saved 20", *lines)
+        assert stopped.fit(stop) == (epoch == 2)
+    assert_same_end(straight, stopped)
 
 
-def test_trainer_resumes_a_killed_run_from_its_last_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_trainer_resumes_a_run_that_was_killed_between_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int
 ) -> None:
     straight = make(tmp_path / "straight")
     straight.fit()
-
     killed = make(tmp_path / "killed")
-    evaluations, save = iter([evaluate] * 2), killed._save
-    monkeypatch.setattr(module, "evaluate", lambda *args: next(evaluations)(*args))
-    monkeypatch.setattr(killed, "_save", lambda: killed.progress.epoch < 2 and save())
-    with pytest.raises(StopIteration):
-        killed.fit()
-    assert [line["epoch"] for line in metrics(killed.folder)] == [1, 2]
-    monkeypatch.undo()
+    save = killed._save_checkpoint
 
+    def die_before_saving() -> None:
+        if killed.progress.epoch > epoch:
+            raise KeyboardInterrupt
+        save()
+
+    monkeypatch.setattr(killed, "_save_checkpoint", die_before_saving)
+    with pytest.raises(KeyboardInterrupt):
+        killed.fit()
+    assert len(metrics(killed.folder)) == epoch + 1
     resumed = make(tmp_path / "killed", seed=5)
     resumed.resume()
-    assert [line["epoch"] for line in metrics(killed.folder)] == [1]
     resumed.fit()
     assert_same_end(straight, resumed)
 
 
-def test_trainer_resume_reports_where_it_goes_on_and_what_is_lost(tmp_path: Path) -> None:
-    first = make(tmp_path)
-    first.fit(StopAfter(4))
-    for lost in ("nothing is", "later updates are"):
-        lines: list[str] = []
-        again = make(tmp_path, report=lines.append)
-        again.resume()
-        [line] = lines
-        assert line.startswith("resumed after update 4, 1 epoch and 1 batch, saved 20")
-        assert line.endswith(f"; {lost} lost")
-        with pytest.raises(KeyboardInterrupt):
-            again.fit(interrupt)
+def test_trainer_resume_needs_the_metrics_of_each_epoch(tmp_path: Path) -> None:
+    make(tmp_path).fit(stop)
     (tmp_path / METRICS).unlink()
-    again.resume()
-    assert lines[-1] == "metrics.jsonl has only 0 of 1 epoch"
+    refuses("metrics.jsonl has 0 of 1 epoch", make(tmp_path).resume)
 
 
 def assert_same_metrics(first: Path, second: Path) -> None:
@@ -170,13 +157,13 @@ def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
         return Trainer(model, TASK, config, tmp_path / name, lines.append)
 
     def train() -> None:
-        assert not make_one("stopped").fit(StopAfter(4 if rank() else 9))
-        assert not make_one("later").fit(StopAfter(4))
+        assert not make_one("stopped").fit(lambda: rank() == 1)
+        assert not make_one("later").fit(stop)
         again = make_one("stopped")
         again.resume()
         assert again.fit()
         straight, stopped = make_one("straight", 0.5), make_one("broken", 0.5)
-        assert straight.fit() and not stopped.fit(StopAfter(5))
+        assert straight.fit() and not stopped.fit(stop)
         resumed = make_one("broken", 0.5)
         resumed.resume()
         assert resumed.fit()
@@ -192,23 +179,8 @@ def test_trainer_of_two_processes_is_that_of_one(tmp_path: Path) -> None:
     assert_same_metrics(tmp_path / "alone", tmp_path / "stopped")
     later = make_one("later")
     later.resume()
-    assert "after update 4, 1 epoch and 1 batch" in lines[0]
     assert later.fit()
     assert_same_metrics(tmp_path / "alone", tmp_path / "later")
-
-
-def interrupt() -> bool:
-    """End the process, as a second Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
-def test_trainer_saves_within_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved = []
-    monkeypatch.setattr(module, "SAVE_EVERY", 0.0)
-    trainer = make(tmp_path)
-    monkeypatch.setattr(trainer, "_save", lambda: saved.append(trainer.progress.update))
-    trainer.fit(StopAfter(2))
-    assert saved == [0, 1, 2, 2]
 
 
 def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
@@ -268,10 +240,9 @@ def test_trainer_validates_and_keeps_the_average_of_the_weights(
     assert line["validation"] == evaluate(kept, TASK, TASK.validation).metrics
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_trainer_refuses_a_gradient_that_is_not_finite(tmp_path: Path, value: float) -> None:
+def test_trainer_refuses_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
     trainer = make(tmp_path)
-    next(trainer.model.parameters()).register_hook(lambda grad: grad * value)
+    next(trainer.model.parameters()).register_hook(lambda grad: grad * float("inf"))
     before = [weight.clone() for weight in trainer.model.parameters()]
     with pytest.raises(FloatingPointError, match=r"at update 1, .*try a lower learning_rate"):
         trainer.fit()
@@ -289,13 +260,19 @@ def test_trainer_gives_advice_when_weights_diverge(tmp_path: Path, rate: float, 
 
 def test_trainer_keeps_the_last_good_checkpoint_and_the_best_model(tmp_path: Path) -> None:
     trainer = make(tmp_path)
-    trainer.fit(StopAfter(4))
+    trainer.fit(stop)
     before = contents(tmp_path)
     next(trainer.model.parameters()).data[0] = float("nan")
-    message = r"after update 4: try a lower learning_rate .* \(update 4 is saved in .*\)"
-    with pytest.raises(FloatingPointError, match=message):
+    with pytest.raises(FloatingPointError, match=r"try a lower .* \(epoch 1 is saved in .*\)"):
         trainer.fit()
     assert contents(tmp_path) == before
+
+
+def test_trainer_reports_every_tenth_update_and_the_last_epoch(tmp_path: Path) -> None:
+    lines: list[str] = []
+    make(tmp_path, replace(CONFIG, epochs=10), report=lines.append).fit()
+    reported = [line.split(":")[0] for line in lines if line.startswith("epoch")]
+    assert reported == ["epoch 1", "epoch 4", "epoch 8", "epoch 10"]
 
 
 @pytest.mark.parametrize(
@@ -307,8 +284,7 @@ def test_trainer_warns_at_the_end_about_bad_halting(
 ) -> None:
     lines: list[str] = []
     make(tmp_path, **options, report=lines.append).fit()
-    assert [line.split(":")[0] for line in lines[:3]] == ["epoch 1", "epoch 2", "epoch 3"]
-    for part, line in zip(parts, lines[3:-1], strict=True):
+    for part, line in zip(parts, lines[2:-1], strict=True):
         assert f"The {part} takes " in line and "never halts before" in " ".join(line.split())
 
 
@@ -337,9 +313,9 @@ def test_trainer_waits_for_a_gpu_at_most_twice_in_an_update(tmp_path: Path) -> N
         model = make_model(dropout=0.1, max_offset=4, source_positions="both").to("cuda")
         trainer = Trainer(model, TASK, replace(CONFIG, precision="float32"), tmp_path)
         first, second, _ = trainer._batches()
-        trainer._update(first)
+        trainer._update(first, Totals())
         gpu.clear()
-        trainer._update(second)
+        trainer._update(second, Totals())
         assert len(gpu.waits) <= 2, gpu.waits
         sent = [copy for copy in gpu.copies if copy.line.startswith("attention/layout.py")]
         assert len(sent) == 2, gpu.copies  # the batch, and its labels
@@ -350,36 +326,10 @@ def test_trainer_leaves_another_run_in_the_folder_alone(tmp_path: Path) -> None:
     first = make(tmp_path)
     first.fit()
     before = contents(tmp_path)
-    with pytest.raises(FileExistsError, match=r"there is a run in .*: resume\(\) it, or use"):
+    with pytest.raises(FileExistsError, match=r"there is a run in .*: --resume it, or use"):
         make(tmp_path).fit()
     assert contents(tmp_path) == before
     assert first.fit()
-
-
-def test_trainer_refuses_a_folder_that_another_process_has_locked(tmp_path: Path) -> None:
-    make(tmp_path).fit(StopAfter(1))
-    before, second = contents(tmp_path), make(tmp_path)
-    second.resume()
-    refused = pytest.raises(BlockingIOError, match="another process is training in")
-    with FolderLock(tmp_path), refused:
-        second.fit()
-    assert contents(tmp_path)[CHECKPOINT] == before[CHECKPOINT]
-    assert second.fit()
-
-
-@pytest.mark.parametrize("updates", [1, 3])  # at its next save, or at the end of the epoch
-def test_trainer_writes_nothing_more_without_its_lock(tmp_path: Path, updates: int) -> None:
-    trainer, before = make(tmp_path), {}
-
-    def remove_the_lock() -> bool:
-        if trainer.progress.update == 2:
-            (tmp_path / LOCK).unlink()
-            before.update(contents(tmp_path))
-        return trainer.progress.update == updates + 1
-
-    with pytest.raises(BlockingIOError, match=r"lock was removed during training"):
-        trainer.fit(remove_the_lock)
-    assert contents(tmp_path) == before
 
 
 def test_trainer_refuses_a_model_or_a_metric_of_other_tasks(tmp_path: Path) -> None:
@@ -389,14 +339,6 @@ def test_trainer_refuses_a_model_or_a_metric_of_other_tasks(tmp_path: Path) -> N
     message = r"choose_by must be 'task' or 'last' for copy; got 'log_prob"
     with pytest.raises(ValueError, match=message):
         make(tmp_path, TrainingConfig(choose_by="log_probability"))
-
-
-def test_trainer_resume_needs_a_folder_and_a_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere"):
-        make(tmp_path / "nowhere").resume()
-    assert not list(tmp_path.iterdir())
-    with pytest.raises(FileNotFoundError, match=CHECKPOINT):
-        make(tmp_path).resume()
 
 
 @pytest.mark.parametrize(
