@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -23,18 +21,11 @@ def make_weights(steps: int, heads: int, queries: int, keys: int) -> Tensor:
 def lines_of(axes: Axes) -> np.ndarray:
     """The weights that lines show, `(queries, keys)`: how opaque they are."""
     [lines] = axes.collections
-    drawn = {
-        (round(path.vertices[1][0]), round(path.vertices[0][0])): colour[3]
-        for path, colour in zip(lines.get_paths(), lines.get_colors(), strict=True)
-    }
-    queries, keys = (max(ends) + 1 for ends in zip(*drawn, strict=True))
-    return np.array([[drawn.get((i, j), 0.0) for j in range(keys)] for i in range(queries)])
-
-
-def names_of(axes: Axes) -> list[list[str]]:
-    """The names above and below lines."""
-    [above] = axes.child_axes
-    return [[label.get_text() for label in side.get_xticklabels()] for side in (above, axes)]
+    ends = [path.vertices[:, 0].round().astype(int) for path in lines.get_paths()]
+    shown = np.zeros(np.max(ends, 0)[::-1] + 1)
+    for (key, query), colour in zip(ends, lines.get_colors(), strict=True):
+        shown[query, key] = colour[3]
+    return shown
 
 
 def test_draw_attention_of_a_short_sentence_has_lines_as_dark_as_weights() -> None:
@@ -43,11 +34,11 @@ def test_draw_attention_of_a_short_sentence_has_lines_as_dark_as_weights() -> No
     assert len(figure.axes) == 6
     for panel, axes in enumerate(figure.axes):
         np.testing.assert_allclose(lines_of(axes), weights[panel // 3, panel % 3], atol=1e-6)
-        assert names_of(axes) == [list("abcd"), list("vwxyz")]
+        names = [side.get_xticklabels() for side in (axes.child_axes[0], axes)]
+        assert ["".join(x.get_text() for x in labels) for labels in names] == ["abcd", "vwxyz"]
+        assert names[0][0].get_color() == ("black" if panel < 3 else "0.75")  # halted: grey
     assert [axes.get_title() for axes in figure.axes[:3]] == ["head 1", "head 2", "head 3"]
     assert [axes.get_ylabel() for axes in figure.axes[::3]] == ["step 1", "step 2"]
-    first = [figure.axes[panel].child_axes[0].get_xticklabels()[0] for panel in (0, 3)]
-    assert [label.get_color() for label in first] == ["black", "0.75"]  # who has halted is grey
 
 
 def test_draw_attention_takes_the_weights_of_attention_without_softmax() -> None:
@@ -61,8 +52,7 @@ def test_draw_attention_of_a_long_sentence_has_cells_with_the_weights() -> None:
     figure = draw_attention(weights, ["q"] * 13, ["k"] * 9)
     images = [np.ma.filled(axes.images[0].get_array(), 0.0) for axes in figure.axes[:4]]
     np.testing.assert_allclose(images, weights.view(4, 13, 9), atol=1e-6)
-    [bar] = figure.axes[4:]
-    assert bar.get_label() == "<colorbar>"
+    assert [axes.get_label() for axes in figure.axes[4:]] == ["<colorbar>"]
 
 
 def test_draw_attention_draws_on_a_given_part_of_a_figure() -> None:
@@ -74,12 +64,9 @@ def test_draw_attention_draws_on_a_given_part_of_a_figure() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "letters"),
-    [
-        ((1, 1, 1, 1), 40), ((6, 4, 7, 8), 5), ((3, 4, 3, 3), 40), ((1, 4, 12, 12), 8),
-        ((1, 2, 13, 13), 40), ((1, 2, 60, 200), 8),
-    ],
+    [((1, 1, 1, 1), 40), ((3, 4, 7, 8), 5), ((1, 4, 12, 12), 8), ((1, 2, 60, 200), 8)],
     ids=str,
-)  # fmt: skip
+)
 def test_draw_attention_cuts_nothing_off(shape: tuple[int, int, int, int], letters: int) -> None:
     words = [f"{i:x>{letters}}" if i % 2 else "a" for i in range(200)]
     weights = make_weights(*shape)
@@ -87,9 +74,8 @@ def test_draw_attention_cuts_nothing_off(shape: tuple[int, int, int, int], lette
 
 
 def test_draw_attention_refuses_what_does_not_fit() -> None:
-    def check(words: str, weights: Tensor, queries: Any) -> None:
-        refuses(words, draw_attention, weights, queries)
-
-    check(r"must be \(steps, heads, 1, 1\) .* got \(1, 1, 2, 2\)", torch.ones(1, 1, 2, 2), ["a"])
-    check(r"must be \(steps, heads, 2, 2\)", torch.ones(2, 2), ["a", "b"])
-    check("40 steps of 8 heads are more than 128 panels", torch.ones(40, 8, 1, 1), ["a"])
+    ones, message = torch.ones(1, 1, 2, 2), r"must be \(steps, heads, 1, 1\) .* got \(1, 1, 2, 2\)"
+    refuses(message, draw_attention, ones, ["a"])
+    refuses(r"must be \(steps, heads, 2, 2\)", draw_attention, ones[0, 0], ["a", "b"])
+    message = "40 steps of 8 heads are more than 128 panels"
+    refuses(message, draw_attention, torch.ones(40, 8, 1, 1), ["a"])

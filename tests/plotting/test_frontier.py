@@ -18,10 +18,10 @@ from tests.plotting.pictures import assert_nothing_is_cut_off
 STEPS = [2, 1, 3]
 
 
-def active_of(axes: Axes) -> list[bool]:
-    """Return whether each node is blue."""
-    nodes = axes.collections[-1]
-    return [tuple(colour) == to_rgba(BLUE) for colour in nodes.get_facecolors()]
+def active_of(axes: Axes) -> list[int]:
+    """Return the nodes that are blue."""
+    colours = axes.collections[-1].get_facecolors()
+    return [node for node, colour in enumerate(colours) if tuple(colour) == to_rgba(BLUE)]
 
 
 def edges_of(axes: Axes) -> set[tuple[int, int]]:
@@ -31,12 +31,9 @@ def edges_of(axes: Axes) -> set[tuple[int, int]]:
 
 def test_draw_frontier_colours_active_nodes_and_the_edges_that_they_read() -> None:
     figure = draw_frontier(Causal().graph([3]), STEPS, names=["a", "<eos>", "c"])
-    assert [active_of(axes) for axes in figure.axes] == [
-        [True, True, True], [True, False, True], [False, False, True],
-    ]  # fmt: skip
-    assert [edges_of(axes) for axes in figure.axes] == [
-        {(0, 1), (0, 2), (1, 2)}, {(0, 2), (1, 2)}, {(0, 2), (1, 2)},
-    ]  # fmt: skip
+    assert [active_of(axes) for axes in figure.axes] == [[0, 1, 2], [0, 2], [2]]
+    into_last = {(0, 2), (1, 2)}
+    assert [edges_of(axes) for axes in figure.axes] == [{(0, 1), *into_last}, into_last, into_last]
     assert [axes.get_title() for axes in figure.axes] == [
         f"step {step}: {active} of 3 active" for step, active in ((1, 3), (2, 2), (3, 1))
     ]
@@ -44,23 +41,20 @@ def test_draw_frontier_colours_active_nodes_and_the_edges_that_they_read() -> No
 
 
 def test_draw_frontier_shows_nodes_that_wake() -> None:
-    frontiers = [torch.tensor([0, 1, 2]), torch.tensor([1]), torch.tensor([0, 2])]
-    figure = draw_frontier(Causal().graph([3]), frontiers)
-    assert [active_of(axes) for axes in figure.axes] == [
-        [True, True, True], [False, True, False], [True, False, True],
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match="steps has node 3, but the graph has 3 nodes"):
-        draw_frontier(Causal().graph([3]), [torch.tensor([3])])
+    frontiers = [[0, 1, 2], [1], [0, 2]]
+    figure = draw_frontier(Causal().graph([3]), [*map(torch.tensor, frontiers)])
+    assert [active_of(axes) for axes in figure.axes] == frontiers
+    message = "steps has node 3, but the graph has 3 nodes"
+    refuses(message, draw_frontier, Causal().graph([3]), [torch.tensor([3])])
 
 
 def test_draw_frontier_puts_the_nodes_of_a_graph_at_their_places() -> None:
     graph = dgl.graph(([0, 1, 2], [1, 2, 0]))
     places = torch.tensor([[0.0, 0.0], [3.0, 1.0], [1.0, 4.0]])
-    for found in (places.numpy(), {2: (1, 4), 0: (0, 0), 1: (3, 1)}, places):
-        figure = draw_frontier(graph, torch.tensor(STEPS), places=found)
-        np.testing.assert_array_equal(figure.axes[0].collections[-1].get_offsets(), places)
-    for axes in figure.axes:
-        np.testing.assert_array_equal(axes.collections[-1].get_offsets(), places)
+    for each in (places.numpy(), {2: (1, 4), 0: (0, 0), 1: (3, 1)}, places):
+        figure = draw_frontier(graph, torch.tensor(STEPS), places=each)
+        for axes in figure.axes:
+            np.testing.assert_array_equal(axes.collections[-1].get_offsets(), places)
     every, read = figure.axes[2].collections[:2]
     ends = [path.vertices.tolist() for path in read.get_paths()]
     assert ends == [[[3.0, 1.0], [1.0, 4.0]]] and len(every.get_paths()) == 3
@@ -90,32 +84,19 @@ def test_draw_frontier_refuses_what_does_not_fit() -> None:
     check("the graph has 3 nodes, but there are 4 places", places=torch.zeros(4, 2))
     check("1 to 512 nodes, but the graph has 513", graph=Window(1).layout([513]))
     check(r"keys 0 to 2, got \[1, 2, 3\]", places={1: (0, 0), 2: (0, 1), 3: (1, 1)})
-
-
-def test_draw_frontier_refuses_two_kinds_of_nodes_and_places_for_a_block() -> None:
-    with pytest.raises(ValueError, match="edges go from 'source' to 'target' nodes"):
-        draw_frontier(Complete().graph([3], [3]), STEPS)
+    check("edges go from 'source' to 'target' nodes", graph=Complete().graph([3], [3]))
     block = dgl.to_block(dgl.graph(([3, 3, 3], [0, 1, 2])))
-    with pytest.raises(ValueError, match="places need a graph whose sources are its destinations"):
-        draw_frontier(block, STEPS, places=torch.zeros(3, 2))
+    check("a graph whose sources are its destinations", graph=block, places=torch.zeros(3, 2))
 
 
-@pytest.mark.parametrize("steps", [[0, 0, 0], []])
-@pytest.mark.parametrize("places", [None, torch.rand(3, 2)])
-def test_draw_frontier_without_steps_has_one_panel(
-    steps: list[int], places: Any, tmp_path: Path
+@pytest.mark.parametrize(("steps", "frames"), [(STEPS, 4), ([0, 0, 0], 1), ([], 1)])
+@pytest.mark.parametrize("places", [None, torch.rand(3, 2)], ids=["line", "places"])
+def test_animate_frontier_ends_with_a_frame_without_active_nodes(
+    steps: list[int], frames: int, places: Any, tmp_path: Path
 ) -> None:
     figure = draw_frontier(Causal().graph([3]), steps, places=places)
-    assert [axes.get_title() for axes in figure.axes] == ["no node is active"]
+    assert (figure.axes[0].get_title() == "no node is active") == (frames == 1)
     path = tmp_path / "frontier.gif"
     animate_frontier(Causal().graph([3]), steps, places=places).save(path, writer="pillow")
     with Image.open(path) as picture:
-        assert getattr(picture, "n_frames", 1) == 1
-
-
-def test_animate_frontier_has_a_frame_a_step_and_one_without_active_nodes(tmp_path: Path) -> None:
-    path = tmp_path / "frontier.gif"
-    animation = animate_frontier(Causal().graph([3]), STEPS, names=["a", "b", "c"])
-    animation.save(path, writer="pillow")
-    with Image.open(path) as picture:
-        assert picture.n_frames == 4  # type: ignore[attr-defined]
+        assert getattr(picture, "n_frames", 1) == frames
