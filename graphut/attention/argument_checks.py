@@ -14,6 +14,7 @@ from graphut.attention.edge_sums import edge_dot, edge_sum
 from graphut.attention.kernel_library import compiled
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.ragged import row_maxima
+from graphut.attention.tensor_checks import check_tensor
 from graphut.attention.tracing import is_tracing
 
 _skipping = local()
@@ -48,7 +49,7 @@ def check_call(
 ) -> None:
     """Raise unless the shapes, dtypes and devices of all arguments fit the graph and each other."""
     for name, tensor in {"query": query, "key": key, "value": value}.items():
-        _check_is_tensor(name, tensor)
+        check_tensor(tensor, name)
         if tensor.dim() != 3:
             raise ValueError(
                 f"{name} must be (nodes, heads, features), got shape {tuple(tensor.shape)}"
@@ -72,6 +73,7 @@ def check_call(
             )
         check_finite(may_be_minus_inf=name == "edge_bias", **{name: values})
     if isinstance(scale, Tensor):
+        check_tensor(scale, "scale")
         if scale.shape != query.shape[:1]:
             raise ValueError(
                 f"scale must be a number or have one entry for each of the {query.shape[0]} query "
@@ -113,18 +115,13 @@ def _check_tensors(query: Tensor, **others: Tensor | None) -> None:
     for name, tensor in {"query": query, **others}.items():
         if tensor is None:
             continue
-        _check_is_tensor(name, tensor)
+        check_tensor(tensor, name)
         if not tensor.is_floating_point():
             remedy = "convert it first"
             if name == "edge_bias" and tensor.dtype == torch.bool:
                 remedy = "for a mask, pass torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)"
             raise TypeError(f"{name} must be floating point, got {tensor.dtype}; {remedy}")
         _check_device(name, tensor, query)
-
-
-def _check_is_tensor(name: str, value: object) -> None:
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
 
 
 def _check_device(name: str, value: Tensor | float | None, query: Tensor) -> None:
@@ -157,8 +154,7 @@ def _check_shapes(
 
 def check_frontier(layout: EdgeLayout, frontier: Tensor) -> None:
     """Raise unless `frontier` has int64 ids of destinations of the graph, sorted and unique."""
-    if not isinstance(frontier, Tensor):
-        raise TypeError(f"frontier must be a tensor of destination ids, got {frontier!r}")
+    check_tensor(frontier, "frontier")
     if frontier.dim() != 1 or frontier.dtype != torch.int64:
         raise TypeError(
             f"frontier must be a 1-D int64 tensor of destination ids, got shape "
@@ -210,6 +206,7 @@ def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
     if is_tracing() or checks_are_skipped():
         return
     for name, table in tables.items():
+        check_tensor(table, name)
         if table.device.type != "cpu":
             continue
         total = float(table.detach().sum())  # one pass without temporary memory

@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 from graphut.attention.pytrees import as_pytree
 from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
+from graphut.attention.tensor_checks import check_index, check_range
 from graphut.attention.tracing import cached_property, is_exporting, outside_inference
 
 Device = torch.device | str
@@ -444,29 +445,11 @@ def layout_from_edges(
     return CSRLayout(indptr=indptr, indices=src.clone() if order is None else src, **batch)
 
 
-def check_index(name: str, index: Any) -> None:
-    """Raise `TypeError` unless the argument `name` is a 1-D int64 tensor."""
-    if not isinstance(index, Tensor) or index.dtype != torch.int64 or index.dim() != 1:
-        raise TypeError(f"{name} must be a 1-D int64 tensor, got {index!r}")
-
-
 def _check_lengths(name: str, lengths: Tensor, num_nodes: int) -> None:
     if lengths.numel() and int(lengths.min()) < 0:
         raise ValueError(f"{name} contains {int(lengths.min())}: a length must not be negative")
     if (total := int(lengths.sum())) != num_nodes:
         raise ValueError(f"{name} add up to {total}, but there are {num_nodes} nodes")
-
-
-def check_range(
-    name: str, ends: Tensor, num_nodes: int, node: str = "node", limit: str = "there are only {}"
-) -> None:
-    """Raise `ValueError` unless the ids `ends` in the argument `name` are below `num_nodes`."""
-    if not ends.numel():
-        return
-    low, high = ends.aminmax()
-    if int(low) < 0 or int(high) >= num_nodes:
-        missing = int(ends[(ends < 0) | (ends >= num_nodes)][0])
-        raise ValueError(f"{name} refers to {node} {missing}, but {limit.format(num_nodes)}")
 
 
 def _check_permutation(edge_ids: Tensor, edges: int) -> None:

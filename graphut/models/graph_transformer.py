@@ -14,6 +14,7 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
+from graphut.attention.tensor_checks import check_tensor
 from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
@@ -197,8 +198,8 @@ class UniversalGraphTransformer(AdaptiveModel):
             graph = from_edge_index(graph, len(nodes))
         check_same_nodes(graph)
         for name, rows in (("edge_weights", edge_weights), ("edge_feats", edge_feats)):
-            if not isinstance(rows, (Tensor, type(None))):
-                raise TypeError(f"{name} must be a tensor, got {type(rows).__name__}")
+            if rows is not None:
+                check_tensor(rows, name)
         layout = as_layout(graph).to(self.device)
         if self.topology is not None:
             if layout.halo is not None:
@@ -334,8 +335,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         return cast(RegisterMessages, step.attention)
 
     def _first_states(self, nodes: Tensor) -> Tensor:
-        if not isinstance(nodes, Tensor):
-            raise TypeError(f"nodes must be a tensor, got {type(nodes).__name__}")
+        check_tensor(nodes, "nodes")
         if not self.config.num_feats:
             if nodes.dtype not in (torch.int64, torch.int32):
                 raise TypeError(f"nodes are {nodes.dtype}, but kinds of nodes must be int64")

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.ragged import row_sums
+from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.conv_adapters import from_edge_index
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.input_checks import check_feat, check_tensor
+from graphut.nn.input_checks import check_feat
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
@@ -185,6 +186,8 @@ class AdaptiveConv(GraphCall):
             check_tensor(feat, f"features of {side} nodes")
             check_feat(feat, side, count, part.in_features or feat.shape[-1], part)
         edge_dim = self.recurrence.steps[0].attention.edge_dim
+        if edge_attr is not None:
+            check_tensor(edge_attr, "edge_attr")
         if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
             raise ValueError(
                 f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
-from graphut.attention.layout import check_index, check_range
+from graphut.attention.tensor_checks import check_index, check_range, check_tensor
 from graphut.attention.tracing import outside_autocast
-from graphut.nn.input_checks import check_tensor, destination_rows, first_weight
+from graphut.nn.input_checks import destination_rows, first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
@@ -128,7 +128,7 @@ def from_edge_index(
     tensor([1, 2, 0])
     """
     num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    check_edge_index(edge_index, num_src, num_dst)
+    edge_index = check_edge_index(edge_index, num_src, num_dst)
     lengths = None
     if batch is not None:
         if isinstance(num_nodes, tuple):
@@ -147,8 +147,18 @@ def from_edge_index(
 
 def check_edge_index(
     edge_index: Tensor, num_src: int, num_dst: int, name: str = "edge_index"
-) -> None:
-    """Raise an error unless `edge_index` is `(2, E)` int64 and refers to existing nodes."""
+) -> Tensor:
+    """Return the ends of all edges, `(2, E)` int64, as a plain tensor; `EdgeIndex` wraps one.
+
+    Raise an error if an edge refers to a node that does not exist.
+    """
+    if hasattr(edge_index, "as_tensor"):
+        edge_index = edge_index.as_tensor()
+    if getattr(edge_index, "layout", torch.strided) not in (torch.strided, torch.jagged):
+        raise TypeError(
+            f"{name} is a sparse matrix: pass torch_geometric.utils.to_edge_index(adj)[0], and "
+            "with .flip(0) for a transposed one, adj_t"
+        )
     check_tensor(edge_index, name)
     if edge_index.dtype != torch.int64:
         raise TypeError(
@@ -159,6 +169,7 @@ def check_edge_index(
         raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}")
     check_range(name, edge_index[0], num_src, "source node", "x has only {} row(s)")
     check_range(name, edge_index[1], num_dst, "target node", "x has only {} row(s)")
+    return edge_index
 
 
 class ConvAsAttention(nn.Module):

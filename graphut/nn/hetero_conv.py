@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.adaptive_conv import edge_list, linear, make_recurrence
 from graphut.nn.conv_adapters import check_edge_index
 from graphut.nn.hetero_attention import HeteroAttention
-from graphut.nn.input_checks import check_feat, check_tensor
+from graphut.nn.input_checks import check_feat
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import HaltingRule
 
@@ -257,13 +258,15 @@ def _edges_of_pyg(
     edge_index: Mapping[EdgeType, Tensor], sizes: Mapping[str, int]
 ) -> dict[EdgeType, tuple[Tensor, Tensor]]:
     """Check PyG's edges by type, and return the sources and the destinations."""
+    ends = {}
     for kind, edges in edge_index.items():
         for name in kind[::2]:
             if name not in sizes:
                 raise ValueError(f"there are edges of {kind}, but x has no {name!r}")
         nodes = sizes[kind[0]], sizes[kind[2]]
-        check_edge_index(edges, *nodes, f"edge_index of {kind}")
-    return {kind: (edges[0], edges[1]) for kind, edges in edge_index.items()}
+        source, target = check_edge_index(edges, *nodes, f"edge_index of {kind}")
+        ends[kind] = source, target
+    return ends
 
 
 def _read(graph: DGLGraph) -> _Block:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import check_frontier
+from graphut.attention.tensor_checks import check_tensor
 from graphut.attention.tracing import is_tracing
 
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
@@ -93,12 +94,3 @@ def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
             "MessageAggregation"
         )
     return sources
-
-
-def check_tensor(value: object, name: str) -> None:
-    """Raise an error unless the `value` of the argument `name` is a tensor."""
-    if not isinstance(value, Tensor):
-        advice = "convert them with torch.as_tensor"
-        if isinstance(value, (DGLGraph, EdgeLayout)):
-            advice = "pass the graph first, then the features"
-        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}; {advice}")

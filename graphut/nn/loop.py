@@ -10,13 +10,14 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.key_value_memory import KeyValueMemory
+from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.attention import AttentionRecord
 from graphut.nn.call_state import FrontierRows, GraphContext, LoopOutput, LoopState
 from graphut.nn.finite_checks import FiniteChecks
 from graphut.nn.gpu import run_program
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.halting_frontier import HaltingFrontier
-from graphut.nn.input_checks import check_same_nodes, check_tensor
+from graphut.nn.input_checks import check_same_nodes
 from graphut.nn.masked_frontier import MaskedFrontier
 from graphut.nn.plan import Options, Plan
 from graphut.nn.planning import Recurrence, plan_for
@@ -48,6 +49,7 @@ def call_recurrence(
 ) -> tuple[Any, ...]:
     """Return the results of `layer.forward`, or with `start` those of `layer.resume`."""
     blocks: Sequence[EdgeLayout] = ()
+    check_tensor(feat, "features of source nodes")
     by_edge = not (edge_bias is None and edge_feat is None and edge_weight is None)
     options: dict[str, Any] = {}
     if by_edge:
@@ -138,8 +140,7 @@ FRONTIERS: dict[str, Callable[[LoopState], Any]] = {
 
 
 def _check_positions(positions: Tensor, nodes: int) -> None:
-    if not isinstance(positions, Tensor):
-        check_tensor(positions, "positions")
+    check_tensor(positions, "positions")
     if positions.shape[:1] != (nodes,) or positions.dim() > 2:
         raise ValueError(
             f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "

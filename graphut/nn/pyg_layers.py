@@ -13,7 +13,6 @@ from graphut.nn.conv_adapters import from_edge_index
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch
-    from torch_geometric import EdgeIndex
     from torch_geometric import nn as pyg
     from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
@@ -71,8 +70,6 @@ class TransformerConv(pyg.TransformerConv):  # type: ignore[misc]
             edge_index = edge_index.flip(0)
             if edge_attr is None and values.dim() > 1:
                 edge_attr = values
-        elif isinstance(edge_index, EdgeIndex):
-            edge_index = edge_index.as_tensor()
         query, key = features["query"], features["key"]
         by_head = (self.heads, self.out_channels)
         result: Any = edge_attention(

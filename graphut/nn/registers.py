@@ -14,7 +14,8 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
-from graphut.nn.input_checks import check_feat, check_tensor, destination_rows
+from graphut.attention.tensor_checks import check_tensor
+from graphut.nn.input_checks import check_feat, destination_rows
 
 _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1
 _MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best

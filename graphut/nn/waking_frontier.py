@@ -10,10 +10,9 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import check_finite
-from graphut.attention.layout import check_index, check_range
 from graphut.attention.sorting import sort_edges
+from graphut.attention.tensor_checks import check_index, check_range, check_tensor
 from graphut.nn.call_state import FrontierRows, GraphContext, LoopOutput, LoopState, squared_change
-from graphut.nn.input_checks import check_tensor
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules.event_driven import EventDriven

@@ -231,7 +231,7 @@ def test_layout_from_edges_refuses_what_kernels_would_not_survive() -> None:
     )
     check("dst must be a 1-D int64 tensor", dst=EDGES.double())
     check("dst must be a 1-D int64 tensor", dst=EDGES[None])
-    check(r"src must be a 1-D int64 tensor, got \[0, 1, 1\]", src=[0, 1, 1])
+    check("src must be a tensor, got list", src=[0, 1, 1])
     check("src refers to node -1, but there are only 2", src=EDGES - 1)
     check("dst refers to node 2, but there are only 2", dst=EDGES + 1)
     check("src has 3 edges, but dst has 1", dst=EDGES[:1])

@@ -376,7 +376,7 @@ def test_adapters_refuse_what_does_not_fit() -> None:
     refuses("entry for each of the 4 nodes; got 2 entries", with_batch, 0, 1)
     refuses("batch must be a 1-D int64 tensor, got", with_batch, 0.0, 0.0)
     refuses("batch must be omitted for a bipartite graph", with_batch, 0, nodes=(4, 4))
-    refuses("batch must be a 1-D int64 tensor, got", from_edge_index, INDEX, 4, batch=[0] * 4)
+    refuses("batch must be a tensor, got list", from_edge_index, INDEX, 4, batch=[0] * 4)
     for n in (1, 3):
         conv = ConvAsAttention(dgl.nn.GATConv(8, n, 1), 8).double()
         refuses(rf"GATConv returned {n} features .*tion\(conv, 8\) needs 8", conv, GRAPH, X)

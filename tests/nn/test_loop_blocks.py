@@ -87,6 +87,24 @@ def test_blocks_all_nodes_halt_at_once_or_never(halted: str) -> None:
     assert check_blocks(case).tolist() == [STEPS] * 3
 
 
+@pytest.mark.parametrize("bias", [9.0, -9.0])
+@pytest.mark.parametrize("halted", MODES["halted"])
+def test_blocks_whose_first_sources_are_all_destinations(halted: str, bias: float) -> None:
+    """On a cycle of 4 nodes, all nodes of the first block are destinations, and halt at once."""
+    case = build_case(graph=rows_graph([4]), max_steps=STEPS, halted=halted)
+    case.layer.halting.linear.bias.data.fill_(bias)  # type: ignore[union-attr, operator]
+    graph = dgl.graph(([0, 1, 2, 3], [1, 2, 3, 0]))
+    blocks = blocks_of(graph, torch.tensor([2]), STEPS)
+    first = blocks[0].srcdata[dgl.NID]
+    assert blocks[0].num_dst_nodes() == len(first) == 4
+    positions = None if case.positions is None else case.positions[first]
+    out, ponder = case.layer(blocks, case.feat[first], positions=positions)
+    whole, all_nodes = case.layer(graph, case.feat, positions=case.positions)
+    assert_same([out, ponder.steps], [whole[[2]], all_nodes.steps[[2]]])
+    costs = all_nodes.steps + all_nodes.remainder
+    assert_same([ponder.remainder, ponder.cost], [all_nodes.remainder[[2]], costs[2]])
+
+
 @pytest.mark.parametrize("halted", MODES["halted"])
 def test_blocks_hooks_act_at_every_step(halted: str) -> None:
     case = case_of({"halted": halted})

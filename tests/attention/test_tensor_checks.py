@@ -1,0 +1,163 @@
+"""No tensor that wraps others may reach a kernel, which reads memory: see `check_tensor`."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.func import functionalize, vmap
+from torch.masked import masked_tensor
+
+from graphut.attention import CSRLayout, edge_attention, layout_from_edges
+from graphut.attention.tensor_checks import check_tensor
+from graphut.nn import (
+    AdaptiveConv,
+    AdaptiveRecurrence,
+    EventDriven,
+    HaltingUnit,
+    HeteroAdaptiveConv,
+    LayerAsConv,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+    from_edge_index,
+)
+from tests.helpers import refuses
+
+EDGES = torch.tensor([[3, 0, 1, 2, 1], [1, 2, 0, 0, 3]])  # not sorted
+LAYOUT = layout_from_edges(*EDGES, num_src=4, num_dst=4)
+X = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+HEADS, OF_EDGES = X.view(4, 2, 4), torch.ones(5, 2)
+
+
+class Wrapper(Tensor):
+    """A tensor without memory of its own, as PyG's `EdgeIndex` and torch's `DTensor` are."""
+
+    @staticmethod
+    def __new__(cls, inner: Tensor) -> "Wrapper":
+        made = Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        plain = torch.utils._pytree.tree_map_only(cls, lambda x: x.inner, (args, kwargs or {}))
+        return func(*plain[0], **plain[1])
+
+
+def jagged(x: Tensor) -> Tensor:
+    return torch.nested.nested_tensor([*x.detach().reshape(len(x), -1)], layout=torch.jagged)
+
+
+def quantized(x: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8)
+
+
+KINDS: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "wrapper": (Wrapper, "is a Wrapper, .*: pass a plain torch.Tensor"),
+    "masked": (lambda x: masked_tensor(x, x == x), r"is a MaskedTensor, .* \.get_data\(\)"),
+    "nested": (jagged, r"is a NestedTensor, .* \.to_padded_tensor"),
+    "sparse": (Tensor.to_sparse, r"is a sparse.*: pass the tensor of \.to_dense\(\)"),
+    "fake": (lambda x: FakeTensorMode().from_tensor(x), "is a FakeTensor"),
+    "functional": (torch._to_functional_tensor, "is a tensor inside of torch.func"),
+    "quantized": (quantized, r"is a quantized tensor, .* \.dequantize\(\)"),
+}
+ATTENTION = MultiHeadAttention(8, 2, allow_zero_in_degree=True)
+WITH_EDGES = MultiHeadAttention(8, 2, allow_zero_in_degree=True, edge_dim=2)
+STEP = UniversalTransformerStep(ATTENTION, PositionwiseTransition(8, 16))
+CONV = AdaptiveConv(8, 8, heads=2, edge_dim=2)
+HETERO = HeteroAdaptiveConv(8, 8, (["a"], [("a", "to", "a")]), heads=2)
+HALTING = AdaptiveRecurrence(STEP, HaltingUnit(8), max_steps=3)
+WAKING = AdaptiveRecurrence(STEP, rule=EventDriven(), max_steps=3, step_signal=None)
+#: Each argument that is a tensor: a call with it, and the tensor.
+PLACES: dict[str, tuple[Callable[[Any], Any], Tensor]] = {
+    "query": (lambda x: edge_attention(LAYOUT, x, HEADS, HEADS), HEADS),
+    "key": (lambda x: edge_attention(LAYOUT, HEADS, x, HEADS), HEADS),
+    "value": (lambda x: edge_attention(LAYOUT, HEADS, HEADS, x), HEADS),
+    "edge_bias": (lambda x: edge_attention(LAYOUT, *[HEADS] * 3, edge_bias=x), OF_EDGES),
+    "edge_weight": (lambda x: edge_attention(LAYOUT, *[HEADS] * 3, edge_weight=x), OF_EDGES),
+    "frontier": (
+        lambda x: edge_attention(LAYOUT, *[HEADS] * 3, frontier=x),
+        torch.arange(4),
+    ),
+    "scale": (lambda x: edge_attention(LAYOUT, *[HEADS] * 3, scale=x), torch.ones(4)),
+    "feat of attention": (lambda x: ATTENTION(LAYOUT, x), X),
+    "edge_feat of attention": (lambda x: WITH_EDGES(LAYOUT, X, edge_feat=x), OF_EDGES),
+    "feat of a step": (lambda x: STEP(LAYOUT, x), X),
+    "feat of a recurrence": (lambda x: HALTING(LAYOUT, x), X),
+    "feat of a waking recurrence": (lambda x: WAKING(LAYOUT, x), X),
+    "positions": (lambda x: HALTING(LAYOUT, X, positions=x), torch.ones(4)),
+    "edge_bias of a recurrence": (lambda x: HALTING(LAYOUT, X, edge_bias=x), OF_EDGES),
+    "x": (lambda x: CONV(x, EDGES, OF_EDGES), X),
+    "x of targets": (lambda x: CONV((X, x), EDGES, OF_EDGES), X),
+    "edge_attr": (lambda x: CONV(X, EDGES, x), OF_EDGES),
+    "x by type": (lambda x: HETERO({"a": x}, {("a", "to", "a"): EDGES}), X),
+    "edge_index": (lambda x: CONV(X, x, OF_EDGES), EDGES),
+    "edge_index of an adapter": (lambda x: LayerAsConv(ATTENTION)(X, x), EDGES),
+    "batch": (
+        lambda x: from_edge_index(EDGES, 4, batch=x),
+        torch.zeros(4, dtype=torch.int64),
+    ),
+    "indptr": (
+        lambda x: CSRLayout(
+            indptr=x,
+            indices=torch.tensor([0, 1]),
+            num_src=2,
+            dst_lengths=torch.tensor([2]),
+            src_lengths=torch.tensor([2]),
+        ),
+        torch.tensor([0, 1, 2]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.filterwarnings("ignore")
+def test_check_tensor_refuses_what_kernels_cannot_read(place: str, kind: str) -> None:
+    (call, plain), (make, words) = PLACES[place], KINDS[kind]
+    if place.startswith("edge_index") and kind == "sparse":
+        words = r"is a sparse matrix: pass .*to_edge_index\(adj\)"
+    call(plain)
+    with pytest.raises(TypeError, match=words):
+        call(make(plain))
+
+
+def test_check_tensor_refuses_transforms() -> None:
+    for call in (lambda x: ATTENTION(LAYOUT, x), lambda x: HALTING(LAYOUT, x)[0]):
+        refuses("inside of torch.func", vmap(call), X[None])
+        refuses("inside of torch.func", functionalize(call), X)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_tensor_refuses_dual_numbers() -> None:
+    with forward_ad.dual_level(), torch.no_grad():
+        x = forward_ad.make_dual(X, X)
+        refuses("forward-mode differentiation", HALTING, LAYOUT, x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_edges_of_pyg_equal_plain_ones() -> None:
+    pyg = pytest.importorskip("torch_geometric")
+    edges = pyg.EdgeIndex(EDGES, sparse_size=(4, 4))
+    assert torch.equal(CONV(X, edges, OF_EDGES), CONV(X, EDGES, OF_EDGES))
+    assert torch.equal(LayerAsConv(ATTENTION)(X, edges), LayerAsConv(ATTENTION)(X, EDGES))
+    by_type = [HETERO({"a": X}, {("a", "to", "a"): each})["a"] for each in (edges, EDGES)]
+    assert torch.equal(*by_type)
+    with pytest.raises(TypeError, match=r"src is a Index, .* \.as_tensor\(\)"):
+        layout_from_edges(pyg.Index(EDGES[0]), EDGES[1], num_src=4, num_dst=4)
+
+
+def test_check_tensor_accepts_parameters_and_classes_with_memory() -> None:
+    class Named(Tensor):
+        pass
+
+    for x in (nn.Parameter(X), X.as_subclass(Named)):
+        check_tensor(x, "x")
+        assert torch.equal(ATTENTION(LAYOUT, x).as_subclass(Tensor), ATTENTION(LAYOUT, X))
