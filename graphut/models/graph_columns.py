@@ -1,14 +1,14 @@
 """Attributes of nodes and edges as users write them: checks, and conversion to arrays.
 
-A column holds the values of an attribute. It is an array, or a list whose values may be texts.
-Columns have the names of the `.npy` files that `graphut train graphs` reads.
+A column holds the values of an attribute: an array, or a list whose values may be texts. Columns
+have the names of the `.npy` files that `graphut train graphs` reads.
 """
 
 from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Column = Sequence[Any] | NDArray[Any]
 Columns = Mapping[str, Column]
 MASKS = ("train_mask", "val_mask", "test_mask")
-# The names of an attribute in a graph of DGL or PyG, by the name of its column. Files have the
-# first name of an attribute of nodes, and any name of an attribute of edges.
+# The names of an attribute in a graph of DGL or PyG, by the name of its column. Graphs of networkx
+# have the first name of an attribute of nodes, and any name of an attribute of edges.
 NODE_NAMES = {
     "features": ("feat", "x", "attr"),
     "labels": ("label", "labels", "y"),
@@ -33,8 +33,11 @@ EDGE_NAMES = {
     "edge_features": ("feat", "edge_attr"),
     "edge_types": ("type", "edge_type", "etype"),
 }
+ONE_WAY = (
+    "no edge has its reverse, so nodes read only the sources of their in-edges: if edges have no "
+    "direction, write each of them in both, or use an undirected graph of networkx"
+)
 _LARGEST = np.float64(1e15)  # products of two features are finite in float32
-_SEPARATORS = r"[,;\s()\[\]{}]+"
 _TRUTH = {"": False, "0": False, "0.0": False, "false": False}
 _TRUTH |= {"1": True, "1.0": True, "true": True}
 
@@ -61,8 +64,7 @@ def is_missing(value: Any) -> bool:
     """Return whether a value is empty or NaN, or a list of such values."""
     if isinstance(value, list):
         return all(map(is_missing, value))
-    is_nan = value.strip().lower() == "nan" if isinstance(value, str) else value != value
-    return is_nan or is_empty(value)
+    return is_empty(value) or str(value).strip().lower() == "nan"
 
 
 def name_of(value: Any, what: str = "the type of an edge", remedy: str = "") -> str | None:
@@ -88,16 +90,6 @@ def row_of_numbers(value: Any) -> list[float] | None:
         return [float(x) for x in row]
     except (OverflowError, TypeError, ValueError):
         return None
-
-
-def is_broken_row(text: str) -> bool:
-    """Return whether a text has parts of a row of numbers, such as "1,,3" or "tensor([1.])"."""
-    parts = [part for part in re.split(_SEPARATORS, text) if part]
-    literals = sum(
-        row_of_numbers(part) is not None or part.lower() in ("true", "false", "none", "null", "na")
-        for part in parts
-    )
-    return not parts or literals > 1 or (literals == 1 and parts != text.split())
 
 
 def number_rows(
@@ -154,6 +146,18 @@ def check_edges(edges: NDArray[np.int64], count: int, place: str) -> None:
     """Raise `ValueError` if `(2, E)` edges refer to a node that is not among `count` nodes."""
     if (unknown := edges[(edges < 0) | (edges >= count)]).size:
         raise ValueError(f"an edge has node {unknown[0]}, but there are {count} nodes in {place}")
+
+
+def is_one_way(graphs: Iterable[NDArray[np.int64]]) -> bool:
+    """Return whether there are edges between two nodes, and none of them has its reverse."""
+    count = 0
+    for edges in graphs:
+        source, target = edges[:, edges[0] != edges[1]]
+        size = edges.max(initial=0) + 1
+        if np.isin(source * size + target, target * size + source).any():
+            return False
+        count += len(source)
+    return count > 0
 
 
 def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:

@@ -21,8 +21,10 @@ from graphut.models.graph_columns import (
     EDGE_NAMES,
     MASKS,
     NODE_NAMES,
+    ONE_WAY,
     EdgeAttributes,
     check_edges,
+    is_one_way,
     number_rows,
     plain_array,
     with_loops,
@@ -123,12 +125,15 @@ def _unbatched(item: Any) -> list[Any]:
     return [*zip(parts, *labels, strict=True)] if labels else list(parts)
 
 
-def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a graph of DGL or PyG, or of a pair of it and its label.
+def raw_columns(graph: Any) -> dict[str, Any]:
+    """Return the columns of a graph of DGL, PyG or networkx, or of a pair of it and its label.
 
-    The keys are the names of the `.npy` files that `graphut train graphs` reads.
+    They have the names of the `.npy` files that `graphut train graphs` reads. A column of a graph
+    of networkx is a list, and its `ids` are the nodes.
     """
     graph, *label = graph if type(graph) is tuple else (graph,)
+    if type(graph).__module__.startswith("networkx"):
+        return _networkx_columns(graph)
     if getattr(graph, "edge_index", None) is not None:
         of_node: Mapping[str, Any] = graph.to_dict()
         of_edge = {name: x for name, x in of_node.items() if name.startswith("edge_")}
@@ -139,16 +144,14 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
         edges = torch.stack(graph.formats(["coo", "csr", "csc"]).edges(order="eid"))
         count = graph.num_nodes()
     else:
-        from_networkx = type(graph).__module__.startswith("networkx")
         raise TypeError(
-            "expected a homogeneous DGL graph or a Data of PyG with edge_index, got "
-            + cut(" ".join(repr(graph).split()), 80)
-            + ": call dgl.from_networkx, or networkx.write_graphml" * from_networkx
+            "expected a homogeneous DGL graph, a Data of PyG with edge_index, or a graph of "
+            f"networkx, got {cut(' '.join(repr(graph).split()), 80)}"
         )
-    arrays = {"edges": _as_array(edges, "edges"), "graphs": np.zeros(count, np.int64)}
-    check_edges(arrays["edges"], count, "the graph")
+    columns = {"edges": _as_array(edges, "edges"), "graphs": np.zeros(count, np.int64)}
+    check_edges(columns["edges"], count, "the graph")
     for names, attributes in ((NODE_NAMES, of_node), (EDGE_NAMES, of_edge)):
-        rows = count if names is NODE_NAMES else arrays["edges"].shape[1]
+        rows = count if names is NODE_NAMES else columns["edges"].shape[1]
         for column, aliases in names.items():
             name = next((name for name in aliases if attributes.get(name) is not None), None)
             if name is None:
@@ -158,11 +161,39 @@ def raw_arrays(graph: Any) -> dict[str, NDArray[Any]]:
             if len(array) != rows and column not in ("labels", *MASKS):
                 raise ValueError(f"{name} has {len(array)} rows; expected {rows}")
             if array.size or column != "features":
-                arrays[column] = array
+                columns[column] = array
     if label:
-        arrays.pop("labels", None)
-        arrays["graph_labels"] = _as_array(label[0], "labels").reshape(1, -1)
-    return arrays
+        columns.pop("labels", None)
+        columns["graph_labels"] = _as_array(label[0], "labels").reshape(1, -1)
+    return columns
+
+
+def _networkx_columns(graph: Any) -> dict[str, Any]:
+    """Return the columns of a graph of networkx; an undirected edge becomes two edges."""
+    number = {node: index for index, node in enumerate(graph)}
+    pairs = [*graph.to_directed().edges(data=True)]
+    ends = [(number[source], number[target]) for source, target, _ in pairs]
+    of_graph = dict(graph.graph)
+    # `read_graphml` keeps default values apart.
+    defaults = of_graph.get("node_default", {}), of_graph.get("edge_default", {})
+    of_nodes = [defaults[0] | row for _, row in graph.nodes(data=True)]
+    of_edges = [defaults[1] | row for *_, row in pairs]
+    first = {column: names[:1] for column, names in NODE_NAMES.items()}
+    columns = {
+        "ids": [*graph],
+        "edges": np.array(ends, np.int64).reshape(-1, 2).T,
+        "graphs": np.zeros(len(number), np.int64),
+    }
+    for prefix, rows, table in (
+        ("", of_nodes, first),
+        ("", of_edges, EDGE_NAMES),
+        ("graph_", [of_graph], first),
+    ):
+        for column, names in table.items():
+            name = next((name for name in names if any(name in row for row in rows)), None)
+            if name is not None:
+                columns[prefix + column] = [row.get(name) for row in rows]
+    return columns
 
 
 def _as_array(value: Any, name: str) -> NDArray[Any]:
@@ -190,35 +221,37 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     """Return a graph of DGL, PyG or arrays as `GraphInput`, with a self-loop of each node."""
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
         return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
-    arrays, num_feats, num_kinds = raw_arrays(graph), config.num_feats, config.num_kinds
-    count = len(arrays["graphs"])
-    nodes = arrays.get("features")
+    columns, num_feats, num_kinds = raw_columns(graph), config.num_feats, config.num_kinds
+    count, nodes = len(columns["graphs"]), columns.get("features")
     if num_feats:
         if nodes is not None and count:
             nodes = number_rows(nodes, "feat", "node {}".format)
-            nodes = None if nodes is None else nodes.astype(np.float32)
-        nodes = np.zeros((count, 0 if count else num_feats), np.float32) if nodes is None else nodes
+        if nodes is None:
+            nodes = np.zeros((count, 0 if count else num_feats))
         if nodes.shape[1] != num_feats:
             raise ValueError(
                 f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
-                "ndata['feat'] of DGL, or x of PyG"
+                "ndata['feat'] of DGL, x of PyG, or `feat` of nodes of networkx"
             )
+        nodes = nodes.astype(np.float32)
     elif nodes is None and num_kinds == 1:
         nodes = np.zeros(count, np.int64)
-    elif nodes is None or nodes.dtype != np.int64 or nodes.shape != (count,):
+    elif (nodes := np.asarray(nodes)).dtype != np.int64 or nodes.shape != (count,):
         raise ValueError(
-            f"the model has {num_kinds} kinds of nodes: set ndata['feat'] of DGL, or x of PyG, to "
-            f"(N,) int64 kinds from 0 to {num_kinds - 1}"
+            f"the model has {num_kinds} kinds of nodes: set ndata['feat'] of DGL, x of PyG, or "
+            f"`feat` of nodes of networkx, to (N,) int64 kinds from 0 to {num_kinds - 1}"
         )
-    edges = with_loops(arrays["edges"], count)
-    loops = edges.shape[1] - arrays["edges"].shape[1]
-    of_edges = EdgeAttributes.of(arrays, edges, range(count), loops)
+    edges = with_loops(columns["edges"], count)
+    loops = edges.shape[1] - columns["edges"].shape[1]
+    of_edges = EdgeAttributes.of(columns, edges, columns.get("ids", range(count)), loops)
     encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges)
     return GraphInput(edges, nodes, None, of_edges.weights, encoded)
 
 
 def warn_of_missing(graphs: Sequence[GraphInput], config: UniversalGraphTransformerConfig) -> None:
-    """Warn if edges had types or weights in training, but no edge of the graphs has one."""
+    """Warn if no edge has its reverse, or a type or a weight where edges had them in training."""
+    if is_one_way(graph.edges for graph in graphs if graph.part is None):
+        warnings.warn(ONE_WAY, stacklevel=4)
     types = config.edge_types.split()
     feats = [graph.edge_feats for graph in graphs if graph.edge_feats is not None]
     if types and feats and not any(rows[:, -len(types) :].any() for rows in feats):

@@ -5,7 +5,7 @@ import pytest
 
 from graphut.models.graph_columns import (
     EdgeAttributes,
-    is_broken_row,
+    is_one_way,
     number_rows,
     read_mask,
     row_of_numbers,
@@ -32,14 +32,6 @@ def test_row_of_numbers(value: Any, row: list[float] | None) -> None:
     assert row_of_numbers(value) == row
 
 
-def test_is_broken_row_knows_the_names_of_kinds() -> None:
-    broken = ("1,,3", "[np.float64(0.5), np.float64(1.0)]", "tensor([0.5, 1.])", "c(1, 2)", "1,")
-    for text in (*broken, "[True, False]", "1 NA 3", "0,5;1,5", "[]", "np.float32(1)"):
-        assert is_broken_row(text), text
-    for text in ("a", "Route 66", "Paris, France", "[NH4+]", "f(x)", "None"):
-        assert not is_broken_row(text), text
-
-
 def test_number_rows_refuses() -> None:
     def check(words: str, column: Any) -> None:
         refuses(words, number_rows, column, "feat", "row {}".format)
@@ -60,6 +52,12 @@ def test_read_mask() -> None:
             refuses(r"m is .*; expected true or false, 1 or 0", read_mask, column, "m")
 
 
+def test_is_one_way_needs_an_edge_and_no_reverse_in_the_same_graph() -> None:
+    path, back, loops = np.array([[0, 1], [1, 2]]), np.array([[1], [0]]), np.array([[0, 1]] * 2)
+    assert is_one_way([path]) and is_one_way([path, loops, back])
+    assert not is_one_way([path, np.append(path, back, 1)]) and not is_one_way([loops])
+
+
 def test_with_loops_adds_the_missing_ones() -> None:
     edges = np.array([[0, 1, 1], [1, 1, 2]])
     assert with_loops(edges, 3).tolist() == [[0, 1, 1, 0, 2], [1, 1, 2, 0, 2]]
@@ -71,6 +69,8 @@ def test_edge_attributes_of_loops_are_neutral() -> None:
     attributes = EdgeAttributes.of(columns, edges, "xy", 2)
     assert attributes.weights is not None and attributes.weights.tolist() == [2, 1, 1, 1]
     rows = attributes.encoded([], 1, edges)
+    exact = EdgeAttributes.of({"edge_features": [1e8 + 0.125, 1]}, edges, "xy", 2)
+    assert exact.encoded([], 1, edges)[0, 0] == 1e8 + 0.125  # type: ignore[index]
     assert rows is not None and rows.tolist() == [[3], [4], [0], [0]]
     assert EdgeAttributes.of({"edge_weights": [1.0, 1]}, edges, "xy", 2).weights is None
     nothing = EdgeAttributes.of({"edge_types": [-1, ""]}, edges, "xy", 2)

@@ -9,7 +9,7 @@ import torch
 
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
-from graphut.models.graph_inputs import GraphInput, as_input, graph_list, in_groups, raw_arrays
+from graphut.models.graph_inputs import GraphInput, as_input, graph_list, in_groups, raw_columns
 from graphut.nn import EventDriven
 from tests.helpers import refuses
 
@@ -21,12 +21,12 @@ def config_of(**options: Any) -> UniversalGraphTransformerConfig:
 
 
 def triangle() -> dgl.DGLGraph:
-    graph = dgl.graph(([0, 1, 2, 1], [1, 2, 0, 1]))
+    graph = dgl.graph(([0, 1, 1, 1], [1, 2, 0, 1]))
     graph.ndata["feat"] = torch.arange(6.0).view(3, 2)
     return graph
 
 
-def test_raw_arrays_of_dgl_and_pyg_are_the_same() -> None:
+def test_raw_columns_of_dgl_and_pyg_are_the_same() -> None:
     data = pytest.importorskip("torch_geometric.data")
     graph = triangle()
     graph.ndata.update(label=torch.tensor([0, 1, 1]), train_mask=torch.tensor([True, False, True]))
@@ -36,7 +36,7 @@ def test_raw_arrays_of_dgl_and_pyg_are_the_same() -> None:
         y=graph.ndata["label"],
         train_mask=graph.ndata["train_mask"],
     )
-    found, wanted = raw_arrays(other), raw_arrays(graph)
+    found, wanted = raw_columns(other), raw_columns(graph)
     assert found.keys() == wanted.keys() >= {"edges", "features", "labels", "train_mask", "graphs"}
     for name, array in wanted.items():
         np.testing.assert_array_equal(found[name], array)
@@ -69,14 +69,13 @@ def test_predict_of_datasets() -> None:
         assert [len(each.steps) for each in found] == sizes
 
 
-def test_raw_arrays_refuses_other_objects() -> None:
+def test_raw_columns_refuses_other_objects() -> None:
     several = dgl.heterograph({("a", "to", "b"): ([0], [1])})
     for graph, found in (
         (several, r"Graph\(num_nodes={'a': 1, 'b': 2}"),
         (None, "None"),
-        (networkx.path_graph(2), "<networkx.*call dgl.from_networkx, or networkx.write"),
     ):
-        refuses(rf"a homogeneous DGL graph or .*, got {found}", raw_arrays, graph)
+        refuses(rf"a homogeneous DGL graph, .*, got {found}", raw_columns, graph)
     data = pytest.importorskip("torch_geometric.data")
     for name, value, message in (
         ("edge_attr", torch.zeros(3, 2), "edge_attr has 3 rows; expected 1"),
@@ -86,7 +85,7 @@ def test_raw_arrays_refuses_other_objects() -> None:
     ):
         graph = data.Data(torch.zeros(1, 2), torch.tensor([[0], [0]]))
         graph[name] = value
-        refuses(message, raw_arrays, graph)
+        refuses(message, raw_columns, graph)
 
 
 @pytest.mark.parametrize("num_feats", [0, 2])
@@ -109,6 +108,25 @@ def test_predict_without_names_or_graphs() -> None:
     model = UniversalGraphTransformer(config_of(num_feats=2, answer_at="graph"))
     assert model.predict([]) == [] and model.training
     assert model.predict(triangle())[0].labels[0] in (0, 1, 2)
+
+
+def test_predict_of_graphs_of_networkx_equals_predict_of_graphs_of_dgl() -> None:
+    graph = networkx.Graph([("a", "b", {"weight": 2.0}), ("b", "c", {"weight": 0.5})])
+    networkx.set_node_attributes(graph, {"a": [0, 1], "b": [2, 3], "c": [4, 5]}, "feat")
+    other = dgl.graph(([0, 1, 1, 2], [1, 0, 2, 1]))
+    other.ndata["feat"] = torch.arange(6.0).view(3, 2)
+    other.edata["weight"] = torch.tensor([2.0, 2.0, 0.5, 0.5])
+    model = UniversalGraphTransformer(config_of(num_feats=2)).eval()
+    found, expected = (model.predict(each)[0].probabilities for each in (graph, other))
+    torch.testing.assert_close(found, expected)
+
+
+def test_predict_says_that_an_edge_list_is_read_in_one_direction() -> None:
+    model = UniversalGraphTransformer(config_of(num_kinds=1))
+    graph = dgl.graph(([0, 0, 1], [1, 2, 2]))
+    with pytest.warns(UserWarning, match="no edge has its reverse, .* write each of them in both"):
+        model.predict([graph, graph])
+    model.predict([graph, dgl.to_bidirected(graph)])
 
 
 def test_as_input_refuses_features_that_do_not_fit() -> None:

@@ -246,7 +246,7 @@ def test_graph_transformer_predictions_warn_of_runs_that_were_cut_off() -> None:
     model = build(
         adaptive=False, evaluation_rule="event_driven", step_signal="none", inject_input=True,
     )  # fmt: skip
-    graphs = [dgl.graph(([0, 1], [1, 2])), dgl.graph(([], []), num_nodes=1)]
+    graphs = [dgl.graph(([0, 1, 1, 2], [1, 2, 0, 1])), dgl.graph(([], []), num_nodes=1)]
     for each in graphs:
         each.ndata["feat"] = torch.zeros(each.num_nodes(), dtype=torch.int64)
     model.evaluation_rule = EventDriven(tol=1e-9, max_rounds=1)

@@ -11,7 +11,7 @@ from typing import Any
 from graphut._files import encode_json, write_atomically
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tasks.graph_readers import read_graphs
+from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather, is_first, process_group
 from graphut.models.config.restarts import Restarts

@@ -20,7 +20,7 @@ from graphut.experiments.cli.options import (
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.tasks.files import check_is_file
-from graphut.experiments.tasks.raw_graph import graph_files
+from graphut.experiments.tasks.raw_graph import find_graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.config.restarts import Restarts
@@ -49,7 +49,7 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
         [options.run] = options.runs
         _check_run(command, options, options.run)
     if command in ("partition", "predict") and not Path(options.data).exists():
-        graph_files(options.data)  # says what to name
+        find_graph_files(options.data)  # says what to name
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")
@@ -104,7 +104,7 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
         if not issubclass(kind, GraphTask):
             check_is_file(options.data)
         elif kind.read is GraphTask.read and not Path(options.data).exists():
-            graph_files(options.data)  # says what to name
+            find_graph_files(options.data)  # says what to name
     if command == "eval" and options.set is not None:
         sets = run.task(check_data=False).test_sets
         if options.set not in sets:

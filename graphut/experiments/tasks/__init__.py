@@ -27,7 +27,7 @@ from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 from graphut.models.checked_config import option
 
 if TYPE_CHECKING:
-    from graphut.experiments.tasks.graph_arrays import write_arrays
+    from graphut.experiments.tasks.graph_files import write_arrays
     from graphut.experiments.tasks.letters import Copy, Reverse, Sort
     from graphut.experiments.tasks.own_graphs import Graphs
     from graphut.experiments.tasks.pairs import Pairs

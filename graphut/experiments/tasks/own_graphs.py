@@ -14,13 +14,13 @@ from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
-from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, graph_files, keep_labels
+from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files, keep_labels
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
-from graphut.models.graph_columns import row_of_numbers
+from graphut.models.graph_columns import ONE_WAY, is_one_way, row_of_numbers
 
-_FEWEST = 10  # with fewer graphs, nodes are split instead
+_FEWEST = 10  # with fewer graphs, nodes are split instead; and with fewer names, all may differ
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,7 @@ class Graphs(GraphTask):
     own_files = ("data",)
     presets = OWN_GRAPHS
 
-    data: str | Path = option(
-        MISSING, "file or folder of graphs: GraphML, node-link JSON, CSV, npy"
-    )
+    data: str | Path = option(MISSING, "file or folder of graphs: GraphML, node-link JSON, npy")
     target: Literal["class", "labels", "values"] = option(
         "class", "what a label is: a class; zeros and ones, for several labels; or real numbers"
     )
@@ -64,7 +62,7 @@ class Graphs(GraphTask):
 
     @property
     def answer_at(self) -> Literal["node", "edge", "graph"]:
-        return "graph" if self._files[0].labels is None else "node"
+        return "node" if self._files[0].by_node else "graph"
 
     @property
     def num_feats(self) -> int:
@@ -76,7 +74,8 @@ class Graphs(GraphTask):
             return Vocabulary([])
         if self._facts:
             return Vocabulary(self._facts["kinds"])
-        return Vocabulary(sorted({kind for graph in self._files for kind in graph.kinds or ()}))
+        kinds = (file.nodes for file in self._files if not file.num_feats)
+        return Vocabulary(sorted({*chain.from_iterable(kinds)}))
 
     @cached_property
     def answers(self) -> Vocabulary:
@@ -84,8 +83,9 @@ class Graphs(GraphTask):
         if self._facts:
             return Vocabulary(self._facts["answers"])
         if self.target != "class":
-            return Vocabulary(map(str, range(max(rows.shape[1] for rows in self._labels))))
-        labels = chain.from_iterable(self._labels)
+            widths = (file.labels.shape[1] for file in self._files)  # type: ignore[union-attr]
+            return Vocabulary(map(str, range(max(widths))))
+        labels = chain.from_iterable(file.labels for file in self._files)
         with reraise_for_file(self.data, "has a label that cannot be the name of a class"):
             classes = Vocabulary(sorted({label for label in labels if label is not None}))
         if len(classes.symbols) == 1:
@@ -122,11 +122,11 @@ class Graphs(GraphTask):
         """A dictionary from `data/NAME`, or `data` for a divided graph, to the user's files."""
         if self._facts:
             return {"data": Path(self.data, "parts.json")}
-        return {f"data/{file.name}": file for file in graph_files(self.data)}
+        return {f"data/{file.name}": file for file in find_graph_files(self.data)}
 
     def check_files(self) -> None:
         if not Path(self.data).exists():
-            graph_files(self.data)  # says what to name, without importing torch
+            find_graph_files(self.data)  # says what to name
 
     def load(self, part: str) -> list[LabelledGraph]:
         """Return the graphs that have labels in `part`, such as "train", without other labels."""
@@ -140,41 +140,38 @@ class Graphs(GraphTask):
 
     @property
     def description(self) -> str:
-        """One line about the graphs, their labels, and the attributes that are not used."""
-        files, parts = self._files, [self.load(part) for part in PARTS]
-        labelled = [sum(int(graph.has_label.sum()) for graph in part) for part in parts]
+        """One line about the graphs, their labels, and what may be wrong with them."""
+        files, at = self._files, self.answer_at
+        labelled = [sum(int(graph.has_label.sum()) for graph in self.load(part)) for part in PARTS]
         unlabelled = sum(int((~file.has_label).sum()) for file in files)
-        kinds = pluralize(len(self.node_kinds.symbols), "kind of nodes", "kinds of nodes")
+        kinds, answers = len(self.node_kinds.symbols), len(self.answers.symbols)
+        nodes = sum(len(file.ids) for file in files)
+        noun = {"class": "class", "labels": "label", "values": "value"}[self.target]
         facts = [
             "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
-            pluralize(sum(file.num_nodes for file in files), "node"),
+            pluralize(nodes, "node"),
             pluralize(sum(file.edges.shape[1] for file in files), "edge") + " with self-loops",
-            pluralize(self.num_feats, "feature") if self.num_feats else kinds,
+            pluralize(self.num_feats, "feature")
+            if self.num_feats
+            else pluralize(kinds, "kind of nodes", "kinds of nodes"),
             *[pluralize(self.edge_feats, "edge feature")] * (self.edge_feats > 0),
             *["edge weights"] * self.edge_weights,
-            self._answers_in_words(),
-            f"{'/'.join(map(str, labelled))} {self.answer_at}s for training/validation/test",
-            *[pluralize(unlabelled, self.answer_at) + " without a label"] * (unlabelled > 0),
+            pluralize(answers, noun, "classes" if noun == "class" else ""),
+            f"{'/'.join(map(str, labelled))} {at}s for training/validation/test",
+            *[pluralize(unlabelled, at) + " without a label"] * (unlabelled > 0),
         ]
         unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
         remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
-        return f"read {', '.join(facts)}" + f"; not used: {unused}{remedy}" * bool(unused)
-
-    def _answers_in_words(self) -> str:
-        count = len(self.answers.symbols)
-        if self.target == "class":
-            return pluralize(count, "class", "classes")
-        if self.target == "labels":
-            return pluralize(count, "label")
-        if not any(file.has_label.any() for file in self._files):  # in this part of a graph
-            return pluralize(count, "value")
-        values = np.concatenate([rows.ravel() for rows in self._labels])
-        return f"{pluralize(count, 'value')} from {np.nanmin(values):g} to {np.nanmax(values):g}"
-
-    @property
-    def _labels(self) -> list[Any]:
-        """The labels of each graph: of its nodes, or of the graph itself."""
-        return [file.label if file.labels is None else file.labels for file in self._files]
+        hints = [f"not used: {unused}{remedy}"] * bool(unused)
+        for name, names, count in (("label", answers, sum(labelled)), ("feat", kinds, nodes)):
+            if (name == "feat" or self.target == "class") and _FEWEST <= names > count / 2:
+                hints.append(
+                    f"warning: `{name}` has {names} names for {count} {at}s, as if it were the "
+                    "name of each (Gephi writes it there): put the class or the kind in its place"
+                )
+        if is_one_way(file.edges for file in files if file.part is None):
+            hints.append(f"hint: {ONE_WAY}")
+        return "; ".join([f"read {', '.join(facts)}", *hints])
 
     def check_config(self, config: ModelConfig) -> None:
         """Check that layer and topology support the edges, and parts have no class weights."""
@@ -202,7 +199,7 @@ class Graphs(GraphTask):
 
     def divide(self, folder: str | Path, parts: int, method: str = "metis") -> Path:
         """Divide the graph into `parts` parts, one for each training process; return the folder."""
-        from graphut.experiments.tasks.graph_arrays import write_graph_parts
+        from graphut.experiments.tasks.graph_files import write_graph_parts
 
         if len(self._files) > 1 or self._facts:
             raise ValueError(f"{self.data} must hold one whole graph to be cut into parts")
@@ -215,7 +212,7 @@ class Graphs(GraphTask):
 
     @cached_property
     def _files(self) -> list[RawGraph]:
-        from graphut.experiments.tasks.graph_readers import read_graphs
+        from graphut.experiments.tasks.graph_files import read_graphs
 
         return read_graphs(self.data, self.target)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -19,10 +19,8 @@ from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.graph_columns import (
     MASKS,
     Column,
-    Columns,
     EdgeAttributes,
     as_list,
-    is_broken_row,
     is_empty,
     is_missing,
     name_of,
@@ -35,29 +33,27 @@ from graphut.models.graph_columns import (
 Labels = list[str | None] | NDArray[np.float32]
 """Names of classes, or `(N, K)` numbers; None or NaN where a label is missing; K = 0 if all are."""
 
-_LARGEST = 1e30  # of a label, finite in float32
-KIND = "node"
-"""The kind of all nodes of a graph without features."""
 MASK_OF = dict(zip(PARTS, MASKS, strict=True))
-NETWORKX_SUFFIXES = (".graphml", ".json")
-_FORMATS = (
+_LARGEST = 1e30  # of a label, finite in float32
+_SUFFIXES = (".graphml", ".json")
+FORMATS = (
     "a .graphml file, a .json file of networkx.node_link_data, a folder of such files, or a folder "
-    "of .csv files for DGL's CSVDataset or of .npy files"
+    "of .npy files, as graphut.experiments.tasks.write_arrays writes them"
 )
 
 
-def graph_files(path: str | Path) -> list[Path]:
+def find_graph_files(path: str | Path) -> list[Path]:
     """Return the graph files in a folder; if `path` is a graph file, a list with this file."""
     path = Path(path)
     if path.is_dir():
-        for suffixes in (NETWORKX_SUFFIXES, (".csv",), (".npy",)):
+        for suffixes in (_SUFFIXES, (".npy",)):
             if files := sorted(file for file in path.iterdir() if file.suffix in suffixes):
                 return files
     elif not path.exists():
-        raise FileNotFoundError(f"there is no {path}: name {_FORMATS}")
-    elif path.suffix in NETWORKX_SUFFIXES:
+        raise FileNotFoundError(f"there is no {path}: name {FORMATS}")
+    elif path.suffix in _SUFFIXES:
         return [path]
-    raise ValueError(f"{path} holds no graphs that can be read: name {_FORMATS}")
+    raise ValueError(f"{path} holds no graphs that can be read: name {FORMATS}")
 
 
 @dataclass(frozen=True)
@@ -65,14 +61,13 @@ class RawGraph:
     """A graph as read from a file; node kinds (categories) and classes are names, not indices."""
 
     place: str  # the file, for messages
-    name: str  # the name of the file, or the id of the graph in it
+    name: str  # the name of the file, or the number of the graph in it
     ids: Sequence[Any]  # of each node, as in the file
     edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
-    kinds: list[str] | None  # of each node, unless nodes have features
-    features: NDArray[np.float32] | None  # (N, F), unless nodes have kinds
-    labels: Labels | None  # of each node
-    label: Labels | None  # of the graph: one label
-    masks: dict[str, NDArray[np.bool_]]  # by part, the nodes of that part, or whether it is in it
+    nodes: list[str] | NDArray[np.float32]  # the kind of each node, or (N, F) features
+    by_node: bool  # whether nodes have labels, and not the graph as a whole
+    labels: Labels  # of each node, or one label of the graph
+    masks: Mapping[str, NDArray[np.bool_]]  # by part, which of the labels are in it
     of_edges: EdgeAttributes
     unused: Collection[str] = ()  # the names of attributes that are not read
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
@@ -82,62 +77,45 @@ class RawGraph:
         cls,
         place: str,
         name: str,
-        ids: Sequence[Any],
-        edges: NDArray[np.int64],
-        columns: Columns,
-        target: str | None,
-        **others: Any,
+        columns: Mapping[str, Any],
+        labels: Labels,
+        by_node: bool,
+        part: Any = None,
     ) -> RawGraph:
-        """Convert the columns of a graph, whose names are those of the `.npy` files.
-
-        `target` is the form of the labels, as in `read_graphs`; `others` are further fields.
-        """
-        if not len(ids):
+        """Convert the columns of a graph, whose labels have been read."""
+        edges, count = columns["edges"], len(columns["graphs"])
+        ids = columns.get("ids", range(count))
+        if not count:
             raise ValueError(f"{place} holds a graph without nodes")
         with reraise_for_file(place, ""):
-            looped = with_loops(edges, len(ids))
-            kinds, features = _kinds(columns.get("features", [None] * len(ids)), ids), None
-            if kinds is None:
-                numbers = number_rows(columns["features"], "feat", lambda i: f"node {ids[i]!r}")
-                features = None if numbers is None else numbers.astype(np.float32)
-            at = "" if any(name in columns for name in MASKS) else "graph_"
+            looped = with_loops(edges, count)
+            prefix, other = ("", "graph_") if by_node else ("graph_", "")
+            if any(other + name in columns and prefix + name not in columns for name in MASKS):
+                kinds = ("nodes", "graphs") if by_node else ("graphs", "nodes")
+                raise ValueError("it has labels of {}, but masks of {}".format(*kinds))
             masks = {
-                part: read_mask(columns[at + name], name)
+                part: read_mask(columns[prefix + name], name)
                 for part, name in MASK_OF.items()
-                if at + name in columns
+                if prefix + name in columns
             }
-            for (one, first), (other, second) in combinations(masks.items(), 2):
+            for (one, first), (two, second) in combinations(masks.items(), 2):
                 if (both := first & second).any():
-                    owner = "the graph" if at else f"node {ids[int(both.argmax())]!r}"
-                    raise ValueError(f"{owner} is in {MASK_OF[one]} and in {MASK_OF[other]}")
-            return cls(
-                place=place,
-                name=name,
-                ids=ids,
-                edges=looped,
-                kinds=kinds,
-                features=features,
-                labels=read_labels(columns.get("labels", [None] * len(ids)), target),
-                label=read_labels(columns.get("graph_labels", [None]), target),
-                masks=masks,
-                of_edges=EdgeAttributes.of(columns, looped, ids, looped.shape[1] - edges.shape[1]),
-                **others,
-            )
-
-    @property
-    def num_nodes(self) -> int:
-        """The number of nodes."""
-        return len(self.ids)
+                    owner = f"node {ids[int(both.argmax())]!r}" if by_node else "the graph"
+                    raise ValueError(f"{owner} is in {MASK_OF[one]} and in {MASK_OF[two]}")
+            nodes = _read_nodes(columns.get("features", [None] * count), ids)
+            of_edges = EdgeAttributes.of(columns, looped, ids, looped.shape[1] - edges.shape[1])
+        unused = columns.get("unused", ())
+        return cls(place, name, ids, looped, nodes, by_node, labels, masks, of_edges, unused, part)
 
     @property
     def has_label(self) -> NDArray[np.bool_]:
         """A mask with an element for each node, or one for a labelled graph: True if labelled."""
-        return known_labels(self.label if self.labels is None else self.labels)
+        return known_labels(self.labels)
 
     @property
     def num_feats(self) -> int:
         """The number of features of a node; 0 if nodes have kinds (categories)."""
-        return 0 if self.features is None else self.features.shape[1]
+        return 0 if isinstance(self.nodes, list) else self.nodes.shape[1]
 
     def labelled(
         self,
@@ -163,10 +141,10 @@ class RawGraph:
                 raise ValueError(
                     f"its nodes have {has}; those of the other graphs or of the model have {others}"
                 )
-            nodes = self.features
+            nodes = self.nodes
             return LabelledGraph(
                 edges=self.edges,
-                nodes=_indices(self.kinds or (), kinds, "kind of node") if nodes is None else nodes,
+                nodes=_indices(nodes, kinds, "kind of node") if isinstance(nodes, list) else nodes,
                 labels=self._encoded_labels(answers),
                 edge_weights=self.of_edges.weights,
                 edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges),
@@ -174,28 +152,22 @@ class RawGraph:
             )
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
-        labels = self.label if self.labels is None else self.labels
-        if answers is None or labels is None:
-            return np.full(self.num_nodes, -1)
+        labels = self.labels
+        if answers is None:
+            return np.full(len(self.ids), -1)
         if isinstance(labels, list):
             return _indices(labels, answers, "label")
+        count = len(answers.symbols)
         if not labels.shape[1]:
-            return np.full((len(labels), len(answers.symbols)), np.nan, np.float32)
-        if labels.shape[1] != len(answers.symbols):
-            raise ValueError(
-                f"a label has {pluralize(labels.shape[1], 'number')}; expected "
-                f"{len(answers.symbols)}"
-            )
+            return np.full((len(labels), count), np.nan, np.float32)
+        if labels.shape[1] != count:
+            numbers = pluralize(labels.shape[1], "number")
+            raise ValueError(f"a label has {numbers}; expected {count}")
         return labels
 
     def label_mask(self, part: str) -> NDArray[np.bool_]:
-        """Return a mask: True for labels that are in `part` ("train", "validation" or "test").
-
-        The mask has an element for each node, or one for a labelled graph. Without masks in the
-        file, all elements are True.
-        """
-        count = 1 if self.labels is None else self.num_nodes
-        return self.masks.get(part, np.full(count, not self.masks))
+        """Return a mask of the labels in `part`, such as "train"; without masks, of all labels."""
+        return self.masks.get(part, np.full(len(self.labels), not self.masks))
 
 
 def keep_labels(graph: LabelledGraph, is_kept: NDArray[np.bool_]) -> LabelledGraph:
@@ -205,17 +177,16 @@ def keep_labels(graph: LabelledGraph, is_kept: NDArray[np.bool_]) -> LabelledGra
     return graph._replace(labels=np.where(is_kept[:, None], graph.labels, np.float32(np.nan)))
 
 
-def _kinds(column: Column, ids: Sequence[Any]) -> list[str] | None:
-    """Return the name of the kind (category) of each node; None if nodes have numbers."""
-    if isinstance(column, np.ndarray) and column.size and column.dtype.kind != "U":
-        return None
+def _read_nodes(column: Column, ids: Sequence[Any]) -> list[str] | NDArray[np.float32]:
+    """Return the name of the kind (category) of each node, or the numbers in its features."""
     values = as_list(column)
     if all(map(is_empty, values)):
-        return [KIND] * len(values)
+        return ["node"] * len(values)
     if any(row_of_numbers(value) is not None for value in values):
-        return None
+        rows = number_rows(column, "feat", lambda index: f"node {ids[index]!r}")
+        return np.asarray(rows, np.float32)
     for index, value in enumerate(values):
-        if not isinstance(value, str) or is_empty(value) or is_broken_row(value):
+        if not isinstance(value, str) or is_empty(value):
             raise ValueError(
                 f"node {ids[index]!r} has {value!r:.80} in `feat`, which is neither numbers, such "
                 'as "0.5, 1", nor the name of a kind: give all nodes numbers, or all nodes a name'
@@ -233,14 +204,12 @@ def _indices(names: Sequence[str | None], table: Vocabulary, what: str) -> NDArr
     return np.array([index_of[name] for name in names], np.int64)
 
 
-def read_labels(column: Column, target: str | None) -> Labels | None:
-    """Return the labels of nodes or graphs; None if `target` is None.
+def read_labels(column: Column, target: str) -> Labels:
+    """Return the labels of nodes or graphs.
 
     With the target "class" the labels are names; with "labels" (zeros and ones) or "values" they
     are rows of numbers. Raise `ValueError` if a label has another form.
     """
-    if target is None:
-        return None
     if isinstance(column, np.ndarray) and column.shape[1:] == (1,):
         column = column[:, 0]
     values = as_list(column)
@@ -261,11 +230,11 @@ def read_labels(column: Column, target: str | None) -> Labels | None:
     return rows
 
 
-def known_labels(labels: Labels | None) -> NDArray[np.bool_]:
+def known_labels(labels: Labels) -> NDArray[np.bool_]:
     """Return a mask of labels: False for None and for rows of NaN."""
     if isinstance(labels, np.ndarray):
         return np.asarray(np.isfinite(labels).any(1))
-    return np.array([label is not None for label in labels or ()], bool)
+    return np.array([label is not None for label in labels], bool)
 
 
 def _numbers(value: Any, target: str) -> list[float]:

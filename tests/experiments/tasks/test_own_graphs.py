@@ -115,6 +115,23 @@ def test_graphs_without_edges_have_zeros_as_features_of_loops(tmp_path: Path) ->
         Graphs(tmp_path).load("train")
 
 
+def test_description_warns_of_names_as_labels_and_of_edges_in_one_direction(tmp_path: Path) -> None:
+    graph = networkx.cycle_graph(20)
+    networkx.set_node_attributes(graph, {node: f"n{node}" for node in graph}, "label")
+    networkx.write_graphml(graph, path := tmp_path / "gephi.graphml")
+    said = Graphs(path).description
+    assert "; warning: `label` has 20 names for 20 nodes, as if it were the name of each" in said
+    assert "no edge has its reverse" not in said
+    networkx.set_node_attributes(graph, {node: f"n{node}" for node in graph}, "feat")
+    networkx.set_node_attributes(graph, {node: node % 2 for node in graph}, "label")
+    directed = networkx.DiGraph([*graph.edges])
+    directed.add_nodes_from(graph.nodes(data=True))
+    networkx.write_graphml(directed, path)
+    said = Graphs(path).description
+    assert "`feat` has 20 names for 20 nodes" in said and "`label`" not in said
+    assert "; hint: no edge has its reverse, so nodes read only the sources" in said
+
+
 @pytest.mark.parametrize("target", ["class", "values"])
 def test_graphs_without_a_label_are_left_out_of_the_split(target: Any, tmp_path: Path) -> None:
     data = write_many(tmp_path / "data")

@@ -10,7 +10,7 @@ import torch
 
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
-from graphut.experiments.tasks.graph_readers import read_graphs
+from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
@@ -204,8 +204,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             )
         files = read_graphs(path, config.answer_kind)
         at = config.answer_at
-        if (files[0].labels is None) != (at == "graph"):
-            level = "graphs" if files[0].labels is None else "nodes"
+        if files[0].by_node != (at == "node"):
+            level = "nodes" if files[0].by_node else "graphs"
             raise ValueError(f"{path} has labels of {level}, and the run answers for each {at}")
         pairs = zip(self._labelled(files, answers), files, strict=True)
         graphs = [keep_labels(graph, file.label_mask("test")) for graph, file in pairs]

@@ -12,7 +12,7 @@ from graphut._files import read_json
 from graphut.experiments.cli import show
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import Vocabulary
-from graphut.experiments.tasks.graph_readers import read_graphs
+from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import score_graphs

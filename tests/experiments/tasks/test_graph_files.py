@@ -1,0 +1,351 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from graphut._dgl import dgl
+from graphut.experiments.tasks import Vocabulary
+from graphut.experiments.tasks.base import PARTS
+from graphut.experiments.tasks.graph_files import read_graphs, write_arrays
+from graphut.experiments.tasks.own_graphs import Graphs
+from graphut.models.config import UniversalGraphTransformerConfig
+from graphut.models.graph_inputs import as_input
+from tests.experiments.training.together import run_together
+from tests.helpers import refuses
+
+
+def write(graph: networkx.Graph, path: Path) -> Path:
+    if path.suffix == ".graphml":
+        networkx.write_graphml(graph, path)
+    else:
+        path.write_text(json.dumps(networkx.node_link_data(graph, edges="links")))
+    return path
+
+
+def draw_graph(seed: int, kind: type[networkx.Graph]) -> networkx.Graph:
+    """Draw a graph with all attributes; in a multigraph, some edges are parallel."""
+    random, graph = np.random.default_rng(seed), kind()
+    for node, part in enumerate(random.integers(0, 3, int(random.integers(2, 9)))):
+        feat = ", ".join(map(str, random.normal(size=2).round(3)))
+        label = str(random.choice(["a", "b c", "", "7"])) if node else "a"
+        masks = {"train_mask": bool(part == 0), "test_mask": bool(part == 1)}
+        graph.add_node(node, feat=feat, label=label, **masks)
+    for k, (source, end) in enumerate(random.integers(0, len(graph), (12, 2)).tolist()):
+        graph.add_edge(source, end, weight=1e8 + k / 8, feat=f"{k / 3!r}", type=f"t{k % 3}")
+    return graph
+
+
+@pytest.mark.parametrize("suffix", [".graphml", ".json"])
+@pytest.mark.parametrize("kind", ["MultiDiGraph", "MultiGraph", "DiGraph", "Graph"])
+def test_read_graphs_reads_all_that_networkx_wrote(kind: str, suffix: str, tmp_path: Path) -> None:
+    for seed in range(5):
+        drawn = draw_graph(seed, getattr(networkx, kind))
+        [graph] = read_graphs(write(drawn, tmp_path / f"{seed}{suffix}"))
+        rows, edges = drawn.nodes.values(), [*drawn.to_directed().edges(data=True)]
+        assert [*map(int, graph.ids)] == [*drawn] and graph.by_node
+        assert graph.labels == [row["label"].replace(" ", "_") or None for row in rows]
+        for part in ("train", "test"):
+            assert graph.masks[part].tolist() == [row[f"{part}_mask"] for row in rows]
+        feats = np.array([row["feat"].split(", ") for row in rows], np.float32)
+        np.testing.assert_array_equal(graph.nodes, feats)
+        loops = [[node, node] for node in drawn if not drawn.has_edge(node, node)]
+        assert graph.edges[:, len(edges) :].T.tolist() == loops
+        weights, numbers, types = graph.of_edges
+        assert weights is not None and numbers is not None and types is not None
+        columns = *graph.edges.tolist(), weights.tolist(), numbers[:, 0].tolist(), types
+        wanted = [(*ends, row["weight"], float(row["feat"]), row["type"]) for *ends, row in edges]
+        assert sorted([*zip(*columns, strict=True)][: len(edges)]) == sorted(wanted)
+
+
+def test_read_graphs_fills_in_the_default_values_of_graphml(tmp_path: Path) -> None:
+    graph = networkx.path_graph(3)
+    graph.graph.update(node_default={"label": "b"}, edge_default={"weight": 2.5})
+    graph.nodes[1]["label"] = "a"
+    graph.edges[0, 1]["weight"] = 1.5
+    [graph] = read_graphs(write(graph, tmp_path / "a.graphml"))
+    assert graph.labels == ["b", "a", "b"] and graph.of_edges.weights is not None
+    assert sorted(graph.of_edges.weights.tolist()) == [1, 1, 1, 1.5, 1.5, 2.5, 2.5]
+
+
+def node_link(*nodes: Any, links: Any = (), **others: Any) -> str:
+    edges = [{"source": source, "target": target} for source, target in links]
+    return json.dumps({"nodes": nodes, "links": edges, **others})
+
+
+def graphml(inner: str) -> str:
+    return f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{inner}</graphml>'
+
+
+ONE, TWO = {"id": 1, "label": 1}, {"id": 2, "label": 2}
+BAD_FILES = {
+    r"is not a graph of networkx \(\.json\): Expecting property name": "{",
+    r"it has \[1\]; expected nodes, and links or edges": "[1]",
+    r"it has \['nodes', 'arcs'\]; expected nodes, and links": '{"nodes": [], "arcs": []}',
+    "holds a graph without nodes": node_link(graph={"label": 1}),
+    "has no `label`, neither at nodes nor": node_link({"id": 1}),
+    r"the node \{'label': 1\} has no id": node_link({"label": 1}),
+    r'the ids are under "key", as graphology .* rename "key" of nodes to "id"': node_link(
+        {"key": "a", "attributes": {"label": 1}}
+    ),
+    "lists 2 nodes and 1 edges, but networkx reads 3 and 1: .* an end that is no": node_link(
+        ONE, TWO, links=[(1, 3)]
+    ),
+    "lists 2 nodes and 0 edges, but networkx reads 1 and 0: a node .* twice": node_link(ONE, ONE),
+    "lists 2 nodes and 2 edges, but networkx reads 2 and 1": node_link(
+        ONE, TWO, links=[(1, 2), (1, 2)], multigraph=False
+    ),
+    "lists 2 nodes and 3 edges, but networkx reads 2 and 2": node_link(
+        ONE, TWO, links=[(1, 2), (1, 2)], edges=[{"source": 1, "target": 2}]
+    ),
+    r"is not a graph of networkx \(\.graphml\)": "<graphml>",
+    "lists 1 nodes and 0 edges, but networkx reads 0 and 0: .* beside the": graphml(
+        '<graph edgedefault="directed"/><graph edgedefault="directed"><node id="x"/></graph>'
+    ),
+    "hyperedges": graphml('<graph edgedefault="directed"><hyperedge/></graph>'),
+    "node 2 has no `feat`: give all": node_link({**ONE, "feat": 2}, TWO),
+    r"node 2 has \['a'\] in `feat`, which is neither": node_link(
+        {**ONE, "feat": "b"}, {**TWO, "feat": ["a"]}
+    ),
+    "node 1 is in train_mask and in test_mask": node_link({**ONE, "train_mask": 1, "test_mask": 1}),
+    "train_mask is -1; expected true or false": node_link({**ONE, "train_mask": -1}),
+    "has labels of nodes, but masks of graphs": node_link(ONE, graph={"test_mask": True}),
+}
+
+
+@pytest.mark.parametrize("message", BAD_FILES)
+def test_read_graphs_names_a_bad_file(message: str, tmp_path: Path) -> None:
+    text = BAD_FILES[message]
+    path = tmp_path / ("a.graphml" if text.startswith("<") else "a.json")
+    path.write_text(text)
+    refuses(rf"{path.name}:? .*{message}", read_graphs, path)
+
+
+def test_read_graphs_without_a_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no .*nowhere: name a \.graphml"):
+        read_graphs(tmp_path / "nowhere")
+    (tmp_path / "nodes.csv").write_text("node_id\n")
+    for path in (tmp_path, tmp_path / "nodes.csv"):
+        refuses(r"holds no graphs that can be read: name a \.graphml", read_graphs, path)
+
+
+def test_read_graphs_reads_labels_of_graphs_if_no_node_has_one(tmp_path: Path) -> None:
+    graph = networkx.cycle_graph(3)
+    graph.graph.update(label="yes", train_mask=True)
+    write(graph, tmp_path / "a.json")
+    networkx.set_node_attributes(graph, {0: "a b", 1: "c", 2: "a b"}, "feat")
+    graph.graph.update(label=1.0, train_mask=False)
+    write(graph, tmp_path / "b.graphml")
+    one, other = read_graphs(tmp_path)
+    assert (one.labels, other.labels, one.by_node) == (["yes"], ["1"], False)
+    assert (one.nodes, other.nodes) == (["node"] * 3, ["a_b", "c", "a_b"])
+    assert [each.label_mask("train").tolist() for each in (one, other)] == [[True], [False]]
+    labelled = one.labelled(Vocabulary(["node"]), Vocabulary(["1", "yes"]))
+    assert labelled.labels.tolist() == [1] and labelled.nodes.tolist() == [0, 0, 0]
+    words = r"b\.graphml: the kind of node 'a_b' is unknown; known are node"
+    refuses(words, other.labelled, Vocabulary(["node"]), Vocabulary(["1", "yes"]))
+    write(networkx.cycle_graph(3), tmp_path / "c.json")
+    [*_, last] = read_graphs(tmp_path)
+    assert last.labels == [None] and not last.has_label.any()  # left out, so it needs no mask
+    del graph.graph["train_mask"]
+    write(graph, tmp_path / "b.graphml")
+    refuses(r"b\.graphml has labels and no mask, but other graphs", read_graphs, tmp_path)
+    networkx.set_node_attributes(graph, {0: 0}, "label")
+    for name in ("b.graphml", "c.json"):
+        write(graph, tmp_path / name)
+    (tmp_path / "a.json").unlink()
+    assert [each.labels for each in read_graphs(tmp_path)] == [["0", None, None]] * 2
+
+
+ARRAYS: dict[str, Any] = {
+    "edges": np.array([[0, 3, 1, 4], [1, 4, 2, 3]], np.uint64),
+    "graphs": np.array([0, 0, 0, 1, 1], np.uint8),
+    "features": [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0], [8.0, 9.0]],
+    "labels": ["a", "b", "", "b", "a"],
+    "train_mask": [1, 0, 0, 1, 0],
+    "val_mask": [0, 1, 0, 0, 0],
+    "test_mask": [False, False, False, False, True],
+    "edge_weights": [1.0, 2.0, 3.0, 4.0],
+    "edge_types": [7, 8, 7, 7],
+    "extra": [1],
+}
+
+
+def save(folder: Path, **changed: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, values in {**ARRAYS, **changed}.items():
+        if values is not None:
+            np.save(folder / f"{name}.npy", np.array(values))
+    return folder
+
+
+def test_read_graphs_of_arrays(tmp_path: Path) -> None:
+    task = Graphs(save(tmp_path / "data"))
+    assert task.answers.symbols == ("a", "b") and task.edge_types == ["7", "8"]
+    labels = [[graph.labels.tolist() for graph in task.load(part)] for part in PARTS]
+    assert labels == [[[0, -1, -1], [1, -1]], [[-1, 1, -1]], [[-1, 0]]]
+    one, other = task.load("train")
+    assert one.edges.tolist() == [[0, 1, 0, 1, 2], [1, 2, 0, 1, 2]]
+    assert other.edges.tolist() == [[0, 1, 0, 1], [1, 0, 0, 1]]
+    assert other.nodes.tolist() == [[6, 7], [8, 9]]
+    assert one.edge_weights is not None and one.edge_weights.tolist() == [1, 3, 1, 1, 1]
+    assert other.edge_feats is not None
+    assert other.edge_feats.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
+    assert "; not used: extra.npy" in task.description
+    assert [[*file.ids] for file in read_graphs(tmp_path / "data")] == [[0, 1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
+        ({"edges": [[0.5], [1.0]]}, r"it needs edges\.npy, \(2, E\) integers"),
+        ({"edges": [[0], [9]]}, "an edge has node 9, but there are 5 nodes in graphs.npy"),
+        ({"edges": [[0], [-1]], "graphs": None}, "an edge has node -1, .* in features.npy"),
+        ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
+        ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
+        ({"graphs": [0.0] * 5}, r"graphs\.npy must hold .* \(N,\) integers"),
+        ({"labels": [1, 2, 3]}, "labels.npy has 3 rows; expected 5, as there are 5 nodes"),
+        ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
+        ({"features": [[1.0, np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
+        ({"edge_features": [1, 2, 3, 1e300]}, r"from 4 to 3 has \[1e\+300\] in `feat`; expected"),
+        ({"train_mask": [[1, 0]] * 5}, r"shape \(3, 2\), .* column: .* graph\.train_mask\[:, 0\]"),
+        ({"labels": [1j] * 5}, r"labels\.npy is not a \.npy file of numbers or text: its values"),
+        ({"graph_test_mask": [1]}, r"graph_test_mask\.npy has 1 rows; expected 2"),
+    ],
+)
+def test_read_graphs_refuses_arrays(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
+    refuses(rf"data.*{message}", getattr, Graphs(save(tmp_path / "data", **changed)), "test")
+
+
+def test_read_graphs_refuses_pickle(tmp_path: Path) -> None:
+    np.save(save(tmp_path / "data") / "labels.npy", np.array([{}]), allow_pickle=True)
+    refuses(r"labels\.npy is not a \.npy file of numbers or text", read_graphs, tmp_path / "data")
+
+
+def test_write_arrays_of_dgl_reads_back(tmp_path: Path) -> None:
+    graph = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    graph.ndata["feat"] = torch.rand(3, 2)
+    graph.ndata["label"] = torch.tensor([3, 3, 12])
+    graph.edata["weight"] = torch.tensor([1.0, 2.0, 5.0])
+    expected = as_input(graph, UniversalGraphTransformerConfig(num_feats=2, classes=2))
+    for each in read_graphs(write_arrays([graph, graph], tmp_path / "data")):
+        assert each.labels == ["3", "3", "12"]
+        assert each.edges.tolist() == expected.edges.tolist()
+        np.testing.assert_array_equal(each.of_edges.weights, expected.edge_weights)
+        np.testing.assert_array_equal(each.nodes, expected.nodes)
+    with pytest.raises(FileExistsError, match="data is not empty"):
+        write_arrays(graph, tmp_path / "data")
+    with pytest.raises(ValueError, match="only 1 of 2 graphs have features"):
+        write_arrays([graph, dgl.rand_graph(2, 2)], tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    "label", [4, [4, 5], torch.tensor([4.0]), torch.tensor([4, 5]), torch.tensor([[0.5, 1.0]])]
+)
+def test_write_arrays_of_pyg_with_labels_of_graphs(label: Any, tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    edges = torch.zeros(2, 0, dtype=torch.int64)
+    graphs = [data.Data(torch.rand(n, 3), edge_index=edges, y=label) for n in (1, 2, 3)]
+    for each in read_graphs(write_arrays(graphs, tmp_path / "data"), "values"):
+        assert not each.by_node and isinstance(each.labels, np.ndarray)
+        assert each.labels.tolist() == torch.as_tensor(label).view(1, -1).tolist()
+
+
+def test_write_arrays_of_a_dataset_and_of_pairs(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("torch_geometric.datasets")
+    [karate] = read_graphs(write_arrays(datasets.KarateClub(), tmp_path / "karate"))
+    assert karate.by_node and len(karate.ids) == len(karate.labels) == 34
+    pairs = [(dgl.rand_graph(1, 1), torch.tensor(k)) for k in range(3)]
+    read = read_graphs(write_arrays(pairs, tmp_path / "graphs"))
+    assert [(each.by_node, each.labels) for each in read] == [(False, [str(k)]) for k in range(3)]
+    for graph, label in pairs:
+        graph.ndata.update(label=label[None], train_mask=torch.tensor([True]))
+    read = read_graphs(write_arrays([graph for graph, _ in pairs], tmp_path / "nodes"))
+    assert [(each.by_node, each.labels) for each in read] == [(True, [str(k)]) for k in range(3)]
+
+
+def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
+    data = pytest.importorskip("torch_geometric.data")
+    edges = torch.tensor([[0], [2]])
+    one = data.Data(torch.rand(3, 3), edges)
+    wide, narrow, none = (data.Data(one.x, edges, y=y) for y in (torch.rand(1, 2), 1, [None]))
+    empty, short = (data.Data(torch.rand(n, 3), edges[:, : n // 2]) for n in (0, 2))
+    for graphs, message in (
+        ([], r"expected at least one graph, got \[\]"),
+        (data.HeteroData(), "expected a homogeneous DGL graph, a Data of PyG .*got HeteroData"),
+        ([wide, narrow], r"the shapes \(1, 2\) and \(1, 1\): give"),
+        ([none], r"y are neither numbers nor text: \[None\]"),
+        ([one, empty, one], "graph number 1 has no nodes"),
+        ([one, short], "an edge has node 2, but there are 2 nodes"),
+        ([data.Data(one.x, edges, train_mask=torch.ones(2))], "graph number 0 has 2 rows in train"),
+        ([data.Data(one.x, edges, test_mask=torch.tensor([1, 2, 0]))], "test_mask is 2; expected"),
+        ([data.Data(one.x.half() + torch.inf, edges)], r"node 0 has \[inf\] in `feat`"),
+    ):
+        refuses(message, write_arrays, graphs, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def write_ring(folder: Path, labels: Any, **options: Any) -> Graphs:
+    """Write a ring with features of nodes and edges, and return the task."""
+    nodes = np.arange(30)
+    graph = dgl.graph((nodes, (nodes + 1) % 30))
+    graph.ndata["feat"] = dgl.backend.tensor(np.stack([nodes, nodes % 3], 1))
+    graph.ndata["label"] = dgl.backend.tensor(labels)
+    graph.edata["feat"] = dgl.backend.tensor(nodes / 7)
+    return Graphs(write_arrays(graph, folder), **options)
+
+
+@pytest.mark.parametrize("target", ["class", "values"])
+def test_read_graphs_of_a_divided_graph_reads_the_part_of_a_process(
+    target: Any, tmp_path: Path
+) -> None:
+    known = np.arange(30) < 12  # so that a contiguous part has no label
+    labels: Any = np.where(known, np.arange(30) % 3, -1)
+    if target == "values":
+        rows = np.stack([np.arange(30) / 2, np.arange(30) % 3], 1)
+        labels = np.where(known[:, None], rows.astype(np.float32), np.nan)
+    whole = write_ring(tmp_path / "data", labels, target=target)
+    for method in ("metis", "contiguous"):
+        whole.divide(tmp_path / method, 2, method)
+
+    def check() -> None:
+        for method in ("metis", "contiguous"):
+            task = Graphs(tmp_path / method, target=target)
+            assert task.vocabularies == whole.vocabularies
+            for name in ("answer_at", "num_feats", "edge_feats", "edge_types"):
+                assert getattr(task, name) == getattr(whole, name)
+            assert [*task.unchecked_files] == ["data"]
+            assert task.description.startswith("read the first part of a graph, ")
+            for name in PARTS:
+                [graph], [expected] = task.load(name), whole.load(name)
+                nodes = graph.part.nodes.numpy()
+                np.testing.assert_array_equal(graph.nodes, expected.nodes[nodes])
+                np.testing.assert_array_equal(graph.labels, expected.labels[nodes])
+                ids = np.concatenate([nodes, graph.part.halo_nodes.numpy()])
+                edges = {tuple(edge) for edge in ids[graph.edges].T.tolist()}
+                is_local = np.isin(expected.edges[1], nodes)
+                assert edges == {tuple(edge) for edge in expected.edges[:, is_local].T.tolist()}
+                assert graph.edge_feats is not None and expected.edge_feats is not None
+                np.testing.assert_array_equal(graph.edge_feats, expected.edge_feats[is_local])
+        assert not (dist.get_rank() and graph.has_label.any())
+
+    run_together(check, tmp_path)
+
+
+def test_divide_refuses(tmp_path: Path) -> None:
+    task = write_ring(tmp_path / "data", np.arange(30) % 3)
+    parts = Graphs(task.divide(tmp_path / "parts", 2))
+    refuses("parts must hold one whole graph to be cut", parts.divide, tmp_path / "again", 2)
+    graph = dgl.graph(([0], [1]))
+    graphs = Graphs(write_arrays([(graph, 0), (graph, 1)], tmp_path / "graphs"))
+    refuses("graphs must hold one whole graph to be cut", graphs.divide, tmp_path / "again", 2)
+    with pytest.raises(ValueError, match="parts must be at least 1 and at most 30 nodes, got 31"):
+        task.divide(tmp_path / "again", 31)
+    weighted = Graphs(tmp_path / "parts", class_weights="balanced")
+    with pytest.raises(ValueError, match="class_weights must be '' for parts, got 'balanced'"):
+        weighted.check_config(None)  # type: ignore[arg-type]
