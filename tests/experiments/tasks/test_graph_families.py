@@ -51,18 +51,14 @@ def test_near_and_recursive_have_parents_before_their_children() -> None:
     assert np.quantile(parents / children, 0.5) == pytest.approx(0.5, abs=0.1)
 
 
-def test_families_have_the_mean_degree_of_the_benchmark() -> None:
+def test_families_have_the_number_of_edges_of_the_benchmark() -> None:
     for family, low, high in (("erdos-renyi", 4, 17), ("delaunay", 5, 6), ("road", 2.28, 2.3)):
         for seed in range(5):
             assert low < 2 * drawn(family, 160, seed).number_of_edges() / 160 < high
-
-
-def test_families_have_their_number_of_edges() -> None:
     counts = {drawn("watts-strogatz", 160, seed).number_of_edges() / 160 for seed in range(20)}
     assert counts == {2.0, 3.0, 4.0}
     for nodes in (5, 20, 100):
-        graph = drawn("road", nodes)
-        assert networkx.check_planarity(graph)[0]
+        assert networkx.check_planarity(graph := drawn("road", nodes))[0]
         assert graph.number_of_edges() == nodes - 1 + int(0.15 * nodes)
 
 
