@@ -95,6 +95,12 @@ class GenerativeModel(AdaptiveModel):
             lists = [part.tolist() for part in tokens.split(lengths.tolist())]
             return [*map(self._run_again, lists, answers)]
 
+    @torch.no_grad()
+    def record(self, sequence: Sequence[int], answer: Generation) -> Generation:
+        """Add the records of a `sequence` and its generated `answer`, as `get_attention` does."""
+        with self.evaluating():
+            return self._run_again(sequence, answer)
+
     @abstractmethod
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]: ...
 

@@ -255,14 +255,15 @@ class UniversalTransformer(GenerativeModel):
         if self.config.add_bos_eos:
             token, lengths = insert_token(token, starts(lengths + 1), BOS), lengths + 2
             token = insert_token(token, lengths.cumsum(0) - 1, EOS)
-        self._check_length(int(lengths.max()), "a source sentence")
+        ends = ", with its <bos> and <eos>," * self.config.add_bos_eos
+        self._check_length(int(lengths.max()), f"a source sentence{ends}")
         return token, lengths
 
     def _flatten_targets(self, targets: Sentences, sources: int) -> tuple[Tensor, Tensor]:
         """Return all target tokens and the lengths, without `<bos>` and `<eos>`."""
         token, lengths = flatten_targets(targets, sources)
         self._check_tokens(token, self.target_embedding.num_embeddings, "target token")
-        self._check_length(int(lengths.max()) + 1, "a target sentence")
+        self._check_length(int(lengths.max()) + 1, "a target sentence, with its <eos>,")
         return token, lengths
 
 

@@ -276,7 +276,7 @@ LONG = "tokens, but the model takes at most 6"
         ("pairs", [([3, 7], [])], f"source token 7 {OUTSIDE}"),
         ("pairs", [([2], [2, 8])], f"target token 8 {OUTSIDE}"),
         ("pairs", [([2] * 7, [])], f"a source sentence has 7 {LONG}"),
-        ("pairs", [([2], [2] * 6)], f"a target sentence has 7 {LONG}"),
+        ("pairs", [([2], [2] * 6)], f"a target sentence, with its <eos>, has 7 {LONG}"),
         ("texts", [], "texts is empty"),
         ("texts", [[2], [3, 7]], f"token 7 {OUTSIDE}"),
         ("texts", [[2] * 6], f"a text, with its <eos>, has 7 {LONG}"),

@@ -15,7 +15,8 @@ def main(arguments: Namespace) -> int:
     learner = run.learner(run.trained_model(pick_device(arguments.device)))
     texts = arguments.texts if path is None else [*_lines(learner, path, arguments.skip_unknown)]
     readable = [text for text in texts if text is not None]
-    answers = learner.generate(readable, arguments.search)
+    # The records tell which tokens the limit on the number of steps has stopped.
+    answers = learner.generate(readable, arguments.search, get_attention=not arguments.plain)
     for text in texts:
         result = None if text is None else next(answers)
         if arguments.plain:

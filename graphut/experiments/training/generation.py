@@ -135,12 +135,15 @@ def generate(
     *,
     get_attention: bool = False,
 ) -> Iterator[tuple[list[int], Generation]]:
-    """Yield pairs of a prompt and the generated output; the model runs batch by batch."""
+    """Yield pairs of a prompt and the generated output; the model runs batch by batch.
+
+    Records with `get_attention` are large: there is only one at a time.
+    """
     arguments = asdict(options)
     arguments["generator"] = torch.Generator().manual_seed(arguments.pop("seed"))
-    arguments["get_attention"] = get_attention
     for batch in in_batches(prompts, _BATCH):
-        yield from zip(batch, model.generate(batch, **arguments), strict=True)
+        for prompt, result in zip(batch, model.generate(batch, **arguments), strict=True):
+            yield prompt, model.record(prompt, result) if get_attention else result
 
 
 def steps_table(label: str, tokens: Sequence[str], steps: Sequence[str]) -> str:

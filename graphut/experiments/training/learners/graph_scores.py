@@ -83,10 +83,11 @@ class GraphScores:
         has_depth = ~np.isnan(self.depth)
         depth, steps = self.depth[has_depth], self.steps[has_depth]
         varied = len(set(depth)) > 1 and len(set(steps)) > 1
-        wrong_graphs = set(self.graph[self.correct == 0])
+        wrong_graphs, graphs = set(self.graph[self.correct == 0]), len(self.groups)
         return {
             "accuracy": float(np.nanmean(self.correct)),
-            "graph_accuracy": 1 - len(wrong_graphs) / len(self.groups),
+            # Of a single graph it says nothing: one wrong node, and it is 0.
+            "graph_accuracy": 1 - len(wrong_graphs) / graphs if graphs > 1 else None,
             "log_probability": float(np.nanmean(self.log_probability)),
             "steps": float(self.steps.mean()),
             "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,

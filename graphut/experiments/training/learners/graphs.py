@@ -38,7 +38,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
         "accuracy": "share of correct answers",
-        "graph_accuracy": "share of graphs without a wrong answer",
+        "graph_accuracy": "share of graphs without a wrong answer, if there are several",
         "log_probability": "mean, in nats, of the correct answers",
         "steps": "mean steps of a node",
         "rank_correlation": "Spearman's, between the steps of a node and the depth that it needs",
@@ -48,17 +48,17 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     rank_by = ("accuracy",)  # among equally good models, the last one halts best
     # The geometric mean: nodes still learn when to halt after all their answers are correct.
     target_metric = "probability"
-    summary = (
-        "accuracy {accuracy:.2%}, {graph_accuracy:.2%} of graphs without a wrong answer; mean "
-        "steps {steps:.2f}{depth}"
-    )
+    summary = "accuracy {accuracy:.2%}{graphs}; mean steps {steps:.2f}{depth}"
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
         correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
+        share = metrics["graph_accuracy"]
+        graphs = "" if share is None else f", {share:.2%} of graphs without a wrong answer"
         rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
         work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
-        return {"depth": rank + work, "probability": exp(metrics["log_probability"])}
+        values = {"graphs": graphs, "depth": rank + work}
+        return {**values, "probability": exp(metrics["log_probability"])}
 
     @classmethod
     def sizes(cls, task: GraphTask) -> dict[str, Any]:

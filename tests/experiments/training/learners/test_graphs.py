@@ -51,6 +51,9 @@ def test_outcome_and_scores_equal_graphs_one_by_one(
     metrics = scores.metrics()
     assert metrics["accuracy"] == pytest.approx(np.mean(right))
     assert metrics["graph_accuracy"] == pytest.approx(np.mean([all(x[1]) for x in by_graph]))
+    metrics = score_graphs(model, graphs[:1]).metrics()
+    assert metrics["graph_accuracy"] is None
+    assert "of graphs without" not in str(LEARNER.evaluation(**metrics))
 
 
 def test_outcome_smooths_classes_and_refuses_to_smooth_edges() -> None:
