@@ -80,7 +80,10 @@ class UniversalGraphTransformer(AdaptiveModel):
         self.auxiliary: nn.Module | None = None
         if config.layer == "registers":
             self.encoder = _register_recurrence(config)
-            return
+        else:
+            self._add_layers(config)
+
+    def _add_layers(self, config: UniversalGraphTransformerConfig) -> None:
         if config.num_feats:
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
@@ -246,19 +249,15 @@ class UniversalGraphTransformer(AdaptiveModel):
             for group in in_groups(inputs, 20_000 // restarts.restarts):
                 output = run_restarts(self, JoinedGraphs.join(group), group, restarts)
                 sizes = [len(graph.nodes) for graph in group]
-                answers = {
-                    "node": sizes,
-                    "graph": [1] * len(sizes),
-                    "edge": [graph.edges.shape[1] for graph in group],
-                }[config.answer_at]
-                logits = output.logits.float().cpu().split(answers)
+                answers = [1] * len(sizes) if config.answer_at == "graph" else sizes
+                edges = [graph.edges.shape[1] for graph in group]
+                rows = edges if config.answer_at == "edge" else answers
+                logits = output.logits.float().cpu().split(rows)
                 steps = output.ponder.steps.cpu().split(sizes)
                 found = [*map(self._prediction, group, logits, steps)]
                 if (agreement := output.agreement) is not None:
-                    each = agreement.cpu().split(
-                        [1] * len(sizes) if config.answer_at == "graph" else sizes
-                    )
-                    found = [replace(x, agreement=y) for x, y in zip(found, each, strict=True)]
+                    each = zip(found, agreement.cpu().split(answers), strict=True)
+                    found = [replace(prediction, agreement=x) for prediction, x in each]
                 predictions += found
                 num_cut_off += output.ponder.num_cut_off
             if num_cut_off:
@@ -273,9 +272,8 @@ class UniversalGraphTransformer(AdaptiveModel):
         if self.config.answer_at == "edge":
             likeliest: list[int | None] = [None] * len(steps)
             order = logits.argsort()
-            for source, target in graph.edges[
-                :, order[logits[order] > -torch.inf].numpy()
-            ].T.tolist():
+            order = order[logits[order] > -torch.inf]
+            for source, target in graph.edges[:, order.numpy()].T.tolist():
                 likeliest[target] = source  # of several in-edges, the last and likeliest stays
             return GraphPrediction(likeliest, logits.exp(), None, steps)
         if self.config.answer_kind == "values":
@@ -294,24 +292,17 @@ class UniversalGraphTransformer(AdaptiveModel):
 
         `edge_feats`, as in `forward`, is used only by a model that predicts edges.
         """
-        if self.config.answer_at == "graph":
-            empty = layout.dst_lengths == 0
-            if not is_tracing() and bool(empty.any()):
-                index = int(empty.nonzero()[0])
-                raise ValueError(f"graph {index} of the batch has no nodes to answer from")
-            lengths = layout.dst_lengths.to(states.device)
-            # In float32: a sum of many bfloat16 numbers stops growing.
-            wide = torch.promote_types(states.dtype, torch.float32)
-            mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
-            if layout.halo is not None:
-                mean = layout.halo.sum(mean * layout.num_dst) / layout.halo.num_nodes
-            states = mean.to(states.dtype)
-        if self.config.answer_kind == "values":
-            return self.output(states) * self.value_scale + self.value_mean
-        if self.config.answer_at != "edge":
-            return self.output(states)
         if self.config.layer == "registers":
             return self._registers.edge_logits(layout, states, edge_feats)
+        if self.config.answer_at == "edge":
+            return self._edge_logits(layout, states, edge_feats)
+        if self.config.answer_at == "graph":
+            states = _graph_means(layout, states)
+        if self.config.answer_kind == "values":
+            return self.output(states) * self.value_scale + self.value_mean
+        return self.output(states)
+
+    def _edge_logits(self, layout: EdgeLayout, states: Tensor, edge_feats: Tensor | None) -> Tensor:
         others = states if layout.halo is None else layout.halo.fetch(states)
         if layout.num_src != len(others):
             raise ValueError(
@@ -358,6 +349,21 @@ class UniversalGraphTransformer(AdaptiveModel):
 def _cast(rows: Tensor, like: Tensor) -> Tensor:
     """Return real numbers of edges, which files hold as float64, in the dtype of a parameter."""
     return rows.to(like.device, like.dtype if rows.is_floating_point() else rows.dtype)
+
+
+def _graph_means(layout: EdgeLayout, states: Tensor) -> Tensor:
+    """Return the mean state of the nodes of each graph."""
+    empty = layout.dst_lengths == 0
+    if not is_tracing() and bool(empty.any()):
+        index = int(empty.nonzero()[0])
+        raise ValueError(f"graph {index} of the batch has no nodes to answer from")
+    # In float32: a sum of many bfloat16 numbers stops growing.
+    wide = torch.promote_types(states.dtype, torch.float32)
+    lengths = layout.dst_lengths.to(states.device)
+    mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
+    if layout.halo is not None:
+        mean = layout.halo.sum(mean * layout.num_dst) / layout.halo.num_nodes
+    return mean.to(states.dtype)
 
 
 def _with_edges(layout: EdgeLayout, topology: Topology) -> EdgeLayout:
