@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
+from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tensor_checks import check_index, check_range, check_tensor
 from graphut.attention.tracing import outside_autocast
 from graphut.nn.input_checks import destination_rows, first_weight
@@ -20,6 +21,8 @@ from graphut.nn.recurrence import AdaptiveRecurrence
 
 # Convolutions of PyG and DGL that are recurrences themselves.
 _PROPAGATIONS = ("APPNP", "APPNPConv", "SGConv")
+# Convolutions of PyG whose messages are the features of the sources.
+_SUMS = ("SAGEConv", "GINConv", "GraphConv")
 
 
 class LayerAsConv(nn.Module):
@@ -303,7 +306,10 @@ class ConvAsAttention(nn.Module):
                 )
         check_finite(feat=feat_src)
         check_edge_weight(layout, edge_weight)
-        if edge_weight is not None and isinstance(make, partial):  # `_normed_edges` reads weights
+        sources: Any = slice(None)
+        if edge_weight is None and _is_sum(self.conv):
+            edges: Any = _SummedEdges(layout, frontier)
+        elif edge_weight is not None and isinstance(make, partial):  # `_normed_edges`
             make, edge_weight = partial(make, edge_weight=edge_weight), None
             edges, sources = make(layout, frontier)
         else:
@@ -319,7 +325,7 @@ class ConvAsAttention(nn.Module):
                     hooks.enter_context(part.register_message_forward_hook(scale))
             # Kernels of DGL need features of one dtype.
             hooks.enter_context(outside_autocast(feat.device.type))
-            if isinstance(edges, _NormedEdges):
+            if isinstance(edges, _NormedEdges | _SummedEdges):
                 out: Tensor = edges.convolve(self.conv, pair)
             else:
                 is_pyg = self._edges_for_conv is _packed_edges
@@ -394,6 +400,35 @@ class _NormedEdges(NamedTuple):
         mapped = conv.lin(pair[0]), None
         result = conv.propagate(self.index, x=mapped, edge_weight=weight, size=size)
         return result if conv.bias is None else result + conv.bias
+
+
+class _SummedEdges(NamedTuple):
+    """The in-edges of some nodes, for a PyG layer that only sums or averages its sources."""
+
+    layout: EdgeLayout
+    frontier: Tensor | None
+
+    def convolve(self, conv: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
+        """Return the result of the layer, with one sparse product in the place of messages."""
+        conv, mean = copy(conv), conv.aggr == "mean"
+        conv.propagate = partial(self._propagate, mean)
+        result: Tensor = conv(pair, torch.empty(2, 0, dtype=torch.int64))
+        return result
+
+    def _propagate(self, mean: bool, _: Any, *, x: tuple[Tensor, Any], **options: Any) -> Tensor:
+        layout, frontier = self
+        total = neighbor_sum(layout, x[0], frontier=frontier).to(x[0].dtype)
+        if not mean:
+            return total
+        degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
+        return total / degrees.clamp_min(1)[:, None].to(total.dtype)
+
+
+def _is_sum(conv: Any) -> bool:
+    """Return whether a layer of PyG, without hooks, adds or averages the sources' features."""
+    kind = type(conv)
+    is_known = kind.__name__ in _SUMS and kind.__module__.startswith("torch_geometric.")
+    return is_known and conv.fuse and conv.aggr in ("mean", "sum", "add")
 
 
 def _normed_edges(

@@ -203,6 +203,7 @@ CONVS: dict[str, Any] = {
     "pyg_graph": lambda: pyg_conv("GraphConv", FEATS, FEATS),
     "pyg_edge": lambda: pyg_conv("EdgeConv", nn.Linear(2 * FEATS, FEATS)),
     "pyg_sage": lambda: pyg_conv("SAGEConv", FEATS, FEATS, aggr="max"),
+    "pyg_mean": lambda: pyg_conv("SAGEConv", FEATS, FEATS),
 }
 
 
