@@ -48,7 +48,6 @@ class Graphs(GraphTask):
     """
 
     name = "graphs"
-    learner = "own_graphs:OwnGraphLearner"
     own_files = ("data",)
     presets = OWN_GRAPHS
 

@@ -28,7 +28,8 @@ _BATCH_NODES = 20_000
 # Ranges of depths, without their ends: 0 and 1, 2 and 3, 4 to 6, ...
 _RANGES = [*pairwise((0, 2, 4, 7, 11, 16, 26, 51, 101, 201, 501, 1001, 10_001, 10**9))]
 
-Column = NDArray[np.float64]
+Column = NDArray[Any]
+ANSWER_METRICS = ("macro_f1", "auc", "label_accuracy", "mae", "r2")
 
 
 @dataclass(frozen=True)
@@ -76,18 +77,26 @@ class GraphScores:
             first |= {"rounds": self.rounds[:1], "quiescent": self.quiescent[:1]}
         return replace(self, **first)
 
-    def metrics(self) -> dict[str, Any]:
-        """Return the metrics that `GraphLearner.metric_meanings` lists, such as accuracy."""
+    def metrics(self, target: str) -> dict[str, Any]:
+        """Return the metrics that `GraphLearner.metric_meanings` lists, such as accuracy.
+
+        `target` is the kind of an answer: "class", "labels" or "values".
+        """
         from scipy.stats import spearmanr  # a fifth of the start of every command
 
         has_depth = ~np.isnan(self.depth)
         depth, steps = self.depth[has_depth], self.steps[has_depth]
         varied = len(set(depth)) > 1 and len(set(steps)) > 1
-        wrong_graphs, graphs = set(self.graph[self.correct == 0]), len(self.groups)
+        wrong, count = len({*self.graph[self.correct == 0]}), len(self.groups)
+        one_each = int((~np.isnan(self.correct)).sum()) == count
+        if self.predictions is None or self.targets is None:
+            of_answers: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
+        else:
+            of_answers = answer_metrics(target, self.predictions, self.targets)
         return {
+            **of_answers,
             "accuracy": float(np.nanmean(self.correct)),
-            # Of a single graph it says nothing: one wrong node, and it is 0.
-            "graph_accuracy": 1 - len(wrong_graphs) / graphs if graphs > 1 else None,
+            "graph_accuracy": None if count == 1 or one_each else 1 - wrong / count,
             "log_probability": float(np.nanmean(self.log_probability)),
             "steps": float(self.steps.mean()),
             "rank_correlation": float(spearmanr(depth, steps)[0]) if varied else None,
@@ -237,3 +246,59 @@ def needed_flops(ponder: Ponder, depth: Tensor) -> int:
     projected = steps.sum() + (steps < steps.max()).sum()
     edges = (steps * degrees).sum() * ponder.edge_flops
     return int(steps.sum() * ponder.node_flops + edges + projected * ponder.key_value_flops)
+
+
+def answer_metrics(target: str, predicted: Column, correct: Column) -> dict[str, float | None]:
+    """Return a dictionary of metrics for the target "class", "labels" or "values".
+
+    `predicted` are logits or values, `(A, K)`, with a column for each class, label or number.
+    `correct` are the classes, `(A,)`, or labels or values, `(A, K)`. A metric is None if it is not
+    defined for the target, or for these data, such as the AUC of a single class.
+    """
+    metrics: dict[str, float | None] = dict.fromkeys(ANSWER_METRICS)
+    if target == "values":
+        error = float(np.abs(predicted - correct).mean())
+        return metrics | {"mae": error, "r2": r2(predicted, correct)}
+    if target == "labels":
+        is_predicted, is_correct = predicted > 0, correct > 0
+        metrics["label_accuracy"] = float((is_predicted == is_correct).mean())
+        macro = macro_f1(is_predicted, is_correct)
+        return metrics | {"macro_f1": macro, "auc": auc(predicted, is_correct)}
+    classes = np.arange(predicted.shape[1])
+    is_predicted, is_correct = (x[:, None] == classes for x in (predicted.argmax(1), correct))
+    present = is_predicted.any(0) | is_correct.any(0)
+    macro = macro_f1(is_predicted[:, present], is_correct[:, present])
+    shares, first = _softmax(predicted), int(len(classes) == 2)
+    return metrics | {"macro_f1": macro, "auc": auc(shares[:, first:], is_correct[:, first:])}
+
+
+def _softmax(logits: Column) -> Column:
+    shares = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True))
+    return np.asarray(shares / shares.sum(1, keepdims=True))
+
+
+def macro_f1(predicted: Column, correct: Column) -> float:
+    """Return the F1 score of bool predictions, averaged over columns (classes, labels)."""
+    hits, totals = (predicted & correct).sum(0), predicted.sum(0) + correct.sum(0)
+    return float((2 * hits / np.maximum(totals, 1)).mean())
+
+
+def auc(scores: Column, correct: Column) -> float | None:
+    """Return the mean ROC AUC of the columns with both True and False; None if there are none."""
+    ones = correct.sum(0)
+    has_both = (ones > 0) & (ones < len(correct))
+    if not has_both.any():
+        return None
+    from scipy.stats import rankdata
+
+    ones, ranks = ones[has_both], rankdata(scores[:, has_both], axis=0)
+    above = (ranks * correct[:, has_both]).sum(0) - ones * (ones + 1) / 2
+    return float((above / (ones * (len(correct) - ones))).mean())
+
+
+def r2(predicted: Column, correct: Column) -> float | None:
+    """Return R2, averaged over columns; `None` if a column of `correct` is constant."""
+    total = np.square(correct - correct.mean(0)).sum(0)
+    if not total.all():
+        return None
+    return float((1 - np.square(predicted - correct).sum(0) / total).mean())

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import exp
 from typing import Any, ClassVar, NoReturn
 
@@ -21,7 +22,8 @@ from graphut.experiments.training.learners.graph_batch import (
     consistency_loss,
     step_losses,
 )
-from graphut.experiments.training.learners.graph_scores import GraphScores, score_graphs
+from graphut.experiments.training.learners.graph_scores import score_graphs
+from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
 from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
@@ -37,28 +39,53 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
     model_kind = UniversalGraphTransformer
     example: ClassVar[str] = "graph"
     metric_meanings: ClassVar[Mapping[str, str]] = {
-        "accuracy": "share of correct answers",
-        "graph_accuracy": "share of graphs without a wrong answer, if there are several",
-        "log_probability": "mean, in nats, of the correct answers",
+        "accuracy": "share of correct answers: classes, edges, rows of labels without a mistake, "
+        "or values within half a standard deviation of the training labels",
+        "graph_accuracy": "share of graphs without a wrong answer, of several with many answers",
+        "log_probability": "mean, in nats, of the correct answers; for values minus the mean "
+        "squared error, in standard deviations",
         "steps": "mean steps of a node",
         "rank_correlation": "Spearman's, between the steps of a node and the depth that it needs",
         "work_ratio": "floating-point operations, divided by those if each node stopped one step "
         "after the depth that it needs",
+        "macro_f1": "mean over the classes, or labels, of the F1 score",
+        "auc": "area under the ROC curve, the mean over the classes, each against the others, or "
+        "over the labels",
+        "label_accuracy": "share of correct labels",
+        "mae": "mean absolute error of the values",
+        "r2": "share of the variance of the values that is explained",
     }
-    rank_by = ("accuracy",)  # among equally good models, the last one halts best
-    # The geometric mean: nodes still learn when to halt after all their answers are correct.
-    target_metric = "probability"
-    summary = "accuracy {accuracy:.2%}{graphs}; mean steps {steps:.2f}{depth}"
+    rank_by = ("rank",)
+    target_metric = "score"
+    summary = "{measures}; mean steps {steps:.2f}{depth}"
 
     @staticmethod
     def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        """Compute `rank`, greater for a better model, `score` and texts for the summary line.
+
+        Among equally accurate models, the last one halts best. The score is the geometric mean of
+        the probabilities: nodes still learn when to halt after all their answers are correct.
+        """
+        names = {
+            "accuracy": "accuracy {:.2%}",
+            "graph_accuracy": "{:.2%} of graphs without a wrong answer",
+            "macro_f1": "macro F1 {:.4g}",
+            "auc": "AUC {:.4g}",
+        }
+        rank, likely = metrics["accuracy"], metrics["log_probability"]
+        score = exp(likely)
+        if metrics["mae"] is not None:
+            names, rank = {"mae": "MAE {:.4g}", "r2": "R2 {:.4g}"}, likely
+            score = metrics["r2"] or 0.0
+        elif metrics["label_accuracy"] is not None:
+            names, rank = {"label_accuracy": "accuracy of labels {:.2%}"} | names, likely
+        measures = [
+            text.format(metrics[name]) for name, text in names.items() if metrics[name] is not None
+        ]
         correlation, ratio = metrics["rank_correlation"], metrics["work_ratio"]
-        share = metrics["graph_accuracy"]
-        graphs = "" if share is None else f", {share:.2%} of graphs without a wrong answer"
-        rank = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
-        work = "" if ratio is None else f", work {ratio:.2f} of what is needed"
-        values = {"graphs": graphs, "depth": rank + work}
-        return {**values, "probability": exp(metrics["log_probability"])}
+        depth = "" if correlation is None else f", rank correlation with depth {correlation:.3f}"
+        depth += "" if ratio is None else f", work {ratio:.2f} of what is needed"
+        return {"rank": rank, "score": score, "measures": ", ".join(measures), "depth": depth}
 
     @classmethod
     def sizes(cls, task: GraphTask) -> dict[str, Any]:
@@ -73,6 +100,18 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             "edge_types": " ".join(task.edge_types),
             "edge_weights": task.edge_weights,
         }
+
+    def prepare(self, task: GraphTask) -> None:
+        """Store mean and standard deviation of the training labels in a model for values."""
+        if self.model.config.answer_kind != "values":
+            return
+        graphs = task.train(0, 0)
+        labels = [graph.labels[graph.has_label] for graph in graphs]
+        parts = [labels] if graphs[0].part is None else all_gather([labels])
+        values = torch.from_numpy(np.concatenate([*chain(*parts)]).astype(np.float64))
+        scale = values.std(0, correction=0)
+        self.model.value_mean.copy_(values.mean(0))
+        self.model.value_scale.copy_(torch.where(scale > 0, scale, 1.0))
 
     def outcome(self, batch: list[LabelledGraph], label_smoothing: float) -> Outcome:
         model, config = self.model, self.model.config
@@ -131,23 +170,21 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
             **scores.activity(),
             **scores.doubts(),
         }
-        evaluation = self.evaluation(**self.metrics(scores))
-        if scores.quiescent is not None:
-            activity = f"{pluralize(details['rounds'], 'round')} at most"
-            activity += f", {details['quiescent']:.2%} of graphs at rest"
-            if cut_off := int((~scores.quiescent).sum()):
-                activity += f" ({pluralize(cut_off, 'graph')} cut off)"
-            if "eccentricity" in details:
-                activity += f", the eccentricity of {details['eccentricity']:.2%} of graphs"
-            if "doubt" in details:
-                activity += f", {details['doubt']:.2%} of answers and {details['graph_doubt']:.2%} "
-                activity += "of graphs in doubt"
-            evaluation = replace(evaluation, summary=f"{evaluation.summary}, {activity}")
-        return evaluation, details
-
-    def metrics(self, scores: GraphScores) -> dict[str, Any]:
-        """Compute the metrics that `metric_meanings` lists from the scores of graphs."""
-        return scores.metrics()
+        evaluation = self.evaluation(**scores.metrics(self.model.config.answer_kind))
+        if scores.quiescent is None:
+            return evaluation, details
+        texts = {
+            "quiescent": "{:.2%} of graphs at rest",
+            "eccentricity": "the eccentricity of {:.2%} of graphs",
+            "doubt": "{:.2%} of answers in doubt",
+            "graph_doubt": "{:.2%} of graphs in doubt",
+        }
+        said = [text.format(details[name]) for name, text in texts.items() if name in details]
+        if cut_off := int((~scores.quiescent).sum()):
+            said[0] += f" ({pluralize(cut_off, 'graph')} cut off)"
+        rounds = f"{pluralize(details['rounds'], 'round')} at most"
+        summary = ", ".join([evaluation.summary, rounds, *said])
+        return replace(evaluation, summary=summary), details
 
     def count_flops(self, examples: Sequence[LabelledGraph], batch_size: int) -> dict[str, float]:
         """Return an empty dictionary, because `evaluate_in_detail` already counts the FLOPs."""
@@ -176,7 +213,10 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         if is_number and len(at) <= _LISTED:
             heads = [f"{ids[n]}: " if config.answer_at == "node" else "" for n in at]
             text, correct = (
-                "; ".join(map(_values_text, heads, table[at].tolist()))
+                "; ".join(
+                    head + " ".join(f"{value:.4g}" for value in row)
+                    for head, row in zip(heads, table[at].tolist(), strict=True)
+                )
                 for table in (output.logits.cpu(), batch.labels)
             )
             note = f"values   {text}\ncorrect  {correct}\n{note}"
@@ -223,31 +263,48 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         graph. With `EventDriven`, the column `steps` is named `updates`. With several `restarts`,
         the column `agreement` is the share of runs that give the same answer.
         """
-        model, names = self.model, self.vocabularies["answer"].symbols
+        model, at = self.model, self.model.config.answer_at
         graphs = self._labelled(files, None)
         steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
         predictions = model.predict(graphs, restarts)
-        for file, graph, prediction in zip(files, graphs, predictions, strict=True):
-            agreement = [] if prediction.agreement is None else prediction.agreement.tolist()
-            agreed = [{"agreement": x} for x in agreement] or [{}] * len(prediction.steps)
-            answers = _answers(prediction, names, model.config.answer_kind)
-            counts = prediction.steps.tolist()
-            if model.config.answer_at == "graph":
-                updates = prediction.steps.double().mean().item()
-                yield {"graph": file.name, **answers[0], steps: updates, **agreed[0]}
-            elif model.config.answer_at == "node":
-                for node, answer, count, share in zip(
-                    file.ids, answers, counts, agreed, strict=True
-                ):
-                    yield {"graph": file.name, "node": node, **answer, steps: count, **share}
+        for file, graph, found in zip(files, graphs, predictions, strict=True):
+            source, target = graph.edges.tolist()
+            nodes = target if at == "edge" else range(len(file.ids))
+            columns: dict[str, list[Any]] = {steps: [found.steps[node].item() for node in nodes]}
+            if at == "graph":
+                columns = {steps: [found.steps.double().mean().item()]}
+            if found.agreement is not None:
+                columns["agreement"] = found.agreement.tolist()
+            if at == "edge":
+                if found.agreement is not None:
+                    columns["agreement"] = [columns["agreement"][node] for node in target]
+                columns = {
+                    "source": [file.ids[node] for node in source],
+                    "target": [file.ids[node] for node in target],
+                    "is_chosen": [
+                        found.labels[j] == i for i, j in zip(source, target, strict=True)
+                    ],
+                    "probability": found.probabilities.tolist(),  # type: ignore[union-attr]
+                    **columns,
+                }
             else:
-                assert prediction.probabilities is not None
-                shares = prediction.probabilities.tolist()
-                for (source, target), share in zip(graph.edges.T.tolist(), shares, strict=True):
-                    ends = {"source": file.ids[source], "target": file.ids[target]}
-                    share = {"is_chosen": source == prediction.labels[target], "probability": share}
-                    row = {"graph": file.name, **ends, **share, steps: counts[target]}
-                    yield row | agreed[target]
+                named = {"node": [*file.ids]} if at == "node" else {}
+                columns = named | self._answer_columns(found) | columns
+            for row in zip(*columns.values(), strict=True):
+                yield {"graph": file.name, **dict(zip(columns, row, strict=True))}
+
+    def _answer_columns(self, found: GraphPrediction) -> dict[str, list[Any]]:
+        """Return a column for each class, label or value, and one for the likeliest class."""
+        names, target = self.vocabularies["answer"].symbols, self.model.config.answer_kind
+        if found.probabilities is None:
+            titles = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
+            return dict(zip(titles, found.values.T.tolist(), strict=True))  # type: ignore[union-attr]
+        shares = found.probabilities
+        columns = {f"probability_{n}": x for n, x in zip(names, shares.T.tolist(), strict=True)}
+        if target == "class":
+            return {"class": [names[k] for k in shares.argmax(1).tolist()], **columns}
+        applies = (shares > 0.5).int().T.tolist()
+        return {f"label_{name}": x for name, x in zip(names, applies, strict=True)} | columns
 
     def _labelled(
         self, files: Sequence[RawGraph], answers: Vocabulary | None
@@ -256,26 +313,3 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         config, kinds = self.model.config, self.vocabularies["node"]
         edges = config.edge_types.split(), config.edge_feats
         return [file.labelled(kinds, answers, config.num_feats, *edges) for file in files]
-
-
-def _values_text(head: str, values: list[float]) -> str:
-    return head + " ".join(f"{value:.4g}" for value in values)
-
-
-def _answers(
-    prediction: GraphPrediction, names: Sequence[str], target: str
-) -> list[dict[str, Any]]:
-    """Return a dictionary for each prediction: class or labels with probabilities, or values."""
-    if prediction.values is not None:
-        columns = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
-        return [dict(zip(columns, row, strict=True)) for row in prediction.values.tolist()]
-    if prediction.probabilities is None or not names:
-        return []
-    answers = []
-    for row in prediction.probabilities.tolist():
-        if target == "class":
-            answer: dict[str, Any] = {"class": names[row.index(max(row))]}
-        else:
-            answer = {f"label_{n}": int(x > 0.5) for n, x in zip(names, row, strict=True)}
-        answers.append(answer | {f"probability_{n}": x for n, x in zip(names, row, strict=True)})
-    return answers

@@ -44,16 +44,16 @@ def test_scores_by_depth_and_group_equal_means_over_nodes() -> None:
         assert (row["group"], row["nodes"]) == (name, here.sum())
         assert row["nodes"] == sum(len(graph.nodes) for graph in graphs if graph.group == name)
         assert row["accuracy"] == pytest.approx(scores.correct[here].mean())
-    correlation = scores.metrics()["rank_correlation"]
+    correlation = scores.metrics("class")["rank_correlation"]
     assert correlation == pytest.approx(spearmanr(scores.depth, scores.steps)[0])
 
 
 def test_scores_of_unknown_depths_have_no_correlation_and_no_work_ratio() -> None:
     model, graphs = make_model(TASKS["node"]), TASKS["node"].test
-    metrics = score_graphs(model, [graph._replace(depth=None) for graph in graphs]).metrics()
+    metrics = score_graphs(model, [graph._replace(depth=None) for graph in graphs]).metrics("class")
     assert metrics["rank_correlation"] is None and metrics["work_ratio"] is None
     assert "depth" not in str(LEARNER.evaluation(**metrics))
-    assert "work" in str(LEARNER.evaluation(**score_graphs(model, graphs).metrics()))
+    assert "work" in str(LEARNER.evaluation(**score_graphs(model, graphs).metrics("class")))
 
 
 def test_scores_by_events_have_rounds_and_rest(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from graphut.distributed import cut_graph
 from graphut.experiments.tasks import LabelledGraph
 from graphut.experiments.training.learners.graph_scores import score_graphs
-from graphut.experiments.training.learners.own_graphs import OwnGraphLearner
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.graph_inputs import num_nodes
 from tests.experiments.training.together import run_together
@@ -54,9 +54,10 @@ def test_score_graphs_of_a_graph_in_parts(tmp_path: Path) -> None:
             scores = score_graphs(model, [graph])
             for name in ("correct", "log_probability", "steps", "predictions", "targets"):
                 np.testing.assert_allclose(getattr(scores, name), getattr(wanted, name), rtol=1e-5)
-            assert scores.metrics().keys() == wanted.metrics().keys()
+            assert scores.metrics("class").keys() == wanted.metrics("class").keys()
             np.testing.assert_allclose(
-                *([x for x in each.metrics().values() if x] for each in (scores, wanted)), rtol=1e-5
+                *([x for x in each.metrics("class").values() if x] for each in (scores, wanted)),
+                rtol=1e-5,
             )
             assert scores.activity() == wanted.activity() and len(scores.by_group()) == 1
 
@@ -73,7 +74,7 @@ def test_prepare_of_a_graph_in_parts(tmp_path: Path) -> None:
 
     def scales() -> list[torch.Tensor]:
         model, task = make_model(answer_kind="values"), Task()
-        OwnGraphLearner(model, {}).prepare(task)  # type: ignore[arg-type]
+        GraphLearner(model, {}).prepare(task)  # type: ignore[arg-type]
         return [model.value_mean, model.value_scale]
 
     expected = scales()

@@ -14,13 +14,8 @@ from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.learners.own_graphs import (
-    OwnGraphLearner,
-    answer_metrics,
-    auc,
-    macro_f1,
-    r2,
-)
+from graphut.experiments.training.learners.graph_scores import answer_metrics, auc, macro_f1, r2
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.run_files import read_metrics
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.learners.small_models import small_model
@@ -92,7 +87,7 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
 def test_prepare_standardises_values_inside(tmp_path: Path) -> None:
     task = Graphs(write(tmp_path / "data", "values", "graph"), target="values")
     learner = learner_of(task)
-    assert learner is OwnGraphLearner
+    assert learner is GraphLearner
     model = small_model(learner, task)
     Trainer(model, task, TrainingConfig(), tmp_path / "run")
     labels = np.concatenate([graph.labels for graph in task.load("train")])
