@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Column = Sequence[Any] | NDArray[Any]
-Columns = Mapping[str, Column]
+Columns = Mapping[str, Any]
 MASKS = ("train_mask", "val_mask", "test_mask")
 # The names of an attribute in a graph of DGL or PyG, by the name of its column. Graphs of networkx
 # have the first name of an attribute of nodes, and any name of an attribute of edges.
@@ -37,6 +37,7 @@ ONE_WAY = (
     "no edge has its reverse, so nodes read only the sources of their in-edges: if edges have no "
     "direction, write each of them in both, or use an undirected graph of networkx"
 )
+_KIND = "node"  # of all nodes of a graph without features
 _LARGEST = np.float64(1e15)  # products of two features are finite in float32
 _TRUTH = {"": False, "0": False, "0.0": False, "false": False}
 _TRUTH |= {"1": True, "1.0": True, "true": True}
@@ -167,27 +168,52 @@ def with_loops(edges: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     return np.concatenate([edges, np.stack([missing, missing])], 1)
 
 
-class EdgeAttributes(NamedTuple):
-    """The weights, features and types of the edges of a graph; missing attributes are None."""
+def indices_of(names: Sequence[str | None], known: Sequence[str], what: str) -> NDArray[np.int64]:
+    """Return the index of each name among the `known` ones, and -1 for None."""
+    index_of: dict[str | None, int] = {name: index for index, name in enumerate(known)}
+    index_of[None] = -1
+    if unknown := [name for name in names if name not in index_of]:
+        raise ValueError(f"the {what} {unknown[0]!r} is unknown; known are {', '.join(known)}")
+    return np.array([index_of[name] for name in names], np.int64)
 
-    weights: NDArray[np.float64] | None = None  # (E,)
-    feats: NDArray[np.float64] | None = None  # (E, F)
-    types: list[str | None] | None = None  # (E,)
+
+class GraphInput(NamedTuple):
+    """The arrays of a graph that a model reads; a `LabelledGraph` also has all these fields."""
+
+    edges: NDArray[np.int64]  # (2, E), sources and destinations
+    nodes: NDArray[Any]  # (N,) kinds, or (N, F) features
+    positions: NDArray[Any] | None = None  # (N, k)
+    edge_weights: NDArray[Any] | None = None  # (E,) positive
+    edge_feats: NDArray[Any] | None = None  # (E, F)
+    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
+
+
+class ParsedGraph(NamedTuple):
+    """A graph whose attributes are numbers and names; each node has a self-loop.
+
+    A self-loop that was added has the weight 1, zeros as features, and no type.
+    """
+
+    ids: Sequence[Any]
+    edges: NDArray[np.int64]  # (2, E), the added self-loops are the last
+    nodes: list[str] | NDArray[np.float64]  # the kind of each node, or (N, F) features
+    weights: NDArray[np.float64] | None  # (E,); None if all are 1
+    feats: NDArray[np.float64] | None  # (E, F)
+    types: list[str | None] | None  # (E,); None if no edge has a type
 
     @classmethod
-    def of(
-        cls, columns: Columns, edges: NDArray[np.int64], ids: Sequence[Any], loops: int = 0
-    ) -> Self:
-        """Convert the attributes of the `(2, E)` edges, the last of which are new self-loops.
+    def of(cls, columns: Columns) -> Self:
+        """Check and convert the columns of a graph."""
+        count = len(columns["graphs"])
+        ids = columns.get("ids", range(count))
+        edges = with_loops(np.asarray(columns["edges"]), count)
+        loops = edges.shape[1] - np.asarray(columns["edges"]).shape[1]
 
-        Self-loops get weight 1, zeros as features, and no type. Weights that are all 1 become None.
-        """
-
-        def owner(index: int) -> str:
+        def edge(index: int) -> str:
             return f"the edge from {ids[edges[0, index]]!r} to {ids[edges[1, index]]!r}"
 
         weights, feats = (
-            number_rows(columns.get(name, ()), EDGE_NAMES[name][0], owner)
+            number_rows(columns.get(name, ()), EDGE_NAMES[name][0], edge)
             for name in ("edge_weights", "edge_features")
         )
         if weights is not None:
@@ -206,31 +232,92 @@ class EdgeAttributes(NamedTuple):
         if feats is not None:
             feats = np.pad(feats, ((0, loops), (0, 0)))
         types = [*map(name_of, as_list(columns.get("edge_types", ()))), *[None] * loops]
-        return cls(weights, feats, types if any(types) else None)
+        nodes = _read_nodes(columns.get("features", [None] * count), ids)
+        return cls(ids, edges, nodes, weights, feats, types if any(types) else None)
 
     @property
     def num_feats(self) -> int:
+        """The number of features of a node; 0 if nodes have kinds (categories)."""
+        return 0 if isinstance(self.nodes, list) else self.nodes.shape[1]
+
+    @property
+    def num_edge_feats(self) -> int:
         """The number of features of an edge, not counting its type."""
         return 0 if self.feats is None else self.feats.shape[1]
 
     def encoded(
-        self, types: Sequence[str], edge_feats: int, edges: NDArray[np.int64]
-    ) -> NDArray[np.float64] | None:
-        """Return the features and the one-hot `types` of the `(2, E)` edges, `(E, edge_feats)`.
+        self,
+        kinds: Sequence[str] | int,
+        num_feats: int = 0,
+        edge_types: Sequence[str] = (),
+        edge_feats: int = 0,
+    ) -> GraphInput:
+        """Return the arrays for a model; `kinds` are the names of its kinds of nodes.
 
-        Return None if `edge_feats` is 0. A graph with only self-loops may lack features.
+        If `kinds` is only the number of kinds, nodes have whole numbers in place of names. Edge
+        types become one-hot features, which `edge_feats` counts. Raise `ValueError` for an unknown
+        kind or edge type, or a wrong number of features.
         """
-        count = edge_feats - len(types)
-        may_lack = self.feats is None and bool((edges[0] == edges[1]).all())
-        if self.num_feats != count and not may_lack:
-            raise ValueError(f"an edge has {self.num_feats} numbers in `feat`; expected {count}")
-        if unknown := {*(self.types or ())} - {None, *types}:
-            known_types = f"known types are {', '.join(types)}" if types else "the model knows none"
-            raise ValueError(f"an edge has the type {unknown.pop()!r}; {known_types}")
+        feats = self._encoded_edges(edge_types, edge_feats)
+        return GraphInput(
+            self.edges, self._encoded_nodes(kinds, num_feats), None, self.weights, feats
+        )
+
+    def _encoded_nodes(self, kinds: Sequence[str] | int, num_feats: int) -> NDArray[Any]:
+        nodes = self.nodes
+        if not len(self.ids):
+            return np.zeros((0, num_feats), np.float32) if num_feats else np.zeros(0, np.int64)
+        if self.num_feats == num_feats:
+            if not isinstance(nodes, list):
+                return nodes.astype(np.float32)
+            if not isinstance(kinds, int):
+                return indices_of(nodes, kinds, "kind of node")
+            if kinds == 1 and {*nodes} == {_KIND}:
+                return np.zeros(len(nodes), np.int64)
+        if not num_feats and isinstance(kinds, int):
+            if not isinstance(nodes, list) and nodes.shape[1] == 1 and not (nodes % 1).any():
+                return nodes[:, 0].astype(np.int64)
+            raise ValueError(
+                f"the model has {kinds} kinds of nodes: set ndata['feat'] of DGL, x of PyG, or "
+                f"`feat` of nodes of networkx, to (N,) int64 kinds from 0 to {kinds - 1}"
+            )
+        has, wanted = (
+            f"{n} number{'s' * (n > 1)} in `feat`" if n else "a kind, or no `feat`"
+            for n in (self.num_feats, num_feats)
+        )
+        raise ValueError(f"a node has {has}; those of the model or of other graphs have {wanted}")
+
+    def _encoded_edges(
+        self, edge_types: Sequence[str], edge_feats: int
+    ) -> NDArray[np.float64] | None:
+        count = edge_feats - len(edge_types)
+        # A graph with only self-loops may lack features.
+        may_lack = self.feats is None and bool((self.edges[0] == self.edges[1]).all())
+        if self.num_edge_feats != count and not may_lack:
+            raise ValueError(
+                f"an edge has {self.num_edge_feats} numbers in `feat`; expected {count}"
+            )
+        types = indices_of(self.types or [None] * self.edges.shape[1], edge_types, "type of edge")
         if not edge_feats:
             return None
-        rows = np.zeros((edges.shape[1], edge_feats))
+        rows = np.zeros((self.edges.shape[1], edge_feats))
         rows[:, :count] = 0 if self.feats is None else self.feats
-        if self.types is not None:
-            rows[:, count:] = np.array(self.types, object)[:, None] == np.array(types, object)
+        rows[:, count:] = types[:, None] == np.arange(len(edge_types))
         return rows
+
+
+def _read_nodes(column: Column, ids: Sequence[Any]) -> list[str] | NDArray[np.float64]:
+    """Return the name of the kind (category) of each node, or the numbers in its features."""
+    is_numeric = isinstance(column, np.ndarray) and column.dtype.kind != "U" and column.size
+    values = [] if is_numeric else as_list(column)
+    if not is_numeric and all(map(is_empty, values)):
+        return [_KIND] * len(ids)
+    if is_numeric or any(row_of_numbers(value) is not None for value in values):
+        return np.asarray(number_rows(column, "feat", lambda index: f"node {ids[index]!r}"))
+    for index, value in enumerate(values):
+        if not isinstance(value, str) or is_empty(value):
+            raise ValueError(
+                f"node {ids[index]!r} has {value!r:.80} in `feat`, which is neither numbers, such "
+                'as "0.5, 1", nor the name of a kind: give all nodes numbers, or all nodes a name'
+            )
+    return ["_".join(value.split()) for value in values]

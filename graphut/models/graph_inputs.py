@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,12 +22,11 @@ from graphut.models.graph_columns import (
     MASKS,
     NODE_NAMES,
     ONE_WAY,
-    EdgeAttributes,
+    GraphInput,
+    ParsedGraph,
     check_edges,
     is_one_way,
-    number_rows,
     plain_array,
-    with_loops,
 )
 from graphut.nn import EventDriven
 
@@ -36,17 +35,6 @@ if TYPE_CHECKING:
 
     from graphut.models.adaptive_model import AdaptiveModel
     from graphut.models.config import UniversalGraphTransformerConfig
-
-
-class GraphInput(NamedTuple):
-    """The arrays of a graph that a model reads; a `LabelledGraph` also has all these fields."""
-
-    edges: NDArray[np.int64]  # (2, E), sources and destinations
-    nodes: NDArray[Any]  # (N,) kinds, or (N, F) features
-    positions: NDArray[Any] | None = None  # (N, k)
-    edge_weights: NDArray[Any] | None = None  # (E,) positive
-    edge_feats: NDArray[Any] | None = None  # (E, F)
-    part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
 
 @dataclass(frozen=True)
@@ -221,31 +209,8 @@ def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
     """Return a graph of DGL, PyG or arrays as `GraphInput`, with a self-loop of each node."""
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
         return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
-    columns, num_feats, num_kinds = raw_columns(graph), config.num_feats, config.num_kinds
-    count, nodes = len(columns["graphs"]), columns.get("features")
-    if num_feats:
-        if nodes is not None and count:
-            nodes = number_rows(nodes, "feat", "node {}".format)
-        if nodes is None:
-            nodes = np.zeros((count, 0 if count else num_feats))
-        if nodes.shape[1] != num_feats:
-            raise ValueError(
-                f"a node has {nodes.shape[1]} features; the model needs {num_feats}: set "
-                "ndata['feat'] of DGL, x of PyG, or `feat` of nodes of networkx"
-            )
-        nodes = nodes.astype(np.float32)
-    elif nodes is None and num_kinds == 1:
-        nodes = np.zeros(count, np.int64)
-    elif (nodes := np.asarray(nodes)).dtype != np.int64 or nodes.shape != (count,):
-        raise ValueError(
-            f"the model has {num_kinds} kinds of nodes: set ndata['feat'] of DGL, x of PyG, or "
-            f"`feat` of nodes of networkx, to (N,) int64 kinds from 0 to {num_kinds - 1}"
-        )
-    edges = with_loops(columns["edges"], count)
-    loops = edges.shape[1] - columns["edges"].shape[1]
-    of_edges = EdgeAttributes.of(columns, edges, columns.get("ids", range(count)), loops)
-    encoded = of_edges.encoded(config.edge_types.split(), config.edge_feats, edges)
-    return GraphInput(edges, nodes, None, of_edges.weights, encoded)
+    parsed, types = ParsedGraph.of(raw_columns(graph)), config.edge_types.split()
+    return parsed.encoded(config.num_kinds, config.num_feats, types, config.edge_feats)
 
 
 def warn_of_missing(graphs: Sequence[GraphInput], config: UniversalGraphTransformerConfig) -> None:

@@ -19,8 +19,8 @@ from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.models.config.restarts import Restarts
+from graphut.models.graph_columns import GraphInput
 from graphut.models.graph_inputs import (
-    GraphInput,
     JoinedGraphs,
     as_input,
     graph_list,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphut.models.graph_columns import (
-    EdgeAttributes,
+    ParsedGraph,
     is_one_way,
     number_rows,
     read_mask,
@@ -63,34 +63,49 @@ def test_with_loops_adds_the_missing_ones() -> None:
     assert with_loops(edges, 3).tolist() == [[0, 1, 1, 0, 2], [1, 1, 2, 0, 2]]
 
 
-def test_edge_attributes_of_loops_are_neutral() -> None:
-    edges = np.array([[0, 1, 0, 1], [1, 0, 0, 1]])
-    columns = {"edge_weights": [2, "1"], "edge_features": [[3], 4]}
-    attributes = EdgeAttributes.of(columns, edges, "xy", 2)
-    assert attributes.weights is not None and attributes.weights.tolist() == [2, 1, 1, 1]
-    rows = attributes.encoded([], 1, edges)
-    exact = EdgeAttributes.of({"edge_features": [1e8 + 0.125, 1]}, edges, "xy", 2)
-    assert exact.encoded([], 1, edges)[0, 0] == 1e8 + 0.125  # type: ignore[index]
-    assert rows is not None and rows.tolist() == [[3], [4], [0], [0]]
-    assert EdgeAttributes.of({"edge_weights": [1.0, 1]}, edges, "xy", 2).weights is None
-    nothing = EdgeAttributes.of({"edge_types": [-1, ""]}, edges, "xy", 2)
-    assert nothing == (None, None, None) and nothing.encoded([], 0, edges) is None
+def parse(**columns: Any) -> ParsedGraph:
+    return ParsedGraph.of({"ids": "xy", "graphs": [0, 0], "edges": EDGES, **columns})
 
 
-def test_edge_attributes_refuse() -> None:
-    def check(words: str, name: str, values: list[Any]) -> None:
-        refuses(words, EdgeAttributes.of, {f"edge_{name}": values}, EDGES, "xy")
+def test_added_loops_have_neutral_attributes() -> None:
+    two = np.array([[0, 1], [1, 0]])
+    graph = parse(edges=two, edge_weights=[2, "1"], edge_features=[[3], 1e8 + 0.125])
+    assert graph.edges.tolist() == [[0, 1, 0, 1], [1, 0, 0, 1]]
+    assert graph.weights is not None and graph.weights.tolist() == [2, 1, 1, 1]
+    arrays = graph.encoded(1, edge_feats=1)
+    assert arrays.edge_feats is not None  # in float64
+    assert arrays.edge_feats.tolist() == [[3], [1e8 + 0.125], [0], [0]]
+    graph = parse(edge_weights=[1.0, 1], edge_types=[-1, ""])
+    assert graph.weights is None and graph.types is None and graph.encoded(1).edge_feats is None
+    typed = parse(edge_types=["b", ""]).encoded(1, edge_types=["a", "b"], edge_feats=2)
+    assert typed.edge_feats is not None and typed.edge_feats.tolist() == [[0, 1], [0, 0], [0, 0]]
 
-    check("from 'y' to 'y' has no `weight`: give all of them as many", "weights", [1, None])
-    check("has 'red' in `feat`", "features", ["red", "red"])
-    check("the edge from 'x' to 'y' has .inf. in `feat`; expected finite", "features", ["inf", 1])
-    check("an edge has the weight 0.0, but weights are positive: leave out", "weights", [0, 1])
-    check(r"the weight \[2\.0, 3\.0\], but a weight is one number: give", "weights", ["2 3", "2 3"])
-    check(r"the type of an edge must be one name or number; got \[2, 3\]", "types", [[2, 3], 1])
+
+def test_nodes_have_kinds_or_numbers() -> None:
+    assert parse().encoded(1).nodes.tolist() == parse().encoded(["node"]).nodes.tolist() == [0, 0]
+    assert parse(features=["a b", "c"]).encoded(["c", "a_b"]).nodes.tolist() == [1, 0]
+    assert parse(features=[2, "0"]).encoded(3).nodes.tolist() == [2, 0]
+    assert parse(features=["1, 2", [3, 4]]).encoded([], 2).nodes.tolist() == [[1, 2], [3, 4]]
+    assert parse(features=np.zeros((2, 0))).nodes == ["node"] * 2
 
 
-def test_encoded_edges_refuse_types_that_the_model_does_not_have() -> None:
-    typed = EdgeAttributes.of({"edge_types": ["a"]}, EDGES, "xy", 1)
-    refuses("an edge has the type 'a'; the model knows none", typed.encoded, [], 0, EDGES)
-    refuses("an edge has the type 'a'; known types are b, c", typed.encoded, ["b", "c"], 2, EDGES)
-    refuses("an edge has 0 numbers in `feat`; expected 2", typed.encoded, ["a"], 3, EDGES)
+def test_parsed_graphs_refuse() -> None:
+    def check(words: str, **columns: Any) -> None:
+        refuses(words, parse, **columns)
+
+    check("from 'y' to 'y' has no `weight`: give all of them as many", edge_weights=[1, None])
+    check("has 'red' in `feat`", edge_features=["red", "red"])
+    check("the edge from 'x' to 'y' has .inf. in `feat`; expected", edge_features=["inf", 1])
+    check("an edge has the weight 0.0, but weights are positive: leave out", edge_weights=[0, 1])
+    check(r"the weight \[2\.0, 3\.0\], but a weight is one", edge_weights=["2 3", "2 3"])
+    check(r"the type of an edge must be one name or number; got \[2", edge_types=[[2, 3], 1])
+    check("node 'y' has '' in `feat`, which is neither numbers", features=["a", ""])
+    typed = parse(edge_types=["a", "b"]).encoded
+    refuses(
+        "the type of edge 'a' is unknown; known are b", typed, 1, edge_types=["b"], edge_feats=1
+    )
+    refuses("an edge has 0 numbers in `feat`; expected 2", typed, 1, edge_feats=2)
+    named = parse(features=["a", "b"]).encoded
+    refuses("the kind of node 'b' is unknown; known are a", named, ["a"])
+    refuses(r"the model has 3 kinds of nodes: .* int64 kinds from 0 to 2", named, 3)
+    refuses("a node has a kind, or no `feat`; those .* have 2 numbers", named, ["a", "b"], 2)

@@ -9,7 +9,8 @@ import torch
 
 from graphut._dgl import dgl
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig, graph_inputs
-from graphut.models.graph_inputs import GraphInput, as_input, graph_list, in_groups, raw_columns
+from graphut.models.graph_columns import GraphInput
+from graphut.models.graph_inputs import as_input, graph_list, in_groups, raw_columns
 from graphut.nn import EventDriven
 from tests.helpers import refuses
 
@@ -131,7 +132,8 @@ def test_predict_says_that_an_edge_list_is_read_in_one_direction() -> None:
 
 def test_as_input_refuses_features_that_do_not_fit() -> None:
     graph = triangle()
-    refuses("a node has 2 features; the model needs 3", as_input, graph, config_of(num_feats=3))
+    words = "a node has 2 numbers in `feat`; those of the model or of other graphs have 3 numbers"
+    refuses(words, as_input, graph, config_of(num_feats=3))
     refuses("4 kinds of nodes: set ndata.* from 0 to 3", as_input, graph, config_of(num_kinds=4))
     graph.ndata["feat"][1, 1] = float("inf")
     refuses(r"node 1 has \[inf\] in `feat`; expected", as_input, graph, config_of(num_feats=2))

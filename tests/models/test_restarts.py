@@ -8,7 +8,8 @@ from torch import Tensor
 
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
 from graphut.models.config.restarts import Restarts
-from graphut.models.graph_inputs import GraphInput, JoinedGraphs
+from graphut.models.graph_columns import GraphInput
+from graphut.models.graph_inputs import JoinedGraphs
 from graphut.models.restarts import run_restarts
 from graphut.nn import EventDriven
 from graphut.nn.noise import DrawnNoise

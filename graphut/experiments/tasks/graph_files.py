@@ -176,7 +176,7 @@ def _split(columns: Columns, place: str) -> list[Piece]:
         graphs = int(graph.max(initial=-1)) + 1
         rows: dict[str, int] = dict.fromkeys(("features", *_ANSWERS), count)
         rows |= dict.fromkeys(_OF_GRAPHS, graphs) | dict.fromkeys(EDGE_NAMES, edges.shape[1])
-        for name in columns.keys() & rows.keys():
+        for name in (name for name in rows if name in columns):
             if len(columns[name]) != rows[name]:
                 raise ValueError(
                     f"{name}.npy has {len(columns[name])} rows; expected {rows[name]}, as there "
@@ -237,24 +237,21 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
         for columns in every
     )
     for number, columns in enumerate(every):
-        size = len(columns["graphs"])
-        if not size:
+        if not (size := len(columns["graphs"])):
             raise ValueError(f"graph number {number} has no nodes: leave it out")
-        for name in columns.keys() & {*_ANSWERS}:
-            rows = columns.pop(name)
-            if name == "labels" and not by_node:
-                rows = rows.reshape(1, -1)
-            if len(rows) != (expected := size if by_node else 1):
-                raise ValueError(
-                    f"graph number {number} has {len(rows)} rows in {name}; expected {expected}, "
-                    f"as labels are of {'nodes' if by_node else 'graphs'}"
-                )
-            columns[name if by_node else f"graph_{name}"] = rows
+        if not by_node:
+            for name in columns.keys() & {*_ANSWERS}:
+                rows = columns.pop(name)
+                columns[f"graph_{name}"] = rows.reshape(1, -1) if name == "labels" else rows
         columns["edges"] = (columns["edges"] + start).T
         columns["graphs"] += number
         start += size
-    joined = {name: _join(name, every) for name in dict.fromkeys(chain(*every))}
-    joined["edges"] = joined["edges"].T
+    joined = {}
+    for name in dict.fromkeys(chain(*every)):
+        each = [columns[name] for columns in every if name in columns]
+        with reraise_for_file(name, "of the graphs do not fit together"):
+            joined[name] = np.concatenate([rows for rows in each if rows.size] or each)
+    joined["edges"] = joined["edges"].reshape(-1, 2).T
     for place, name, columns in _split(joined, str(folder)):
         RawGraph.of(place, name, columns, [], by_node)  # the checks of the reader
     folder.mkdir(parents=True, exist_ok=True)
@@ -263,21 +260,6 @@ def write_arrays(graphs: Any, folder: str | Path) -> Path:
     for name, rows in joined.items():
         np.save(folder / f"{name}.npy", rows, allow_pickle=False)
     return folder
-
-
-def _join(name: str, every: Sequence[Columns]) -> NDArray[Any]:
-    """Concatenate a column of all graphs; raise `ValueError` if it is missing or does not fit."""
-    if name in EDGE_NAMES:  # graphs without edges may lack it
-        every = [columns for columns in every if columns["edges"].size] or every
-    each = [columns[name] for columns in every if name in columns]
-    if len(each) != len(every):
-        raise ValueError(f"only {len(each)} of {len(every)} graphs have {name}")
-    if other := [rows.shape for rows in each if rows.shape[1:] != each[0].shape[1:]]:
-        raise ValueError(
-            f"{name} of graphs have the shapes {each[0].shape} and {other[0]}: give all graphs "
-            "the same number of columns"
-        )
-    return np.concatenate(each)
 
 
 def write_graph_parts(
@@ -296,7 +278,7 @@ def write_graph_parts(
     """
     if not graph.by_node:
         raise ValueError(f"{graph.place} has no labels of nodes: parts are for answers at nodes")
-    weights, feats, types = graph.of_edges
+    ids, edges, nodes, weights, feats, types = graph.graph
     of_edges = {
         "edge_weights": weights,
         "edge_features": feats,
@@ -304,14 +286,14 @@ def write_graph_parts(
     }
     labels = graph.labels
     of_nodes = {
-        "ids": np.array(graph.ids),
-        "features": np.array(graph.nodes),
+        "ids": np.array(ids),
+        "features": np.array(nodes),
         "labels": _texts(labels) if isinstance(labels, list) else labels,
         **{MASK_OF[name]: mask for name, mask in masks.items()},
     }
-    part_of = assign_parts(graph.edges, len(graph.ids), parts, method)
+    part_of = assign_parts(edges, len(ids), parts, method)
     columns = {name: rows for name, rows in of_edges.items() if rows is not None}
-    return write_parts(folder, graph.edges, part_of, of_nodes, columns, facts)
+    return write_parts(folder, edges, part_of, of_nodes, columns, facts)
 
 
 def _texts(names: Sequence[str | None]) -> NDArray[np.str_]:

@@ -65,7 +65,7 @@ class Graphs(GraphTask):
 
     @property
     def num_feats(self) -> int:
-        return self._files[0].num_feats
+        return self._files[0].graph.num_feats
 
     @cached_property
     def node_kinds(self) -> Vocabulary:
@@ -73,7 +73,7 @@ class Graphs(GraphTask):
             return Vocabulary([])
         if self._facts:
             return Vocabulary(self._facts["kinds"])
-        kinds = (file.nodes for file in self._files if not file.num_feats)
+        kinds = (file.graph.nodes for file in self._files if not file.graph.num_feats)
         return Vocabulary(sorted({*chain.from_iterable(kinds)}))
 
     @cached_property
@@ -102,19 +102,19 @@ class Graphs(GraphTask):
 
     @property
     def edge_feats(self) -> int:
-        widths = (file.of_edges.num_feats for file in self._files)
+        widths = (file.graph.num_edge_feats for file in self._files)
         return next(filter(None, widths), 0) + len(self.edge_types)
 
     @cached_property
     def edge_types(self) -> list[str]:
         if self._facts:
             return list(self._facts["edge_types"])
-        names = chain.from_iterable(graph.of_edges.types or () for graph in self._files)
+        names = chain.from_iterable(file.graph.types or () for file in self._files)
         return sorted({name for name in names if name is not None})
 
     @property
     def edge_weights(self) -> bool:
-        return any(file.of_edges.weights is not None for file in self._files)
+        return any(file.graph.weights is not None for file in self._files)
 
     @property
     def unchecked_files(self) -> dict[str, Path]:
@@ -144,12 +144,13 @@ class Graphs(GraphTask):
         labelled = [sum(int(graph.has_label.sum()) for graph in self.load(part)) for part in PARTS]
         unlabelled = sum(int((~file.has_label).sum()) for file in files)
         kinds, answers = len(self.node_kinds.symbols), len(self.answers.symbols)
-        nodes = sum(len(file.ids) for file in files)
+        nodes = sum(len(file.graph.ids) for file in files)
         noun = {"class": "class", "labels": "label", "values": "value"}[self.target]
         facts = [
             "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
             pluralize(nodes, "node"),
-            pluralize(sum(file.edges.shape[1] for file in files), "edge") + " with self-loops",
+            pluralize(sum(file.graph.edges.shape[1] for file in files), "edge")
+            + " with self-loops",
             pluralize(self.num_feats, "feature")
             if self.num_feats
             else pluralize(kinds, "kind of nodes", "kinds of nodes"),
@@ -168,7 +169,7 @@ class Graphs(GraphTask):
                     f"warning: `{name}` has {names} names for {count} {at}s, as if it were the "
                     "name of each (Gephi writes it there): put the class or the kind in its place"
                 )
-        if is_one_way(file.edges for file in files if file.part is None):
+        if is_one_way(file.graph.edges for file in files if file.part is None):
             hints.append(f"hint: {ONE_WAY}")
         return "; ".join([f"read {', '.join(facts)}", *hints])
 
@@ -177,7 +178,7 @@ class Graphs(GraphTask):
         layer = getattr(config, "layer", "attention")
         if self._facts and self.class_weights:
             raise ValueError(f"class_weights must be '' for parts, got {self.class_weights!r}")
-        weighted = [file.place for file in self._files if file.of_edges.weights is not None]
+        weighted = [file.place for file in self._files if file.graph.weights is not None]
         if weighted and layer != "attention":
             raise ValueError(
                 f"{weighted[0]} has edge weights, which need --layer attention, not {layer}"

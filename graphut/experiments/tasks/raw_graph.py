@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -19,15 +19,13 @@ from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.graph_columns import (
     MASKS,
     Column,
-    EdgeAttributes,
+    ParsedGraph,
     as_list,
-    is_empty,
+    indices_of,
     is_missing,
     name_of,
-    number_rows,
     read_mask,
     row_of_numbers,
-    with_loops,
 )
 
 Labels = list[str | None] | NDArray[np.float32]
@@ -62,13 +60,10 @@ class RawGraph:
 
     place: str  # the file, for messages
     name: str  # the name of the file, or the number of the graph in it
-    ids: Sequence[Any]  # of each node, as in the file
-    edges: NDArray[np.int64]  # (2, E), with a self-loop at each node
-    nodes: list[str] | NDArray[np.float32]  # the kind of each node, or (N, F) features
+    graph: ParsedGraph
     by_node: bool  # whether nodes have labels, and not the graph as a whole
     labels: Labels  # of each node, or one label of the graph
     masks: Mapping[str, NDArray[np.bool_]]  # by part, which of the labels are in it
-    of_edges: EdgeAttributes
     unused: Collection[str] = ()  # the names of attributes that are not read
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
 
@@ -83,12 +78,9 @@ class RawGraph:
         part: Any = None,
     ) -> RawGraph:
         """Convert the columns of a graph, whose labels have been read."""
-        edges, count = columns["edges"], len(columns["graphs"])
-        ids = columns.get("ids", range(count))
-        if not count:
+        if not len(columns["graphs"]):
             raise ValueError(f"{place} holds a graph without nodes")
         with reraise_for_file(place, ""):
-            looped = with_loops(edges, count)
             prefix, other = ("", "graph_") if by_node else ("graph_", "")
             if any(other + name in columns and prefix + name not in columns for name in MASKS):
                 kinds = ("nodes", "graphs") if by_node else ("graphs", "nodes")
@@ -100,63 +92,33 @@ class RawGraph:
             }
             for (one, first), (two, second) in combinations(masks.items(), 2):
                 if (both := first & second).any():
-                    owner = f"node {ids[int(both.argmax())]!r}" if by_node else "the graph"
+                    owner = f"{'node' if by_node else 'graph'} number {both.argmax()}"
                     raise ValueError(f"{owner} is in {MASK_OF[one]} and in {MASK_OF[two]}")
-            nodes = _read_nodes(columns.get("features", [None] * count), ids)
-            of_edges = EdgeAttributes.of(columns, looped, ids, looped.shape[1] - edges.shape[1])
-        unused = columns.get("unused", ())
-        return cls(place, name, ids, looped, nodes, by_node, labels, masks, of_edges, unused, part)
+            graph = ParsedGraph.of(columns)
+        return cls(place, name, graph, by_node, labels, masks, columns.get("unused", ()), part)
 
     @property
     def has_label(self) -> NDArray[np.bool_]:
         """A mask with an element for each node, or one for a labelled graph: True if labelled."""
         return known_labels(self.labels)
 
-    @property
-    def num_feats(self) -> int:
-        """The number of features of a node; 0 if nodes have kinds (categories)."""
-        return 0 if isinstance(self.nodes, list) else self.nodes.shape[1]
-
-    def labelled(
-        self,
-        kinds: Vocabulary,
-        answers: Vocabulary | None,
-        num_feats: int = 0,
-        edge_types: Sequence[str] = (),
-        edge_feats: int = 0,
-    ) -> LabelledGraph:
+    def labelled(self, kinds: Vocabulary, answers: Vocabulary | None, *sizes: Any) -> LabelledGraph:
         """Return the graph with indices for the names of node kinds, classes and edge types.
 
         `kinds` and `answers` are the vocabularies of node kinds and of classes; if `answers` is
-        None, all labels are missing. Edge types become one-hot features; `edge_feats` is the number
-        of features of an edge, including these. Raise `ValueError` for an unknown kind, edge type
-        or label, or a wrong number of features.
+        None, all labels are missing. `sizes` are further arguments of `ParsedGraph.encoded`. Raise
+        `ValueError` for a name that is unknown, or a wrong number of features.
         """
         with reraise_for_file(self.place, ""):
-            if self.num_feats != num_feats:
-                has, others = (
-                    f"{pluralize(count, 'number')} in `feat`" if count else "kinds, or no `feat`"
-                    for count in (self.num_feats, num_feats)
-                )
-                raise ValueError(
-                    f"its nodes have {has}; those of the other graphs or of the model have {others}"
-                )
-            nodes = self.nodes
-            return LabelledGraph(
-                edges=self.edges,
-                nodes=_indices(nodes, kinds, "kind of node") if isinstance(nodes, list) else nodes,
-                labels=self._encoded_labels(answers),
-                edge_weights=self.of_edges.weights,
-                edge_feats=self.of_edges.encoded(edge_types, edge_feats, self.edges),
-                part=self.part,
-            )
+            arrays = self.graph.encoded(kinds.symbols, *sizes)._replace(part=self.part)
+            return LabelledGraph(labels=self._encoded_labels(answers), **arrays._asdict())
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
         labels = self.labels
         if answers is None:
-            return np.full(len(self.ids), -1)
+            return np.full(len(self.graph.ids), -1)
         if isinstance(labels, list):
-            return _indices(labels, answers, "label")
+            return indices_of(labels, answers.symbols, "label")
         count = len(answers.symbols)
         if not labels.shape[1]:
             return np.full((len(labels), count), np.nan, np.float32)
@@ -175,33 +137,6 @@ def keep_labels(graph: LabelledGraph, is_kept: NDArray[np.bool_]) -> LabelledGra
     if graph.labels.ndim == 1:
         return graph._replace(labels=np.where(is_kept, graph.labels, -1))
     return graph._replace(labels=np.where(is_kept[:, None], graph.labels, np.float32(np.nan)))
-
-
-def _read_nodes(column: Column, ids: Sequence[Any]) -> list[str] | NDArray[np.float32]:
-    """Return the name of the kind (category) of each node, or the numbers in its features."""
-    values = as_list(column)
-    if all(map(is_empty, values)):
-        return ["node"] * len(values)
-    if any(row_of_numbers(value) is not None for value in values):
-        rows = number_rows(column, "feat", lambda index: f"node {ids[index]!r}")
-        return np.asarray(rows, np.float32)
-    for index, value in enumerate(values):
-        if not isinstance(value, str) or is_empty(value):
-            raise ValueError(
-                f"node {ids[index]!r} has {value!r:.80} in `feat`, which is neither numbers, such "
-                'as "0.5, 1", nor the name of a kind: give all nodes numbers, or all nodes a name'
-            )
-    return ["_".join(value.split()) for value in values]
-
-
-def _indices(names: Sequence[str | None], table: Vocabulary, what: str) -> NDArray[np.int64]:
-    """Return the index of each name among the symbols of a vocabulary, and -1 for None."""
-    index_of: dict[str | None, int] = {name: index for index, name in enumerate(table.symbols)}
-    index_of[None] = -1
-    if unknown := [name for name in names if name not in index_of]:
-        symbols = ", ".join(table.symbols)
-        raise ValueError(f"the {what} {unknown[0]!r} is unknown; known are {symbols}")
-    return np.array([index_of[name] for name in names], np.int64)
 
 
 def read_labels(column: Column, target: str) -> Labels:

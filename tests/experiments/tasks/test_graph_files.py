@@ -47,17 +47,17 @@ def test_read_graphs_reads_all_that_networkx_wrote(kind: str, suffix: str, tmp_p
         drawn = draw_graph(seed, getattr(networkx, kind))
         [graph] = read_graphs(write(drawn, tmp_path / f"{seed}{suffix}"))
         rows, edges = drawn.nodes.values(), [*drawn.to_directed().edges(data=True)]
-        assert [*map(int, graph.ids)] == [*drawn] and graph.by_node
+        assert [*map(int, graph.graph.ids)] == [*drawn] and graph.by_node
         assert graph.labels == [row["label"].replace(" ", "_") or None for row in rows]
         for part in ("train", "test"):
             assert graph.masks[part].tolist() == [row[f"{part}_mask"] for row in rows]
-        feats = np.array([row["feat"].split(", ") for row in rows], np.float32)
-        np.testing.assert_array_equal(graph.nodes, feats)
+        feats = np.array([row["feat"].split(", ") for row in rows], float)
+        np.testing.assert_array_equal(graph.graph.nodes, feats)
         loops = [[node, node] for node in drawn if not drawn.has_edge(node, node)]
-        assert graph.edges[:, len(edges) :].T.tolist() == loops
-        weights, numbers, types = graph.of_edges
+        _, found, _, weights, numbers, types = graph.graph
+        assert found[:, len(edges) :].T.tolist() == loops
         assert weights is not None and numbers is not None and types is not None
-        columns = *graph.edges.tolist(), weights.tolist(), numbers[:, 0].tolist(), types
+        columns = *found.tolist(), weights.tolist(), numbers[:, 0].tolist(), types
         wanted = [(*ends, row["weight"], float(row["feat"]), row["type"]) for *ends, row in edges]
         assert sorted([*zip(*columns, strict=True)][: len(edges)]) == sorted(wanted)
 
@@ -68,8 +68,8 @@ def test_read_graphs_fills_in_the_default_values_of_graphml(tmp_path: Path) -> N
     graph.nodes[1]["label"] = "a"
     graph.edges[0, 1]["weight"] = 1.5
     [graph] = read_graphs(write(graph, tmp_path / "a.graphml"))
-    assert graph.labels == ["b", "a", "b"] and graph.of_edges.weights is not None
-    assert sorted(graph.of_edges.weights.tolist()) == [1, 1, 1, 1.5, 1.5, 2.5, 2.5]
+    assert graph.labels == ["b", "a", "b"] and graph.graph.weights is not None
+    assert sorted(graph.graph.weights.tolist()) == [1, 1, 1, 1.5, 1.5, 2.5, 2.5]
 
 
 def node_link(*nodes: Any, links: Any = (), **others: Any) -> str:
@@ -111,7 +111,9 @@ BAD_FILES = {
     r"node 2 has \['a'\] in `feat`, which is neither": node_link(
         {**ONE, "feat": "b"}, {**TWO, "feat": ["a"]}
     ),
-    "node 1 is in train_mask and in test_mask": node_link({**ONE, "train_mask": 1, "test_mask": 1}),
+    "node number 0 is in train_mask and in test_mask": node_link(
+        {**ONE, "train_mask": 1, "test_mask": 1}
+    ),
     "train_mask is -1; expected true or false": node_link({**ONE, "train_mask": -1}),
     "has labels of nodes, but masks of graphs": node_link(ONE, graph={"test_mask": True}),
 }
@@ -142,7 +144,7 @@ def test_read_graphs_reads_labels_of_graphs_if_no_node_has_one(tmp_path: Path) -
     write(graph, tmp_path / "b.graphml")
     one, other = read_graphs(tmp_path)
     assert (one.labels, other.labels, one.by_node) == (["yes"], ["1"], False)
-    assert (one.nodes, other.nodes) == (["node"] * 3, ["a_b", "c", "a_b"])
+    assert (one.graph.nodes, other.graph.nodes) == (["node"] * 3, ["a_b", "c", "a_b"])
     assert [each.label_mask("train").tolist() for each in (one, other)] == [[True], [False]]
     labelled = one.labelled(Vocabulary(["node"]), Vocabulary(["1", "yes"]))
     assert labelled.labels.tolist() == [1] and labelled.nodes.tolist() == [0, 0, 0]
@@ -196,7 +198,7 @@ def test_read_graphs_of_arrays(tmp_path: Path) -> None:
     assert other.edge_feats is not None
     assert other.edge_feats.tolist() == [[0, 1], [1, 0], [0, 0], [0, 0]]
     assert "; not used: extra.npy" in task.description
-    assert [[*file.ids] for file in read_graphs(tmp_path / "data")] == [[0, 1, 2], [3, 4]]
+    assert [[*file.graph.ids] for file in read_graphs(tmp_path / "data")] == [[0, 1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(
@@ -235,12 +237,12 @@ def test_write_arrays_of_dgl_reads_back(tmp_path: Path) -> None:
     expected = as_input(graph, UniversalGraphTransformerConfig(num_feats=2, classes=2))
     for each in read_graphs(write_arrays([graph, graph], tmp_path / "data")):
         assert each.labels == ["3", "3", "12"]
-        assert each.edges.tolist() == expected.edges.tolist()
-        np.testing.assert_array_equal(each.of_edges.weights, expected.edge_weights)
-        np.testing.assert_array_equal(each.nodes, expected.nodes)
+        assert each.graph.edges.tolist() == expected.edges.tolist()
+        np.testing.assert_array_equal(each.graph.weights, expected.edge_weights)
+        np.testing.assert_array_equal(each.graph.nodes, expected.nodes)
     with pytest.raises(FileExistsError, match="data is not empty"):
         write_arrays(graph, tmp_path / "data")
-    with pytest.raises(ValueError, match="only 1 of 2 graphs have features"):
+    with pytest.raises(ValueError, match=r"features\.npy has 3 rows; expected 5"):
         write_arrays([graph, dgl.rand_graph(2, 2)], tmp_path / "other")
 
 
@@ -259,7 +261,7 @@ def test_write_arrays_of_pyg_with_labels_of_graphs(label: Any, tmp_path: Path) -
 def test_write_arrays_of_a_dataset_and_of_pairs(tmp_path: Path) -> None:
     datasets = pytest.importorskip("torch_geometric.datasets")
     [karate] = read_graphs(write_arrays(datasets.KarateClub(), tmp_path / "karate"))
-    assert karate.by_node and len(karate.ids) == len(karate.labels) == 34
+    assert karate.by_node and len(karate.graph.ids) == len(karate.labels) == 34
     pairs = [(dgl.rand_graph(1, 1), torch.tensor(k)) for k in range(3)]
     read = read_graphs(write_arrays(pairs, tmp_path / "graphs"))
     assert [(each.by_node, each.labels) for each in read] == [(False, [str(k)]) for k in range(3)]
@@ -278,11 +280,11 @@ def test_write_arrays_refuses_and_writes_nothing(tmp_path: Path) -> None:
     for graphs, message in (
         ([], r"expected at least one graph, got \[\]"),
         (data.HeteroData(), "expected a homogeneous DGL graph, a Data of PyG .*got HeteroData"),
-        ([wide, narrow], r"the shapes \(1, 2\) and \(1, 1\): give"),
+        ([wide, narrow], "graph_labels of the graphs do not fit together: .* dimension 1"),
         ([none], r"y are neither numbers nor text: \[None\]"),
         ([one, empty, one], "graph number 1 has no nodes"),
         ([one, short], "an edge has node 2, but there are 2 nodes"),
-        ([data.Data(one.x, edges, train_mask=torch.ones(2))], "graph number 0 has 2 rows in train"),
+        ([data.Data(one.x, edges, train_mask=torch.ones(2))], r"train_mask\.npy has 2 rows; exp"),
         ([data.Data(one.x, edges, test_mask=torch.tensor([1, 2, 0]))], "test_mask is 2; expected"),
         ([data.Data(one.x.half() + torch.inf, edges)], r"node 0 has \[inf\] in `feat`"),
     ):

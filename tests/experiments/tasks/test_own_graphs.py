@@ -89,7 +89,7 @@ def test_graphs_are_refused_before_a_run_is_written(
     last = networkx.read_graphml(data / "19.graphml")
     networkx.set_node_attributes(last, 0.5, "feat")
     networkx.write_graphml(last, data / "19.graphml")
-    messages[str(data)] = "19.graphml: its nodes have 1 number in `feat`; those"
+    messages[str(data)] = "19.graphml: a node has 1 number in `feat`; those"
     graph = networkx.karate_club_graph()  # it has weights
     networkx.set_node_attributes(graph, networkx.get_node_attributes(graph, "club"), "label")
     networkx.write_graphml(graph, path := tmp_path / "weights.graphml")

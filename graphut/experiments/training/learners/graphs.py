@@ -269,7 +269,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         predictions = model.predict(graphs, restarts)
         for file, graph, found in zip(files, graphs, predictions, strict=True):
             source, target = graph.edges.tolist()
-            nodes = target if at == "edge" else range(len(file.ids))
+            nodes = target if at == "edge" else range(len(file.graph.ids))
             columns: dict[str, list[Any]] = {steps: [found.steps[node].item() for node in nodes]}
             if at == "graph":
                 columns = {steps: [found.steps.double().mean().item()]}
@@ -279,8 +279,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 if found.agreement is not None:
                     columns["agreement"] = [columns["agreement"][node] for node in target]
                 columns = {
-                    "source": [file.ids[node] for node in source],
-                    "target": [file.ids[node] for node in target],
+                    "source": [file.graph.ids[node] for node in source],
+                    "target": [file.graph.ids[node] for node in target],
                     "is_chosen": [
                         found.labels[j] == i for i, j in zip(source, target, strict=True)
                     ],
@@ -288,7 +288,7 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                     **columns,
                 }
             else:
-                named = {"node": [*file.ids]} if at == "node" else {}
+                named = {"node": [*file.graph.ids]} if at == "node" else {}
                 columns = named | self._answer_columns(found) | columns
             for row in zip(*columns.values(), strict=True):
                 yield {"graph": file.name, **dict(zip(columns, row, strict=True))}
