@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -82,8 +81,10 @@ class UniversalGraphTransformer(AdaptiveModel):
             self.encoder = _register_recurrence(config)
         else:
             self._add_layers(config)
+            self.reset_parameters()
 
     def _add_layers(self, config: UniversalGraphTransformerConfig) -> None:
+        """Add the layers of a model with learned states: embedding, encoder and answers."""
         if config.num_feats:
             self.embedding: nn.Module = nn.Linear(config.num_feats, config.d_model)
         else:
@@ -105,7 +106,6 @@ class UniversalGraphTransformer(AdaptiveModel):
         if config.answer_kind == "values":  # the mean and the standard deviation of training labels
             self.register_buffer("value_mean", torch.zeros(config.classes))
             self.register_buffer("value_scale", torch.ones(config.classes))
-        self.reset_parameters()
 
     def forward(
         self,
@@ -243,22 +243,11 @@ class UniversalGraphTransformer(AdaptiveModel):
         inputs = [as_input(graph, config) for graph in graph_list(graphs)]
         warn_of_missing(inputs, config)
         predictions: list[GraphPrediction] = []
-        num_cut_off = 0
-        largest = max(map(num_nodes, inputs), default=1)
+        num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
         with self.evaluating(), until_quiescent(self, largest):
             for group in in_groups(inputs, 20_000 // restarts.restarts):
                 output = run_restarts(self, JoinedGraphs.join(group), group, restarts)
-                sizes = [len(graph.nodes) for graph in group]
-                answers = [1] * len(sizes) if config.answer_at == "graph" else sizes
-                edges = [graph.edges.shape[1] for graph in group]
-                rows = edges if config.answer_at == "edge" else answers
-                logits = output.logits.float().cpu().split(rows)
-                steps = output.ponder.steps.cpu().split(sizes)
-                found = [*map(self._prediction, group, logits, steps)]
-                if (agreement := output.agreement) is not None:
-                    each = zip(found, agreement.cpu().split(answers), strict=True)
-                    found = [replace(prediction, agreement=x) for prediction, x in each]
-                predictions += found
+                predictions += self._predictions(group, output)
                 num_cut_off += output.ponder.num_cut_off
             if num_cut_off:
                 warnings.warn(
@@ -268,22 +257,46 @@ class UniversalGraphTransformer(AdaptiveModel):
                 )
         return predictions
 
-    def _prediction(self, graph: GraphInput, logits: Tensor, steps: Tensor) -> GraphPrediction:
+    def _predictions(self, group: list[GraphInput], output: GraphOutput) -> list[GraphPrediction]:
+        """Split the output for several graphs into the predictions for each."""
+        nodes, at = [len(graph.nodes) for graph in group], self.config.answer_at
+        answers = {
+            "node": nodes,
+            "graph": [1] * len(nodes),
+            "edge": [graph.edges.shape[1] for graph in group],
+        }[at]
+        parts = zip(
+            group,
+            output.logits.float().cpu().split(answers),
+            output.ponder.steps.cpu().split(nodes),
+            [None] * len(group)
+            if output.agreement is None
+            else output.agreement.cpu().split(answers if at == "graph" else nodes),
+            strict=True,
+        )
+        return [self._prediction(*each) for each in parts]
+
+    def _prediction(
+        self, graph: GraphInput, logits: Tensor, steps: Tensor, agreement: Tensor | None
+    ) -> GraphPrediction:
+        labels: list[Any] = []
+        shares = values = None
+        names = self.config.class_names.split() or range(self.config.classes)
         if self.config.answer_at == "edge":
-            likeliest: list[int | None] = [None] * len(steps)
+            labels, shares = [None] * len(steps), logits.exp()
             order = logits.argsort()
             order = order[logits[order] > -torch.inf]
             for source, target in graph.edges[:, order.numpy()].T.tolist():
-                likeliest[target] = source  # of several in-edges, the last and likeliest stays
-            return GraphPrediction(likeliest, logits.exp(), None, steps)
-        if self.config.answer_kind == "values":
-            return GraphPrediction([], None, logits, steps)
-        names = self.config.class_names.split() or range(self.config.classes)
-        if self.config.answer_kind == "labels":
-            applying = [[names[k] for k, x in enumerate(row) if x > 0] for row in logits.tolist()]
-            return GraphPrediction(applying, logits.sigmoid(), None, steps)
-        labels = [names[index] for index in logits.argmax(1).tolist()]
-        return GraphPrediction(labels, logits.softmax(1), None, steps)
+                labels[target] = source  # of several in-edges, the last and likeliest stays
+        elif self.config.answer_kind == "values":
+            values = logits
+        elif self.config.answer_kind == "labels":
+            labels = [[names[k] for k, x in enumerate(row) if x > 0] for row in logits.tolist()]
+            shares = logits.sigmoid()
+        else:
+            labels = [names[index] for index in logits.argmax(1).tolist()]
+            shares = logits.softmax(1)
+        return GraphPrediction(labels, shares, values, steps, agreement)
 
     def read_out(
         self, layout: EdgeLayout, states: Tensor, edge_feats: Tensor | None = None
@@ -352,14 +365,14 @@ def _cast(rows: Tensor, like: Tensor) -> Tensor:
 
 
 def _graph_means(layout: EdgeLayout, states: Tensor) -> Tensor:
-    """Return the mean state of the nodes of each graph."""
+    """Return the mean state of the nodes of each graph, `(graphs, d)`."""
     empty = layout.dst_lengths == 0
     if not is_tracing() and bool(empty.any()):
         index = int(empty.nonzero()[0])
         raise ValueError(f"graph {index} of the batch has no nodes to answer from")
+    lengths = layout.dst_lengths.to(states.device)
     # In float32: a sum of many bfloat16 numbers stops growing.
     wide = torch.promote_types(states.dtype, torch.float32)
-    lengths = layout.dst_lengths.to(states.device)
     mean = torch.segment_reduce(states.to(wide), "mean", lengths=lengths)
     if layout.halo is not None:
         mean = layout.halo.sum(mean * layout.num_dst) / layout.halo.num_nodes

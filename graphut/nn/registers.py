@@ -178,7 +178,7 @@ class RegisterMessages(nn.Module):
             register = row_sums(share * edges.key, edges.row, len(rows))
         else:
             is_best = _with_best_key(edges, len(rows))
-            best = _first_edges(edges, is_best, len(rows), [edges.source, edges.edge])
+            best = _first_edges(edges, is_best, len(rows), [edges.source])
             register, held = best.register, best.is_held.to(rows.dtype)
         # Injected in the next round, the first state decides the sign: it is 1 or -1.
         return torch.stack([register, held, rows[:, 2].sign() / 4], 1), None
