@@ -15,9 +15,7 @@ are correct: torch's kernels run on the CPU, and Triton's in its interpreter.
         numbers = gpu.host(out)                 # a tensor on the CPU; counts nothing
 
 A copy into pinned memory, `non_blocking=True`, arrives when the event that is recorded after it
-does. `arrives` returns at each `event.query()` whether it has arrived; by default it has. With
-`compiles=True` each launch of a Triton kernel is also compiled for an H100 or H200, and
-`gpu.compiled` holds the results by the kernels' names.
+does. `arrives` returns at each `event.query()` whether it has arrived; by default it has.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import pytest
@@ -115,7 +112,6 @@ class StandIn:
         self.copies: list[Event] = []
         # Name, grid and numbers of each launch of Triton; shapes stand for tensors.
         self.calls: list[tuple[Any, ...]] = []
-        self.compiled: dict[str, list[Any]] = {}
         self.is_capturing = False  # for a CUDA graph, which may neither wait nor copy
         self._arrives = arrives
         self._sent: list[tuple[Tensor, Tensor]] = []  # host and device, until an event is recorded
@@ -308,9 +304,7 @@ def _line() -> str:
 
 
 @contextmanager
-def gpu_stand_in(
-    *, arrives: Callable[[], bool] = lambda: True, compiles: bool = False
-) -> Iterator[StandIn]:
+def gpu_stand_in(*, arrives: Callable[[], bool] = lambda: True) -> Iterator[StandIn]:
     """Replace "cuda" by a stand-in for a GPU; yield its record of launches, waits and copies."""
     gpu = StandIn(arrives)
     run_backward = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
@@ -328,21 +322,14 @@ def gpu_stand_in(
         patch.setattr(torch.cuda, "synchronize", lambda *_: gpu.wait("synchronize"))
         if INTERPRET:
             skip_unless_kernels_run()
-            _launch_kernels(gpu, patch, compiles)
+            _launch_kernels(gpu, patch)
         yield gpu
 
 
-def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> None:
+def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch) -> None:
     """Count launches of Triton kernels, and run them in the interpreter on CPU tensors."""
-    from triton.runtime import driver
     from triton.runtime.interpreter import InterpretedFunction
 
-    from tests.attention.triton.compile_for_hopper import Hopper
-
-    if compiles:
-        if not hasattr(driver, "_active"):
-            pytest.skip("needs Triton 3.4 to compile kernels beside interpreted ones")
-        patch.setattr(driver, "_active", Hopper())
     interpret = InterpretedFunction.__getitem__
 
     def run(self: Any, grid: Any, *args: Any, **kwargs: Any) -> None:
@@ -353,29 +340,8 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch, compiles: bool) -> 
         args, kwargs = tree_map(_on_host, (args, kwargs))
         shown = (x.shape if isinstance(x, Tensor) else x for x in flat)
         gpu.calls.append((self.__name__, grid, *shown))
-        if compiles:
-            made = compiled_kernel(self).run(*args, grid=grid, warmup=True, **kwargs)
-            gpu.compiled.setdefault(self.__name__, []).append(made)
         interpret(self, grid)(*args, **kwargs)
 
     patch.setattr(
         InterpretedFunction, "__getitem__", lambda self, grid: functools.partial(run, self, grid)
     )
-
-
-@functools.cache
-def compiled_kernel(interpreted: Any) -> Any:
-    """Return the form for the compiler of a kernel that was defined for the interpreter."""
-    import triton
-    from triton.runtime.interpreter import InterpretedFunction
-
-    function = interpreted.fn
-    known = {
-        name: compiled_kernel(x) if isinstance(x, InterpretedFunction) else x
-        for name, x in function.__globals__.items()
-        if not isinstance(x, InterpretedFunction) or name in function.__code__.co_names
-    }
-    own = FunctionType(function.__code__, known, function.__name__, function.__defaults__)
-    own = functools.update_wrapper(own, function)
-    options = {name: x for name, x in interpreted.kwargs.items() if x is not None}
-    return triton.JITFunction(own, **options)

@@ -64,7 +64,6 @@ def _launches(
     launches.append(launch_of(kernel, (len(pieces.owner) * heads,), of_pieces))
     own |= {"pieces": pieces, "part_softmax": parts.get("softmax")}
     own["before"] = call.rows.before if by_row else None
-    own["stored"] = None if by_row else call.stored
     for name in filter(BY_HEAD.__contains__, written):
         long = {"out": own[name], "parts": of_pieces[name]}
         long |= with_options(row_sizes(own[name].block.value))

@@ -13,7 +13,6 @@ from graphut.attention.first_derivatives import once_differentiable
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.triton import csr, interval
 from graphut.attention.triton.inputs import (
-    Bias,
     KernelCall,
     Launch,
     active_rows,
@@ -99,9 +98,7 @@ def _prepare(
     layout, rows, scale, drop, split = others
     given, bias = [packed(x) for x in tensors[:3]], tensors[3]
     kernels = kernels_of(layout, padded(max(given[0].shape[2], given[2].shape[2])))
-    if bias is not None:
-        by_head = bias.expand(-1, given[0].shape[1])
-        bias = Bias(by_head, *by_head.stride())
+    bias = None if bias is None else bias.contiguous()
     call = kernel_call(given, kernels.LEAST, rows=rows, scale=float(scale), drop=drop, bias=bias)
     return kernels, call, {"step": 1, "last_step": 1, "split": split}
 

@@ -66,24 +66,6 @@ class Rows(NamedTuple):
     number: Tensor | None = None  # int32, the number of rows, if only the device knows it
 
 
-class Stored(NamedTuple):
-    """A table with the keys and values of all steps, `(steps * size, ...)`.
-
-    A step stores only some sources; `table_row` in the kernels finds the latest row of each.
-    """
-
-    settled: Tensor | None  # (N_src,) int32, the last step that stores a source; None: the first
-    size: int  # number of rows for each step
-
-
-class Bias(NamedTuple):
-    """A bias that is added to the scores, `(edges, heads)`, by edge id."""
-
-    data: Tensor
-    edge_stride: int
-    head_stride: int
-
-
 class Dropout(NamedTuple):
     """The seed and the probability of dropout, as `graphut.attention.dropout` reads them."""
 
@@ -93,17 +75,27 @@ class Dropout(NamedTuple):
 
 
 class KernelCall(NamedTuple):
-    """The inputs of an attention call; made by `kernel_call`."""
+    """The inputs of an attention call; made by `kernel_call`.
+
+    Key and value have one row for each source. Or if they are stored, they hold all steps, `(steps
+    * stored_size, ...)`. A step stores only some sources; `table_row` finds the latest row of each.
+
+    Constants come first, and kernels compare no named tuple with None: Triton 3.5 and 3.6 cannot
+    compile the comparison, and lose constants that follow a None.
+    """
 
     query: Heads  # by row
     key: Heads  # by source, as `value`
     value: Heads
     heads: tl.constexpr
+    bias_columns: tl.constexpr  # 1 or the number of heads; 0 without a bias
+    is_stored: tl.constexpr
     rows: Rows
     scale: float  # factor of the scores
     drop: Dropout | None
-    bias: Bias | None = None
-    stored: Stored | None = None  # None if key and value have one row for each source
+    bias: Tensor | None  # (edges, bias_columns), added to the scores, by edge id; without gaps
+    settled: Tensor | None  # (N_src,) int32, the last step that stores a source; None: the first
+    stored_size: int
 
     @property
     def by_edge(self) -> bool:
@@ -116,14 +108,26 @@ class KernelCall(NamedTuple):
         return max(self.query.block.value, self.value.block.value)
 
 
-def kernel_call(tensors: Sequence[Tensor], least: int, **more: Any) -> KernelCall:
+def kernel_call(
+    tensors: Sequence[Tensor],
+    least: int,
+    *,
+    rows: Rows,
+    scale: float,
+    drop: Dropout | None,
+    bias: Tensor | None = None,
+    settled: Tensor | None = None,
+    stored_size: int = 0,
+) -> KernelCall:
     """Return a call for kernels that load at least `least` features of a head.
 
     `tensors` are query, key and value, `(n, H, D)`, each packed.
     """
     heads = tensors[0].shape[1]
+    columns, is_stored = constant(0 if bias is None else bias.shape[1]), constant(stored_size > 0)
     query, key, value = (heads_of(x, heads, least) for x in tensors)
-    return KernelCall(query, key, value, constant(heads), **more)
+    known = constant(heads), columns, is_stored, rows, scale, drop, bias, settled, stored_size
+    return KernelCall(query, key, value, *known)
 
 
 BY_HEAD = {"out", "rest", "to_out", "to_query", "to_key", "to_value"}

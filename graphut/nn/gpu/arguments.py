@@ -80,10 +80,13 @@ class Norm(NamedTuple):
 class Operand(NamedTuple):
     """Rows of an operand or result of a product, and what is applied to an operand."""
 
-    data: Tensor  # (rows, split)
-    split: tl.constexpr
-    width: tl.constexpr
+    data: Tensor | None  # (rows, split); None if there is no such operand
+    split: tl.constexpr | None
+    width: tl.constexpr | None
+    activation: tl.constexpr = NOTHING
     by_node: Tensor | None = None  # (nodes, width - split) the other columns
     norm: Norm | None = None
-    activation: tl.constexpr = NOTHING
     drop: Dropout | None = None
+
+
+NO_OPERAND = Operand(None, None, None)

@@ -12,7 +12,6 @@ from graphut.attention.triton.inputs import (
     Dropout,
     Launch,
     Rows,
-    Stored,
     constant,
     dropout_of,
     kernel_call,
@@ -23,7 +22,7 @@ from graphut.attention.triton.inputs import (
 )
 from graphut.attention.triton.interval import IntervalTables
 from graphut.attention.triton.sizes import TileSizes
-from graphut.nn.gpu.arguments import Gradients, Norm, Operand, Shared, Step
+from graphut.nn.gpu.arguments import NO_OPERAND, Gradients, Norm, Operand, Shared, Step
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
@@ -214,7 +213,7 @@ class Program:
 
     def _multiply(self, name: str, t: int) -> Launch:
         """Return the launch that multiplies a weight, and adds what is beside it."""
-        at, bias, residual = t - 1, self.inputs.get(f"{name}_bias"), None
+        at, bias, residual = t - 1, self.inputs.get(f"{name}_bias"), NO_OPERAND
         if name in self.beside:
             value = self.beside[name]
             norm = self._norm(value, at) if self.settings.norm == "post" else None
@@ -226,9 +225,9 @@ class Program:
 
     def _pass(self, name: str, t: int, to_x: Tensor, residual: Tensor | None = None) -> Launch:
         """Return the launch that passes a gradient through a weight, and adds `residual`."""
-        hidden = self._read(name, t - 1) if name == "last" else None
-        more = {"hidden": hidden, "drop": None if hidden is None else hidden.drop}
-        added = None if residual is None else operand(residual)
+        hidden = self._read(name, t - 1) if name == "last" else NO_OPERAND
+        more = {"hidden": hidden, "drop": hidden.drop}
+        added = NO_OPERAND if residual is None else operand(residual)
         x, out = self._written(name, t - 1, "to_"), operand(to_x)
         return self._product(name, t, x=x, out=out, residual=added, turned=True, **more)
 
@@ -236,7 +235,7 @@ class Program:
         """Return the launch of a product with a weight, which is transposed if `turned`."""
         now, outer = self._step(t), own["out"].width.value
         tiles = product_tiles(own["x"].width.value, outer, self.work)
-        own = {"bias": None, "hidden": None, "turned": False, "nodes": now.nodes, **own}
+        own = {"bias": None, "hidden": NO_OPERAND, "turned": False, "nodes": now.nodes, **own}
         own |= {"weight": self.inputs[f"{name}_weight"], "active": now.active}
         own["number"] = now.number if name == "joint" else now.active
         grid = -(-self.size // tiles.block_m), -(-outer // tiles.block_n)
@@ -259,7 +258,8 @@ class Program:
         kernels = kernels_of(edges, padded(width))
         own: dict[str, Any] = {"rows": Rows(steps["nodes"], steps["before"], steps["active"])}
         own |= {"scale": width**-0.5, "drop": self._drop(f"{prefix}attention", t - 1)}
-        own["stored"] = Stored(settled, len(table)) if settings.learns else None
+        if settings.learns:
+            own |= {"settled": settled, "stored_size": len(table)}
         call = kernel_call(tensors, kernels.LEAST, **own)
         names = {"out": "mixed", "rest": "rest", "softmax": "softmax"}
         known = {name: steps.get(prefix + kept) for name, kept in names.items()}
@@ -335,7 +335,7 @@ class Program:
 
     def _weight_gradient(self, name: str) -> Launch:
         weight, to_weight = self.inputs[f"{name}_weight"], self.parts[f"{name}_weight"]
-        tiles = product_tiles(weight.shape[1], weight.shape[0], self.work)
+        tiles = product_tiles(weight.shape[1], weight.shape[0], self.work)._replace(num_stages=2)
         own: dict[str, Any] = {name: self.steps[name] for name in ("nodes", "active")}
         own["number"] = self.steps["number" if name == "joint" else "active"]
         own |= {"x": self._read(name, ALL), "grad": self._written(name, ALL, "to_")}
@@ -365,7 +365,7 @@ def operand(x: Tensor, by_node: Tensor | None = None, **more: Any) -> Operand:
     """Return rows for a product; `by_node` has more columns, by node."""
     split = x.shape[-1]
     width = split if by_node is None else split + by_node.shape[-1]
-    return Operand(x, constant(split), constant(width), by_node, **more)
+    return Operand(x, constant(split), constant(width), by_node=by_node, **more)
 
 
 def grid_of(weight: Tensor, tiles: TileSizes) -> tuple[int, int]:

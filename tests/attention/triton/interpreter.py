@@ -1,11 +1,19 @@
-"""Imports the kernels to be interpreted where there is no GPU; whoever comes first decides."""
+"""Imports the kernels to be interpreted where there is no GPU; whoever comes first decides.
 
+With `TRITON_INTERPRET=0` in the environment, they are imported to be compiled.
+"""
+
+import os
 from importlib.util import find_spec
 
 import pytest
 import torch
 
-INTERPRET = find_spec("triton") is not None and not torch.cuda.is_available()
+INTERPRET = (
+    find_spec("triton") is not None
+    and not torch.cuda.is_available()
+    and os.environ.get("TRITON_INTERPRET") != "0"
+)
 
 if INTERPRET:
     import triton.language  # noqa: F401  (as it is, since torch may have imported it before)

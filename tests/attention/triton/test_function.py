@@ -1,7 +1,3 @@
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,10 +33,6 @@ LARGE = {
     "rows": hubs(300, 200, 6000),
 }
 WIDTHS = [(64, 64), (128, 128), (33, 20), (256, 256), (512, 16), (600, 8)]
-ROOT = Path(__file__).parents[3]
-KERNELS = {
-    *("attention_forward", "attention_query", "attention_source", "merge_pieces"),
-}
 
 
 @pytest.mark.parametrize("with_all", [False, True], ids=["plain", "everything"])
@@ -125,29 +117,6 @@ def test_attend_every_topology(spec: str) -> None:
     layout = parse(spec).layout([ALL[spec], 1])
     tensors = drawn(layout, heads=1)
     assert_same(by_kernels(layout, tensors), by_masks(layout, tensors), 1e-5)
-
-
-def compiled(cache: Path, *arguments: str) -> set[str]:
-    environment = os.environ | {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
-    environment.pop("TRITON_INTERPRET", None)
-    program = [sys.executable, "-m", "tests.attention.triton.compile_for_hopper", *arguments]
-    done = subprocess.run(program, env=environment, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
-
-
-def test_attend_compiles_every_kernel_for_the_h200(tmp_path: Path) -> None:
-    assert compiled(tmp_path, "bfloat16", "64", "everything") == KERNELS
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("with_all", [[], ["everything"]], ids=["plain", "everything"])
-@pytest.mark.parametrize("width", [16, 32, 64, 128, 256, 512])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-def test_attend_compiles_every_kernel_in_every_form(
-    dtype: str, width: int, with_all: list[str], tmp_path: Path
-) -> None:
-    assert compiled(tmp_path, dtype, str(width), *with_all) == KERNELS
 
 
 @pytest.mark.gpu

@@ -62,9 +62,9 @@ def weighted_sums(weights, x, sizes):
 def masked_scores(call, sizes, x, y, edge, head, seen):
     """Return the scores of pairs of rows, scaled for `exp2`, which are `-inf` outside of `seen`."""
     scores = dot_products(x, y, sizes) * (call.scale * LOG2E)
-    if call.bias is not None:
-        place = edge * call.bias.edge_stride + head * call.bias.head_stride
-        scores += tl.load(call.bias.data + place, mask=seen, other=0.0).to(tl.float32) * LOG2E
+    if call.bias_columns > 0:
+        place = edge * call.bias_columns + (head if call.bias_columns > 1 else 0)
+        scores += tl.load(call.bias + place, mask=seen, other=0.0).to(tl.float32) * LOG2E
     return tl.where(seen, scores, -INFINITY)
 
 
@@ -118,14 +118,14 @@ def sources_at(call, edges, sizes, step, q, head, low, high, shift, start, end):
     """Return key and value of some sources; score and edge of each pair, and which exist."""
     if sizes.block_m == 1:
         source, edge, inside = edges_at(edges, sizes, start, end)
-        at = table_row(source, inside, call.stored, step)
+        at = table_row(call, source, inside, step)
         if len(head.shape) > 0:
             inside = beside(inside) & (head < call.heads)
         seen = inside
     else:
         source = start + tl.arange(0, sizes.block_n)
         inside = source < end
-        at = table_row(source, inside, call.stored, step)
+        at = table_row(call, source, inside, step)
         edge, seen = pairs_of(edges, source[None, :], low[:, None], high[:, None], shift[:, None])
     k = load_tile(call.key, head, at, inside)
     v = load_tile(call.value, head, at, inside)
@@ -228,7 +228,7 @@ def attention_source(call, edges, sizes, step, last_step, to_out, softmax, delta
         do, head, source, inside, begin, end = locate_sources(edges, sizes, call.rows.before)
     if not do:
         return
-    at = table_row(source, inside, call.stored, step)
+    at = table_row(call, source, inside, step)
     k = load_tile(call.key, head, at, inside)
     v = load_tile(call.value, head, at, inside)
     to_k = zeros(source, call.key.block)
@@ -251,8 +251,8 @@ def attention_source(call, edges, sizes, step, last_step, to_out, softmax, delta
     to_k *= call.scale
     if sizes.in_pieces:
         at = place
-    elif call.stored is not None:
-        kept = goes_on(source, inside, call.stored, step, last_step)
+    elif call.is_stored:
+        kept = goes_on(call, source, inside, step, last_step)
         to_k += load_tile(to_key, head, at, kept)
         to_v += load_tile(to_value, head, at, kept)
     store_tile(to_key, head, at, inside, to_k)

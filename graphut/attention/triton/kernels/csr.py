@@ -63,7 +63,7 @@ def edges_at(edges, sizes, first, end):
 
 @triton.jit(do_not_specialize=["step", "last_step"])
 def merge_pieces(
-    call, sizes, pieces, step, last_step, parts, part_softmax, out, rest, softmax, before, stored
+    call, sizes, pieces, step, last_step, parts, part_softmax, out, rest, softmax, before
 ):
     """Combine the results for the pieces of each long row, in the order of the pieces.
 
@@ -100,7 +100,8 @@ def merge_pieces(
         store_two(softmax, row.to(tl.int64) * call.heads + head, top, sums, do)
         if rest is not None:
             store_tile(rest, head, row, do, lost(acc, out))
-    at = table_row(row, do, stored, step)
-    if stored is not None:
-        acc += load_tile(out, head, at, goes_on(node, do, stored, step, last_step))
+    at = row
+    if before is None and call.is_stored:
+        at = table_row(call, row, do, step)
+        acc += load_tile(out, head, at, goes_on(call, node, do, step, last_step))
     store_tile(out, head, at, do, acc)

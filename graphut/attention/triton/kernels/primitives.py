@@ -50,7 +50,8 @@ def tile_of(table, head, row, mask):
     wide = row.to(tl.int64)
     place = beside(wide if len(head.shape) == 0 else beside(wide)) * table.stride + column
     first = table.data + beside(head * table.width)
-    return first + place, beside(mask) & (column < table.width)
+    # The interpreter of Triton 3.9 makes no mask of a vector and a scalar.
+    return first + place, column < tl.where(beside(mask), table.width, 0)
 
 
 @triton.jit
@@ -75,25 +76,24 @@ def row_of(before, node, mask):
 
 
 @triton.jit
-def table_row(source, mask, stored, step):
+def table_row(call, source, mask, step):
     """Return where key and value of each source are at `step`, which is counted from 1.
 
-    A table that is `Stored` has a row for each step and source.
+    A stored table has a row for each step and source.
     """
     row = source
-    if stored is not None:  # noqa: SIM102 (decided by the compiler)
-        if stored.settled is not None:
-            settled = tl.minimum(tl.load(stored.settled + source, mask=mask, other=1), step)
-            row = (settled - 1).to(tl.int64) * stored.size + source
+    if call.settled is not None:
+        settled = tl.minimum(tl.load(call.settled + source, mask=mask, other=1), step)
+        row = (settled - 1).to(tl.int64) * call.stored_size + source
     return row
 
 
 @triton.jit
-def goes_on(source, mask, stored, step, last_step):
+def goes_on(call, source, mask, step, last_step):
     """Return which sources have the same key and value in the next step, if there is one."""
-    kept = mask & (step < last_step)
-    if stored.settled is not None:
-        kept &= tl.load(stored.settled + source, mask=mask, other=0) <= step
+    kept = mask & (source * 0 + step < last_step)
+    if call.settled is not None:
+        kept &= tl.load(call.settled + source, mask=mask, other=0) <= step
     return kept
 
 

@@ -130,12 +130,12 @@ def product(
         acc += tl.load(bias + column, mask=column < out.width, other=0.0).to(tl.float32)[None, :]
     there = here[:, None] & (column < out.width)[None, :]
     place = row.to(tl.int64)[:, None] * out.width + column[None, :]
-    if hidden is not None:
+    if hidden.data is not None:
         before = tl.load(hidden.data + place, mask=there, other=0.0).to(tl.float32)
         acc *= slope(before, hidden.activation)
     if drop is not None:
         acc = dropped(acc, node, column, drop, 0)
-    if residual is not None:
+    if residual.data is not None:
         added = tl.load(residual.data + place, mask=there, other=0.0).to(tl.float32)
         if residual.norm is not None:
             mean, inverse = load_two(residual.norm.stats, row, here)

@@ -97,7 +97,7 @@ def advance(shared, now, last, signal, step, last_step, is_first: tl.constexpr):
     if first == 0:
         tl.store(now.active, everyone)
         tl.store(now.number, tl.where(everyone > 0, number, 0))
-    shown &= exists & (everyone > 0)
+    shown &= exists & (rank * 0 + everyone > 0)
     tl.store(now.nodes + place, node, mask=shown)
     at_node, known = places(shared, node, shown)
     at_row, _ = places(shared, place, shown)
@@ -248,7 +248,7 @@ def finish_backward(shared, now, grads, norm, norm_parts, step, is_last: tl.cons
             after = tl.load(grads.to_spent + node, mask=here & (halts == 0), other=0.0)
             shown = here & (halts == 0)
             if shared.stored != "none":
-                shown = here & (follows > 0)
+                shown = here & (row * 0 + follows > 0)
             _, inside = places(shared, node, shown)
             grad += load_wide(grads.to_states, at_node, inside)
         to_share += after
@@ -325,7 +325,7 @@ def rows_backward(
                 to_signal += total(tl.where(known, tile, 0.0), 0)
             if shared.stored == "all" and not is_last:
                 # The state of a halted node is the same in all later steps.
-                same = here & (live == 0) & (tl.load(grads.next_number) > 0)
+                same = here & (live == 0) & (row * 0 + tl.load(grads.next_number) > 0)
                 _, inside = places(shared, row, same)
                 tile += load_wide(grads.to_states, at_node, inside)
             narrow = tile.to(grads.to_states.dtype.element_ty)

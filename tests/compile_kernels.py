@@ -1,0 +1,196 @@
+"""Compile the Triton kernels for several GPUs, none of which is needed, and check their resources.
+
+    python -m tests.compile_kernels [--full] [--limits] [ARCHITECTURE...]
+
+It compiles with the Triton that Python finds, for sm_80, sm_89, sm_90 and sm_100 unless others are
+given, and fails if a kernel needs more shared memory than there is. `--full` adds many sizes and
+dtypes, and `--limits` limits for registers. `.ci/kernels` runs it with several versions of Triton.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ["TRITON_INTERPRET"] = "0"  # tests would interpret the kernels
+
+import pytest
+import torch
+import triton
+from torch import nn
+from torch.utils._pytree import tree_map
+from triton.backends.compiler import GPUTarget
+
+from graphut.attention.triton.inputs import Launch
+from graphut.nn import (
+    AdaptiveRecurrence,
+    EventDriven,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    Quantized,
+    UniversalTransformerStep,
+)
+from graphut.nn.gpu.async_checks import NO_ERROR, AsyncFiniteChecks
+from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.waking import WakingProgram
+from graphut.topology import Complete, Patch
+from tests.attention.naive import hubs
+from tests.attention.triton.cases import attend
+from tests.gpu_stand_in import gpu_stand_in
+
+SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227}  # KiB of a program, by architecture
+REGISTERS = 255  # the most that a thread can have
+# Bytes of a thread that are spilled; the gradients of attention in float32 need more registers than
+# there are.
+SPILLED = {"attention_source": 512, "attention_query": 256, "finish_backward": 16}
+HEADS = 8
+
+
+class Driver:
+    """As much of Triton's driver as compiling needs."""
+
+    def __init__(self, architecture: int) -> None:
+        self._architecture = architecture
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", self._architecture, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+def attention(dtype: torch.dtype, width: int, *, by_edge: bool = False) -> None:
+    """Attend in both passes, over intervals and over rows with many edges."""
+    for layout in (Complete().layout([70, 3]), hubs(40, 40, 300)):
+        rows = (layout.num_dst, layout.num_src, layout.num_src)
+        tensors = [torch.zeros(n, HEADS, width, dtype=dtype, requires_grad=True) for n in rows]
+        options: dict[str, Any] = {}
+        if by_edge:
+            bias = torch.zeros(layout.num_edges, HEADS, requires_grad=True)
+            frontier = torch.arange(layout.num_dst)
+            options = {"edge_bias": bias, "dropout": 0.5, "seed": 3, "frontier": frontier}
+        attend(layout, *tensors, scale=0.125, split=8, **options).sum().backward()
+
+
+def halting(
+    dtype: torch.dtype, width: int, *, norm: str = "post", drop: float = 0.0, autocast: bool = False
+) -> None:
+    """Run both passes of a program whose nodes halt."""
+    # The context manager of torch does nothing without a GPU.
+    torch.set_autocast_dtype("cuda", torch.bfloat16)
+    torch.set_autocast_enabled("cuda", autocast)
+    transition = PositionwiseTransition(width, 4 * width, activation=nn.GELU(), dropout=drop)
+    layer = MultiHeadAttention(width, HEADS, attn_drop=drop)
+    step = UniversalTransformerStep(layer, transition, norm=norm, dropout=drop)
+    recurrence = AdaptiveRecurrence(step, HaltingUnit(width), max_steps=2).to("cuda", dtype)
+    feat = torch.zeros(3, width, dtype=dtype).cuda().requires_grad_()
+    graph, positions = Complete().layout([2, 1]), torch.tensor([1, 2, 1]).cuda()
+    out, ponder = recurrence(graph, feat, positions=positions)
+    torch.set_autocast_enabled("cuda", False)
+    (out.float().sum() + ponder.cost).backward()
+
+
+def waking(dtype: torch.dtype, width: int, *, heads: int = HEADS, norm: str = "post") -> None:
+    """Run a program whose nodes wake; the kernels of its products are those of `halting`."""
+    step = UniversalTransformerStep(
+        MultiHeadAttention(width, heads), PositionwiseTransition(width, width), norm=norm
+    )
+    layer = AdaptiveRecurrence(step, rule=EventDriven(), step_signal=None, quantize=Quantized(2))
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Program, "_update", WakingProgram._attend)
+        layer.to("cuda", dtype)(Patch(3, 1).layout([9]), torch.zeros(9, width, dtype=dtype).cuda())
+
+
+def cases(full: bool) -> Iterator[Callable[[], None]]:
+    """Yield functions that launch each kernel, in many forms if `full`."""
+    half = torch.bfloat16
+    yield partial(halting, torch.float32, 512, drop=0.1, autocast=True)
+    yield partial(attention, half, 64, by_edge=True)
+    yield partial(waking, torch.float32, 64)
+    if full:
+        for dtype, autocast in ((half, False), (torch.float32, False), (torch.float32, True)):
+            for width, norm, drop in ((128, "post", 0.0), (512, "pre", 0.1), (512, "post", 0.0)):
+                yield partial(halting, dtype, width, norm=norm, drop=drop, autocast=autocast)
+        for dtype in (half, torch.float16, torch.float32):
+            for width in (16, 32, 64, 128, 256, 512):
+                for by_edge in (False, True):
+                    yield partial(attention, dtype, width, by_edge=by_edge)
+        yield partial(waking, torch.float32, 512, norm="pre")
+        yield partial(waking, half, 2048, heads=16)
+
+
+def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int]:
+    """Compile the kernels of all cases; return the KiB of shared memory of each kernel."""
+    found: dict[str, tuple[str, Any]] = {}
+
+    def compile_only(launch: Launch) -> None:
+        arguments = tree_map(lambda x: getattr(x, "numbers", x), launch.arguments)
+        kernel = launch.kernel.run(grid=launch.grid, warmup=True, **arguments)
+        found[kernel.hash] = launch.kernel.__name__, kernel
+
+    triton.runtime.driver.set_active(Driver(architecture))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Launch, "run", compile_only)
+        patch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
+        patch.setattr(WakingProgram, "run", lambda _, replay, __: (replay.run() or [], 0, NO_ERROR))
+        for run in cases(full):
+            if run.func is attention:
+                run()
+            else:
+                with gpu_stand_in():
+                    run()
+    most: dict[str, int] = {}
+    for name, kernel in found.values():
+        shared = most[name] = max(most.get(name, 0), -(-kernel.metadata.shared // 1024))
+        assert shared <= SHARED[architecture], f"{name}: {shared} KiB on sm_{architecture}"
+        if limits:
+            registers, spilled = resources(kernel, architecture)
+            said = f"{name}: {registers} registers, {spilled} bytes spilled on sm_{architecture}"
+            assert registers <= REGISTERS and spilled <= SPILLED.get(name, 0), said
+    return most
+
+
+def resources(kernel: Any, architecture: int) -> tuple[int, int]:
+    """Return the registers and the spilled bytes of a thread, as the assembler reports them."""
+    tools = Path(triton.__file__).parent / "backends/nvidia/bin"
+    assembler = tools / ("ptxas-blackwell" if architecture >= 100 else "ptxas")
+    [target] = re.findall(r"\.target (\w+)", kernel.asm["ptx"])
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(kernel.asm["ptx"])
+        command = [
+            *(assembler if assembler.exists() else tools / "ptxas", "-v", "--gpu-name", target),
+            *(source, "-o", Path(folder) / "kernel.cubin"),
+        ]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    [registers], [spilled] = (
+        re.findall(pattern, said) for pattern in (r"Used (\d+) reg", r"(\d+) bytes spill stores")
+    )
+    return int(registers), int(spilled)
+
+
+def main() -> None:
+    parser = ArgumentParser(prog="python -m tests.compile_kernels")
+    parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--limits", action="store_true")
+    given = parser.parse_args()
+    for name in given.architectures or ("sm_80", "sm_89", "sm_90", "sm_100"):
+        architecture = int(name.removeprefix("sm_"))
+        most = compile_for(architecture, full=given.full, limits=given.limits)
+        shared = ", ".join(f"{kernel} {size}" for kernel, size in sorted(most.items()))
+        print(f"Triton {triton.__version__}, {name}, KiB of shared memory: {shared}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
