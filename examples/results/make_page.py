@@ -63,7 +63,7 @@ def describe(task: str, preset: str, text: str) -> tuple[str, str]:
             options[word] = [word]
         else:
             options[[*options][-1]].append(word)
-    label = task.rpartition("/")[2].rpartition(":")[2].removesuffix(".py")
+    label = task.rpartition("/")[2].replace(".py:", "-").removesuffix(".py")
     named = {name: options.pop(name)[1] for name in LABELS if name in options}
     if label == "babi":
         tasks, size = named.get("--tasks", "1"), named.get("--size", "1k")

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import graphut.models.classifier
 import graphut.models.graph_transformer
 import graphut.models.language_model
-import graphut.models.pointer
 import graphut.models.universal_transformer  # noqa: F401  # each of them adds its model to KINDS
 from graphut.models.adaptive_model import KINDS, AdaptiveModel
 from graphut.models.checked_config import quote

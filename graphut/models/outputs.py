@@ -31,33 +31,6 @@ class LMOutput(NamedTuple):
     lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of tokens of each text
 
 
-class StepAnswers(NamedTuple):
-    """The predictions of a `UniversalTransformerClassifier` after one step."""
-
-    documents: Tensor  #: int64, indices of documents whose last sentence was active in this step
-    logits: Tensor  #: `(documents, classes)`, the logits of these documents
-
-
-class ClassifierOutput(NamedTuple):
-    """The output of a `UniversalTransformerClassifier` for a batch of documents."""
-
-    logits: Tensor  #: `(batch, classes)`
-    ponder: Ponder  #: record of the sentences and of the extra nodes of the topology
-    steps: Tensor  #: `(sentences,)` int64, the number of steps of each sentence
-    lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of sentences of each document
-    answers: list[StepAnswers] | None = None  #: predictions after every step, with `get_steps`
-
-
-class PointerOutput(NamedTuple):
-    """The output of a `UniversalTransformerPointer` for a batch of passages."""
-
-    scores: Tensor  #: `(tokens,)`, the log-probability of each position of a passage
-    tokens: Tensor  #: `(tokens,)` int64, the word at each position
-    ponder: Ponder  #: record of the words and of the extra nodes of the topology
-    steps: Tensor  #: `(tokens,)` int64, the number of steps of each word
-    lengths: Tensor  #: `(batch,)` int64 on the CPU, the number of words of each passage
-
-
 class GraphOutput(NamedTuple):
     """The output of a `UniversalGraphTransformer` for a graph or a batch of graphs.
 
@@ -100,25 +73,6 @@ class GraphPrediction:
             for name, value in vars(self).items()
         }
         return f"GraphPrediction({', '.join(f'{name}={text}' for name, text in fields.items())})"
-
-
-@dataclass(frozen=True)
-class ClassifierPrediction:
-    """The predicted class of a document."""
-
-    label: int  #: the most likely class
-    log_probabilities: list[float]  #: the log-probability of each class, in nats
-    steps: list[int]  #: the number of steps of each sentence
-
-
-@dataclass(frozen=True)
-class PointerPrediction:
-    """The predicted word of a passage."""
-
-    word: int  #: the most likely word, summed over all of its positions
-    log_probability: float  #: the log-probability of `word`, in nats
-    probabilities: list[float]  #: the probability of each position of the passage
-    steps: list[int]  #: the number of steps of each word
 
 
 @dataclass(frozen=True)

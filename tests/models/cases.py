@@ -11,10 +11,8 @@ from torch import Tensor
 from graphut._tokens import EOS
 from graphut.models import (
     UniversalTransformer,
-    UniversalTransformerClassifier,
     UniversalTransformerConfig,
     UniversalTransformerLM,
-    UniversalTransformerPointer,
 )
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
@@ -57,10 +55,6 @@ def _builder(kind: type[Any], seed: int, **sizes: Any) -> Callable[..., Any]:
 
 build_model = _builder(UniversalTransformer, 10, source_vocab=VOCABULARY, target_vocab=VOCABULARY)
 build_language_model = _builder(UniversalTransformerLM, 18, vocab_size=VOCABULARY)
-build_classifier = _builder(
-    UniversalTransformerClassifier, 94, vocab_size=9, classes=4, longest_sentence=4
-)
-build_pointer = _builder(UniversalTransformerPointer, 19, vocab_size=VOCABULARY)
 
 
 @dataclass(frozen=True)
@@ -133,22 +127,6 @@ CASES = {
             "scale_by_degree": (False, True),
             "tie_output": (True, False),
         },
-    ),
-    "documents": Case(
-        build_classifier,
-        [[[2, 3], [4], [5, 2, 6]], [[8]], [[3, 3, 3, 3], [7, 2]]],
-        STEP
-        | {
-            "positions": ("start", "end", "fixed"),
-            "readout": ("last", "mean"),
-            "topology": TOPOLOGIES,
-        },
-    ),
-    "passages": Case(
-        build_pointer,
-        [[3, 2, 5, 3], [6], [2, 2, 5, 3, 4, 6]],
-        {name: STEP[name] for name in ("halted", "norm", "adaptive")}
-        | {"positions": ("start", "end"), "topology": TOPOLOGIES},
     ),
 }
 

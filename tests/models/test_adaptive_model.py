@@ -244,10 +244,6 @@ def test_models_compute_a_batch_like_its_parts(name: str, row: dict[str, Any]) -
     together = case.run(model)
     alone = [rows_of(case.run(model, [sample])) for sample in case.samples]
     assert_same(rows_of(together), [torch.cat(parts) for parts in zip(*alone, strict=True)])
-    if name in ("documents", "passages"):
-        assert together.lengths.tolist() == list(map(len, case.samples))
-        extra = len(together.ponder.steps) - len(together.steps)
-        assert (extra > 0) == model.topology.has_extra_nodes
 
 
 @EVERY_ROW
@@ -280,19 +276,6 @@ LONG = "tokens, but the model takes at most 6"
         ("texts", [], "texts is empty"),
         ("texts", [[2], [3, 7]], f"token 7 {OUTSIDE}"),
         ("texts", [[2] * 6], f"a text, with its <eos>, has 7 {LONG}"),
-        ("passages", [], "passages is empty"),
-        ("passages", [[2], []], f"passages{LISTS}"),
-        ("passages", [[2, 7]], f"word 7 {OUTSIDE}"),
-        ("passages", [[2] * 7], f"a passage has 7 {LONG}"),
-        ("documents", [], "documents is empty: a batch needs at least one document"),
-        ("documents", [[[2]], []], r"documents\[1\] is empty: a batch needs at least one sentence"),
-        ("documents", [[[2]], [[3], []]], rf"documents\[1\]{LISTS}"),
-        ("documents", [[[2, 9]]], "word 9 is outside the vocabulary of 9 tokens, 0 to 8"),
-        ("documents", [[[2] * 5]], "a sentence has 5 words, but the model takes at most 4"),
-        ("documents", [[[2]] * 7], f"a document has 7 {LONG}"),
-        ("documents", [[2, 3]], r"documents\[0\]\[0\] is 2: a sentence is a list of integers"),
-        ("documents", [[[2]], 5], r"documents\[1\] must be a list of sentences, got 5"),
-        ("documents", iter([[[2]]]), "documents must be a list, got <list_iterator"),
     ],
 )
 def test_models_refuse_samples_that_do_not_fit(name: str, samples: Any, message: str) -> None:

@@ -5,11 +5,7 @@ from typing import Any
 import pytest
 
 from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
-from graphut.models.config import (
-    UniversalGraphTransformerConfig,
-    UniversalTransformerClassifierConfig,
-    UniversalTransformerPointerConfig,
-)
+from graphut.models.config import UniversalGraphTransformerConfig
 from graphut.nn import HALTING_PRESETS, parse_rule
 from tests.helpers import refuses
 from tests.models.cases import small
@@ -22,7 +18,6 @@ SEPCONV, LEARNED = {"transition": "sepconv"}, {"position_signal": "learned"}
 RELATIVE = {"position_signal": "relative"}
 THRESHOLD = {"evaluation_rule": "threshold"}
 UNSHARED = {"adaptive": False, "share_weights": False}
-CLASSIFIER: Any = partial(UniversalTransformerClassifierConfig, vocab_size=9, classes=2)
 LANGUAGE: Any = partial(UniversalTransformerLMConfig, vocab_size=9)
 GRAPH: Any = partial(UniversalGraphTransformerConfig, num_kinds=2, classes=2)
 
@@ -56,7 +51,6 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
     refuses(
         "^evaluation_rule must be one with the", small, rule="act:halt_from=output", **THRESHOLD
     )
-    refuses("^max_offset must be 0 if positions", CLASSIFIER, positions="fixed", max_offset=3)
     refuses(r"^topology must be causal: '\(complete\)&causal'", LANGUAGE, topology="complete")
     refuses("^scale_by_degree must be False where", GRAPH, layer="gat", scale_by_degree=True)
     refuses("^position_signal must be other than 'relative' w", GRAPH, layer="gat", **RELATIVE)
@@ -80,7 +74,6 @@ def test_configs_refuse_options_that_do_not_fit_together() -> None:
 def test_config_accepts_the_options_that_the_refused_ones_resemble() -> None:
     assert small(kernel_size=4).transition == "positionwise"
     assert small(encoder_topology="star", decoder_topology="(window:1|star)&causal")
-    assert UniversalTransformerPointerConfig(vocab_size=9, rule="global:act").vocab_size == 9
     for place in ("injected", "every_step"):
         with pytest.raises(ValueError, match=f"'first' if inject_input is False; got '{place}'"):
             small(noise=0.1, noise_on=place)

@@ -31,7 +31,7 @@ from graphut.experiments.machine import benchmark_machine
 from graphut.experiments.tables import append_rows
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.models import UniversalTransformer, UniversalTransformerConfig
 from graphut.nn import (
     AdaptiveRecurrence,

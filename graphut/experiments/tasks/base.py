@@ -19,10 +19,8 @@ from graphut.models.checked_config import CheckedConfig
 from graphut.models.config import (
     ModelConfig,
     UniversalGraphTransformerConfig,
-    UniversalTransformerClassifierConfig,
     UniversalTransformerConfig,
     UniversalTransformerLMConfig,
-    UniversalTransformerPointerConfig,
 )
 
 T = TypeVar("T")
@@ -41,23 +39,6 @@ class Text(NamedTuple):
     tokens: list[int]  # token ids; they end with `<eos>` if the text ends there
     context: int = 0  # number of tokens at the start that an evaluation does not score
     group: str = ""  # results are also reported for each group, such as "3 attractors"
-
-
-class Question(NamedTuple):
-    """A question about a list of facts (sentences), with its answer."""
-
-    facts: list[list[int]]  # token ids of each sentence
-    question: list[int]  # token ids
-    answer: int  # class: an index into the symbols of `QuestionTask.answers`
-    supporting: tuple[int, ...] = ()  # indices of the facts that imply the answer
-    group: str = ""  # results are also reported for each group, such as "qa3"
-
-
-class Passage(NamedTuple):
-    """A passage and the word that follows it."""
-
-    context: list[int]  # token ids
-    answer: int  # token id; it may be missing from the context
 
 
 class LabelledGraph(NamedTuple):
@@ -94,8 +75,8 @@ class Task(CheckedConfig, ABC):
 
     A task is a frozen dataclass; its fields are its options. Its examples depend only on the
     options and on the arguments of the methods, never on global random state. Subclasses define
-    the type of an example: `PairTask`, `TextTask`, `QuestionTask`, `PassageTask`, `GraphTask`. A
-    task overrides `load`, and also `train` if the training examples differ between epochs.
+    the type of an example: `PairTask`, `TextTask`, `GraphTask`. A task
+    overrides `load`, and also `train` if the training examples differ between epochs.
 
     Paths in options become absolute, so that a run can be resumed from any folder.
 
@@ -267,7 +248,7 @@ class PairTask(Task):
         "target": "target_vocabulary",
     }
     config_kind = UniversalTransformerConfig
-    learner = "pairs:PairLearner"
+    learner = "sequences:PairLearner"
     from_data = ("source_vocab", "target_vocab")
     generates = searches = True
 
@@ -283,59 +264,23 @@ class PairTask(Task):
 
 
 @dataclass(frozen=True)
-class VocabularyTask(Task):
-    """A base class of tasks with a single vocabulary for all sequences."""
-
-    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
-
-    @property
-    @abstractmethod
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary of all sequences."""
-
-
-@dataclass(frozen=True)
-class TextTask(VocabularyTask):
+class TextTask(Task):
     """A base class of language modelling tasks, whose examples are `Text`s."""
 
+    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary"}
     config_kind = UniversalTransformerLMConfig
     learner = "texts:TextLearner"
     generates = True
     choices: ClassVar[tuple[str, ...]] = ("accuracy",)
 
+    @property
+    @abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of all texts."""
+
     def read(self, path: str | Path, vocabulary: Vocabulary) -> list[Text]:
         """Read texts from a user's file for an evaluation; by default, raise `ValueError`."""
         raise ValueError(f"{path}: texts of the task {self.name} cannot be read from a file")
-
-
-@dataclass(frozen=True)
-class PassageTask(VocabularyTask):
-    """A base class of tasks: find the word that follows a passage among the passage's words."""
-
-    config_kind = UniversalTransformerPointerConfig
-    learner = "passages:PassageLearner"
-    choices = ("accuracy", "log_probability")
-
-
-@dataclass(frozen=True)
-class QuestionTask(VocabularyTask):
-    """A base class of tasks with questions about facts (sentences); examples are `Question`s."""
-
-    vocabulary_names: ClassVar[Mapping[str, str]] = {"text": "vocabulary", "answer": "answers"}
-    config_kind = UniversalTransformerClassifierConfig
-    learner = "questions:QuestionLearner"
-    choices = ("accuracy", "log_probability")
-    from_data = ("vocab_size", "classes", "longest_sentence")
-
-    @property
-    @abstractmethod
-    def answers(self) -> Vocabulary:
-        """The vocabulary of the answers, which are the classes of a classifier."""
-
-    @property
-    def longest_story(self) -> int | None:
-        """The number of last sentences of each story that are used; None for all of them."""
-        return None
 
 
 @dataclass(frozen=True)

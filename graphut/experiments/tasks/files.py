@@ -38,9 +38,9 @@ class DataSet:
             return data.decode()
 
 
-def published_checksums(name: str) -> dict[str, str]:
-    """Return a dictionary from files to SHA-256 checksums, read from `NAME.sha256` here."""
-    lines = Path(__file__).with_name(f"{name}.sha256").read_text().splitlines()
+def published_checksums(module: str) -> dict[str, str | None]:
+    """Return a dictionary from files to SHA-256 checksums, from `NAME.sha256` beside `NAME.py`."""
+    lines = Path(module).with_suffix(".sha256").read_text().splitlines()
     return {file: checksum for checksum, file in map(str.split, lines)}
 
 

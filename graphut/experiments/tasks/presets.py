@@ -113,28 +113,6 @@ _OWN_GRAPHS: Preset = model_size(64, 128, 8) | {
     "warmup": 50,
 }
 
-# Lists of the official sets are nested at most 20 deep.
-_LIST_TREES: Preset = (
-    WHEN_RIGHT | model_size(64, 128, 20) | {"longest": 100, "train_size": 50_000, "epochs": 6}
-)
-# A sum modulo 10 needs a sum over the elements, which attention averages. It is learned late: after
-# seven epochs, when the other operators have been learned.
-_WAKING_LIST_TREES: Preset = (
-    EVENT_DRIVEN
-    | model_size(64, 128, 12)
-    | {
-        "layer": "none",
-        "messages": "sum",
-        "noise": 0.1,
-        "evaluation_rule": "event_driven:tol=0.03",
-        "longest": 40,
-        "train_size": 100_000,
-        "learning_rate": 3e-3,
-        "batch_size": 192,
-        "epochs": 21,
-    }
-)
-
 
 def with_baselines(
     small: Preset, transformer: Preset, paper: Preset | None = None
@@ -153,5 +131,4 @@ def with_baselines(
     return presets if paper is None else presets | {PAPER: paper}
 
 
-LIST_TREES = with_baselines(_LIST_TREES, model_size(16, 24, 18)) | {WAKING: _WAKING_LIST_TREES}
 OWN_GRAPHS = with_baselines(_OWN_GRAPHS, model_size(24, 36, 8))

@@ -20,7 +20,8 @@ class TaskRegistry(UserDict[str, Any]):
     """Task classes by name, or by the path of a Python file that defines one.
 
     A module or a file is imported when one of its tasks is first asked for. The path of a file
-    with several tasks is followed by a colon and the name of one: `examples/tasks/lte.py:copy`.
+    with several tasks is followed by a colon and the name of one: `examples/tasks/lte.py:copy`;
+    without, it is the task that is named like the file.
     """
 
     def __getitem__(self, word: str) -> type[Task]:
@@ -43,13 +44,7 @@ def is_file(word: str) -> bool:
 _MODULES = {
     "letters": "copy reverse sort",
     "algorithmic": "algorithmic-copy algorithmic-reverse algorithmic-addition",
-    "lte": "lte-program lte-control lte-addition lte-copy lte-double lte-reverse",
-    "scan": "scan",
-    "listops": "listops listops-tree",
-    "babi": "babi",
-    "lambada": "lambada lambada-reading",
-    "agreement": "agreement",
-    "translation": "multi30k wmt14",
+    "translation": "multi30k",
     "char_lm": "char-lm",
     "pairs": "pairs",
     "graph_problems": "graph-distance graph-reach graph-path graph-bfs graph-dijkstra",
@@ -114,7 +109,10 @@ def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
 
 
 def _task_in_file(word: str) -> type[Task]:
-    """Return the task of a file, `PATH` or `PATH:NAME`; the file is imported once."""
+    """Return the task of a file; the file is imported once.
+
+    The word is `PATH:NAME`, or `PATH` for the only task, or the task that is named like the file.
+    """
     path, _, name = word.partition(":")
     if not Path(path).is_file():
         raise FileNotFoundError(
@@ -132,8 +130,7 @@ def _task_in_file(word: str) -> type[Task]:
             del sys.modules[module_name]
             raise
     tasks = {task.name: task for task in _tasks_in(sys.modules[module_name])}
-    if len(tasks) == 1 and not name:
-        [name] = tasks
+    name = name or (min(tasks) if len(tasks) == 1 else Path(path).stem)
     if name not in tasks:
         forms = ", ".join(f"{path}:{each}" for each in tasks)
         advice = f"name one of its tasks: {forms}" if tasks else "it defines no task"

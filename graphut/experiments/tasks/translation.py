@@ -1,10 +1,9 @@
-"""Translation between English and German: Multi30k and WMT14."""
+"""Translation between English and German: Multi30k."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from html import unescape
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -34,47 +33,14 @@ _MULTI30K_FILES = {"raw": "raw/{}.{}", "tokenized": "tok/{}.lc.norm.tok.{}"}
 _MULTI30K_DATA = DataSet(
     "from https://github.com/multi30k/dataset: clone it, gunzip data/task1/raw/*.gz, and name "
     "data/task1",
-    published_checksums("multi30k"),
+    published_checksums(__file__),
 )
-_WMT14 = {
-    "full": {
-        "train": ["commoncrawl.de-en", "europarl-v7.de-en", "news-commentary-v9.de-en"],
-        "validation": ["newstest2013"],
-        "test": ["newstest2014"],
-    },
-    "small": {
-        "train": ["train10k"],
-        "validation": ["newstest2013"],
-        "test": ["newstest2014-filtered"],
-    },
-}
-_WMT14_DATA = {
-    "full": DataSet(
-        "from https://www.statmt.org/wmt14/translation-task.html, all in one folder; newstest2013 "
-        "and newstest2014 as text with `sacrebleu -l en-de --echo src` and `--echo ref`, "
-        "for `-t wmt13` and `-t wmt14/full`",
-        {f"{stem}.{x}": None for part in PARTS for stem in _WMT14["full"][part] for x in LANGUAGES},
-    ),
-    "small": DataSet(
-        "from https://github.com/OpenNMT/OpenNMT, folder data: src-train.txt is train10k.en, "
-        "tgt-train.txt is train10k.de; src-val.txt and tgt-val.txt are newstest2013, src-test.txt "
-        "and tgt-test.txt newstest2014-filtered",
-        published_checksums("wmt14"),
-    ),
-}
-
 _SHARED = {"share_embeddings": True, "label_smoothing": 0.1}
-_SMALL = _SHARED | {"dropout": 0.2, "warmup": 1000, "patience": 5}
-# A trial with ten thousand pairs, a third of Multi30k, and longer sentences.
-_SMALL_WMT14 = (
-    _SMALL
-    | model_size(128, 512, 6)
-    | {"epochs": 10, "corpus": "small", "subwords": 4000, "longest": 60}
-)
+SMALL = _SHARED | {"dropout": 0.2, "warmup": 1000, "patience": 5}
 # The base size of the paper, without halting (arXiv 1807.03819, section 3.6), for a GPU:
 # tensor2tensor's universal_transformer_base, with the maximum learning rate of transformer_base,
 # 2 / sqrt(1024 * 8000).
-_PAPER = (
+PAPER = (
     _SHARED
     | model_size(1024, 4096, 6)
     | {"num_heads": 16, "adaptive": False, "dropout": 0.3, "attention_dropout": 0.1}
@@ -92,7 +58,7 @@ class TranslationTask(PairTask):
     """
 
     vocabulary_kind = Subwords
-    learner = "translation:TranslationLearner"
+    learner = "sequences:TranslationLearner"
 
     data: str | Path = option(MISSING, "folder of the data")
     languages: Literal["en-de", "de-en"] = option("en-de", "source and target language")
@@ -168,9 +134,9 @@ class Multi30k(TranslationTask):
 
     name = "multi30k"
     presets = with_baselines(
-        _SMALL | model_size(256, 1024, 6) | {"epochs": 12, "norm": "pre"},
+        SMALL | model_size(256, 1024, 6) | {"epochs": 12, "norm": "pre"},
         model_size(128, 512, 6),  # layers of half the width have a quarter of the weights
-        _PAPER | {"batch_size": 128, "warmup": 2000, "epochs": 40},
+        PAPER | {"batch_size": 128, "warmup": 2000, "epochs": 40},
     )
 
     data: str | Path = option(MISSING, f"folder of Multi30k's task 1, {_MULTI30K_DATA.origin}")
@@ -185,56 +151,6 @@ class Multi30k(TranslationTask):
     def _read(self, part: str, language: str) -> list[str]:
         name = _MULTI30K_FILES[self.text].format(_MULTI30K[part], language)
         return lines_of(_MULTI30K_DATA.read(self.data, name))
-
-
-@dataclass(frozen=True)
-class Wmt14(TranslationTask):
-    """WMT14: translation of news and proceedings between English and German.
-
-    The translation task of arXiv 1807.03819, section 3.6. The full corpora are plain text without
-    known checksums. The small corpus is for trials: 10,000 training pairs, newstest2013 for
-    validation, and for the test the 2737 sentences of newstest2014 that were used at WMT14 itself.
-    It is tokenised, and its XML escapes are decoded.
-
-    BLEU is computed on the raw text. The paper computes it on tokens with split compounds, which
-    is not comparable (arXiv 1804.08771, section 2). Consecutive epochs are consecutive parts of the
-    shuffled corpus, which is shuffled again at its end.
-    """
-
-    name = "wmt14"
-    presets = with_baselines(
-        _SMALL_WMT14,
-        model_size(64, 256, 6),
-        _PAPER
-        | {"batch_size": 256, "warmup": 8000, "epochs": 256, "patience": 256, "subwords": 32_000},
-    )
-
-    data: str | Path = option(
-        MISSING,
-        f"folder of WMT14's files; full: {_WMT14_DATA['full'].origin}; "
-        f"small: {_WMT14_DATA['small'].origin}",
-    )
-    corpus: Literal["full", "small"] = option("full", "all corpora, or 10,000 training pairs")
-    epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
-
-    def train(self, seed: int, epoch: int) -> list[Pair]:
-        """Return the next `epoch_size` pairs of the shuffled corpus."""
-        total = len(self._usable)
-        size = min(self.epoch_size, total)
-        number, start = divmod(epoch * size, total)
-        rounds = (np.random.default_rng([seed, n]) for n in (number, number + 1))
-        order = np.concatenate([random.permutation(self._usable) for random in rounds])
-        return self._pairs("train", order[start : start + size])
-
-    @property
-    def _data_set(self) -> DataSet:
-        return _WMT14_DATA[self.corpus]
-
-    def _read(self, part: str, language: str) -> list[str]:
-        lines: list[str] = []
-        for stem in _WMT14[self.corpus][part]:
-            lines += lines_of(self._data_set.read(self.data, f"{stem}.{language}"))
-        return [*map(unescape, lines)] if self.corpus == "small" else lines
 
 
 def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from graphut.experiments.tasks import Task, Vocabularies, Vocabulary
 from graphut.experiments.tasks.base import in_batches
-from graphut.experiments.training.evaluation import Evaluation, answer_in_batches
-from graphut.experiments.training.generation import Answer, PonderedPart
+from graphut.experiments.training.evaluation import Evaluation
+from graphut.experiments.training.generation import Answer
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import Ponder
 from graphut.topology import Topology
@@ -23,7 +22,6 @@ from graphut.topology import Topology
 Example = TypeVar("Example")
 TaskT = TypeVar("TaskT", bound=Task)
 ModelT = TypeVar("ModelT", bound=AdaptiveModel)
-_BATCH = 100  # examples that a `ReadingLearner` evaluates at once
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -189,73 +187,6 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
             "flops_share": flops / all_flops,
             "fed_accuracy": correct / labels,
         }
-
-
-class Reading(NamedTuple):
-    """A text, divided into words or sentences, with their token ids."""
-
-    names: list[str]  # words or sentences
-    tokens: list[Any]  # their token ids
-
-
-class ReadingLearner(Learner[Example, TaskT, ModelT]):
-    """A base class for training and evaluation of models that give one answer to a text."""
-
-    label: ClassVar[str]  # heading of the table of steps: see `PonderedPart`
-
-    @staticmethod
-    @abstractmethod
-    def inputs(example: Example, /) -> list[Any]:
-        """Return the input of the model for an example: token ids, or a list of sentences."""
-
-    @abstractmethod
-    def reading(self, example: Example) -> tuple[Reading, str]:
-        """Return the words or sentences of an example with their token ids, and the answer."""
-
-    @abstractmethod
-    def likeliest(self, output: Any, reading: Reading) -> tuple[str, float]:
-        """Return the likeliest answer in the output of a model, and its log-probability."""
-
-    @staticmethod
-    @abstractmethod
-    def metrics(answered: Sequence[tuple[Example, Any]], /) -> dict[str, Any]:
-        """Compute the metrics that `metric_meanings` lists from pairs `(example, prediction)`."""
-
-    @staticmethod
-    def details(answered: Sequence[tuple[Example, Any]], /) -> dict[str, Any]:
-        """Return further results for a JSON file, such as metrics by group; by default none."""
-        return {}
-
-    def evaluate_in_detail(
-        self, examples: Sequence[Example], **options: Any
-    ) -> tuple[Evaluation, dict[str, Any]]:
-        predict = cast(Any, self.model).predict
-        answered = answer_in_batches(
-            lambda batch: predict([*map(self.inputs, batch)]),
-            examples,
-            _BATCH,
-            lambda example: len(self.inputs(example)),
-        )
-        return self.evaluation(**self.metrics(answered)), self.details(answered)
-
-    @torch.no_grad()
-    def _answer(self, reading: Reading, correct: str = "") -> Answer:
-        with self.model.evaluating():
-            output = self.model([reading.tokens], get_attention=True)
-        answer, likely = self.likeliest(output, reading)
-        names, steps = reading.names, output.ponder.steps.tolist()
-        part = PonderedPart("encoder", self.label, names, names, steps, output.ponder)
-        note = f"answer  {answer} ({exp(likely):.1%})"
-        if not correct:
-            return Answer(answer, [part], note=note)
-        return Answer(answer, [part], correct, answer == correct, f"{note}; correct: {correct}")
-
-    def generate(self, texts: Sequence[str], *args: Any, **_: Any) -> Iterator[Answer]:
-        for text in texts:
-            yield self._answer(self.parse(text))
-
-    def answer(self, example: Example) -> Answer:
-        return self._answer(*self.reading(example))
 
 
 def count_nodes(topology: Topology, lengths: Sequence[int]) -> int:

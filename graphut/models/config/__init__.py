@@ -1,11 +1,6 @@
 """Configurations of the models, which do not import torch."""
 
 from graphut.models.config.base import ModelConfig, upgrade_fields
-from graphut.models.config.encoder_model import (
-    EncoderConfig,
-    UniversalTransformerClassifierConfig,
-    UniversalTransformerPointerConfig,
-)
 from graphut.models.config.generative_model import (
     UniversalTransformerConfig,
     UniversalTransformerLMConfig,
@@ -14,13 +9,10 @@ from graphut.models.config.graph_transformer import UniversalGraphTransformerCon
 from graphut.models.config.restarts import Restarts
 
 __all__ = [
-    "EncoderConfig",
     "ModelConfig",
     "Restarts",
     "UniversalGraphTransformerConfig",
-    "UniversalTransformerClassifierConfig",
     "UniversalTransformerConfig",
     "UniversalTransformerLMConfig",
-    "UniversalTransformerPointerConfig",
     "upgrade_fields",
 ]

@@ -6,17 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphut._files import read_checked_json, read_json, with_checksum, write_json
+from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
-from graphut.experiments.tasks import Sort, babi, lambada
-from graphut.experiments.tasks.files import DataSet
+from graphut.experiments.tasks import TASKS, Sort
 from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.training import Run, evaluate
 from graphut.experiments.training.run_files import model_digest
 from graphut.models.adaptive_model import AdaptiveModel
-from tests.experiments.cli.tiny import MODEL, TINY
-from tests.experiments.tasks.tiny_wmt14 import write_corpora
+from tests.experiments.cli.tiny import TINY
+from tests.experiments.tasks.tiny_translation import Numbers
 from tests.helpers import read_rows
 
 Command = Callable[..., str]
@@ -135,107 +134,41 @@ def test_eval_by_beam_search_records_its_options(copied_run: Path, output: Comma
     assert 0 < record["flops_share"] <= 1
 
 
-STORY = """1 Mary went to the hall.
-2 John went to the garden.
-3 Where is Mary? \thall\t1
-4 Mary is tired.
-5 Where is John? \tgarden\t2
-"""
-PASSAGE = "the key to the door is the key\nhe lost the old dog\n" * 3
-
-
-@pytest.fixture
-def stories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A folder with two tasks of bAbI's form."""
-    folder = tmp_path / "stories"
-    for number in (1, 2):
-        for part in ("train", "valid", "test"):
-            path = folder / f"en-valid/qa{number}_{part}.txt"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(STORY * 4)
-    monkeypatch.setattr(babi, "_CHECKSUMS", {})
-    return str(folder)
-
-
-@pytest.fixture
-def passages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    known = lambada.LAMBADA
-    for name in known.checksums:
-        (tmp_path / name).write_text(PASSAGE)
-    data = DataSet(known.origin, dict.fromkeys(known.checksums))
-    monkeypatch.setattr(lambada, "LAMBADA", data)
-    return str(tmp_path)
-
-
-def test_eval_of_questions(stories: str, tmp_path: Path, output: Command) -> None:
-    run = tmp_path / "run"
-    said = output("train", "babi", "--data", stories, "--tasks", "1,2", "--out", run, *MODEL)
-    assert "error " in said and "mary went to the hall" in said and "correct: hall" in said
-    lines = output("eval", run, "--device", "cpu").splitlines()
-    assert [line.split(":")[0] for line in lines] == [
-        "test, 16 questions",
-        "qa1, 8 questions",
-        "qa2, 8 questions",
-    ]
-    record = read_json(run / "evaluation-test.json")
-    assert [row["group"] for row in record["by_group"]] == ["qa1", "qa2"]
-    assert [row["supporting"] for row in record["by_supporting"]] == [1]
-    asked = "John went to the hall. Where is John?"
-    *lines, answer = output("generate", run, asked, "--device", "cpu").splitlines()
-    assert any(line.endswith("  Where is John?") for line in lines)
-    assert answer.startswith(("answer  hall (", "answer  garden ("))
-    own = tmp_path / "own.txt"
-    own.write_text(STORY)
-    found = output("eval", run, "--data", own, "--device", "cpu")
-    assert found.startswith(f"{own}, 2 questions: ")
-
-
-def test_eval_of_passages(passages: str, tmp_path: Path, output: Command) -> None:
-    run = tmp_path / "run"
-    arguments = ["--data", passages, "--held-out", "2", "--out", run, *MODEL]
-    assert "accuracy " in output("train", "lambada-reading", *arguments)
-    assert output("eval", run, "--device", "cpu").startswith("test, 6 passages: ")
-    found = output("generate", run, "the umbrella", "--device", "cpu")
-    asked, *_, answer = found.strip().splitlines()
-    assert asked == "input   the umbrella"
-    assert answer.split()[1] in ("the", "umbrella")
-
-
-OPTIONS = shlex.split(
-    "--corpus full --subwords 270 --epochs 1 --batch-size 5 --d-model 8 --num-heads 2 --d-hidden 8 "
-    "--max-steps 2 --max-length 60 --device cpu"
+TRANSLATION = shlex.split(
+    "train numbers-of-tests --subwords 270 --epochs 1 --batch-size 5 --d-model 8 --num-heads 2 "
+    "--d-hidden 8 --max-steps 2 --max-length 60 --device cpu --out run"
 )
 
 
-def test_commands_on_translation_need_no_data_after_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
-) -> None:
+@pytest.fixture
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAPHUT_CACHE", str(tmp_path / "none"))
-    data, folder = write_corpora(tmp_path), tmp_path / "run"
-    assert main(["train", "wmt14", "--data", str(data), "--out", str(folder), *OPTIONS]) == 0
-    record = read_json(folder / "evaluation-test.json")
+    monkeypatch.setitem(TASKS, "numbers-of-tests", Numbers)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_commands_on_translation_need_no_data_after_training(
+    in_empty_folder: None, monkeypatch: pytest.MonkeyPatch, output: Command
+) -> None:
+    assert main(TRANSLATION) == 0
+    record = read_json("run/evaluation-test.json")
     assert 0 <= record["bleu"] <= 100 and record["examples"] == 2
     assert "tok:13a" in record["bleu_signature"]
-    state = read_checked_json(folder / "run.json")
-    state["task_options"]["data"] = str(tmp_path / "gone")
-    write_json(folder / "run.json", with_checksum(state))
-    (tmp_path / "own.tsv").write_text("a man\tein Mann\n")
+    monkeypatch.setattr(Numbers, "_read", None)  # not called again
+    Path("own.tsv").write_text("a man\tein Mann\n")
     search = ["--beam-size", "2", "--length-penalty", "1"]
-    found = output("eval", folder, "--data", tmp_path / "own.tsv", *search)
+    found = output("eval", "run", "--data", "own.tsv", *search)
     assert "own.tsv, 1 sentence: BLEU " in found
-    lines = output("generate", folder, "one two", "--max-length", "5").splitlines()
+    lines = output("generate", "run", "one two", "--max-length", "5").splitlines()
     assert any(line.startswith("text") for line in lines)
-    pieces = Subwords.load(folder / "source_vocabulary.json")
+    pieces = Subwords.load("run/source_vocabulary.json")
     assert lines[1].split()[1:] == pieces.readable(pieces.read("one two"))
 
 
+@pytest.mark.parametrize("name", ["tokenizers", "sacrebleu"])
 def test_train_names_a_missing_package_before_it_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Command
+    name: str, in_empty_folder: None, monkeypatch: pytest.MonkeyPatch, refusal: Command
 ) -> None:
-    folder = tmp_path / "run"
-    argv = ["train", "wmt14", "--data", write_corpora(tmp_path), "--out", folder]
-    for name in ("tokenizers", "sacrebleu"):
-        monkeypatch.setitem(sys.modules, name, None)
-        assert f"pip install {name}" in refusal(*argv, *OPTIONS)
-        assert not folder.exists()
-        monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, name, None)
+    assert f"pip install {name}" in refusal(*TRANSLATION)
+    assert not Path("run").exists()

@@ -10,8 +10,7 @@ import pytest
 from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.messages import flag
-from graphut.experiments.tasks import TASKS, agreement, lambada
-from graphut.experiments.tasks.files import DataSet
+from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.tasks.tiny import GENERATED
@@ -88,53 +87,22 @@ def test_generate_refuses_bad_input_in_one_line(
     assert message in refusal("generate", finished_run, *argv)
 
 
-SENTENCES = ["VBZ\tthe key", "VBP\tthe keys", "VBZ\tthe key to the cabinets", "VBP\tthe dogs"]
-PASSAGES = [f"he saw a {animal} , and fed the {animal}" for animal in ("cat", "dog", "owl", "ox")]
-
-
-@pytest.fixture
-def text_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Small files under the names of the published ones, in the current folder."""
-    prefixes = ["numpred.val", *(f"numpred.test.{n}" for n in range(1, 6))]
-    for number, name in enumerate(prefixes):
-        lines = "\n".join(f"{line}{' one' * number}" for line in SENTENCES * 2)
-        (tmp_path / name).write_text(lines + "\n")
-    passages = ["lambada_development_plain_text.txt", "lambada_test_plain_text.txt"]
-    for name in passages:
-        (tmp_path / name).write_text("\n".join(PASSAGES * 3) + "\n")
-    (tmp_path / "text.txt").write_text("to be, or not to be.\n" * 40)
-    (tmp_path / "novel.txt").write_text("once , the dog was here . " * 9)
-    monkeypatch.setattr(agreement, "_CHECKSUMS", {})
-    monkeypatch.setattr(lambada, "LAMBADA", DataSet("from nowhere", dict.fromkeys(passages)))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-CHAR_LM = "char-lm --data text.txt --window 16 --epoch-size 8"
-
-
-@pytest.mark.parametrize(
-    ("task", "prompt", "kept"),
-    [
-        (CHAR_LM, "to be\nor ", "by_surprisal"),
-        ("agreement --data . --split small --held-out 2", "the key to the lighthouse", "by_group"),
-        ("lambada --data . --held-out 4", "he saw a unicorn", "by_surprisal"),
-        ("lambada --data . --novels novel.txt --epoch-size 4", "once , the dog", "by_surprisal"),
-    ],
-)
 def test_generate_after_train_and_eval_of_texts(
-    task: str, prompt: str, kept: str, text_files: Path, output: Command
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
 ) -> None:
-    said = output("train", *shlex.split(task), "--out", "run", *MODEL)
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("to be, or not to be.\n" * 40)
+    task = shlex.split("char-lm --data text.txt --window 16 --epoch-size 8")
+    said = output("train", *task, "--out", "run", *MODEL)
     assert "epoch 1: loss" in said and "\ntext " in said
-    first = read_json(text_files / "run" / "evaluation-test.json")
-    assert first[kept] and 0 < first["flops_share"] <= 1
+    first = read_json("run/evaluation-test.json")
+    assert first["by_surprisal"] and 0 < first["flops_share"] <= 1
     assert output("eval", "run", "--device", "cpu").startswith("test, ")
-    assert read_json(text_files / "run" / "evaluation-test.json") == first
-    argv = ["generate", "run", prompt, "--max-length", "5", "--device", "cpu"]
+    assert read_json("run/evaluation-test.json") == first
+    argv = ["generate", "run", "to be\nor ", "--max-length", "5", "--device", "cpu"]
     for more in ([], ["--temperature", "0.9", "--top-p", "0.8"], ["--beam-size", "2"]):
         table, text = output(*argv, *more).strip("\n").split("\n\n", 1)
-        assert text.startswith(prompt.replace("lighthouse", "<unk>").replace("unicorn", "<unk>"))
+        assert text.startswith("to be\nor ")
         assert table.startswith("text ") and "\nsteps " in table
 
 

@@ -10,7 +10,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Run
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.models import load
 from tests.experiments.cli.tiny import TINY, assert_same_run
 

@@ -16,7 +16,7 @@ from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.training import Run
 from graphut.experiments.training.gradient import BatchGradient
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY

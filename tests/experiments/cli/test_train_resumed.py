@@ -14,7 +14,7 @@ import torch
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.cli import main
 from graphut.experiments.training import Run, Trainer, is_run
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.optimization import learning_rate_factor
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.forks import start

@@ -4,7 +4,6 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 import pytest
 import torch
@@ -15,12 +14,10 @@ from graphut.experiments.records import report
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.records.report import run_report, steps_html
 from graphut.experiments.tables import percent, with_prefix
-from graphut.experiments.tasks import TASKS
-from graphut.experiments.training import Run, learner_of
+from graphut.experiments.training import Run
 from graphut.nn.attention import AttentionRecord
 from graphut.plotting.figure import new_figure
 from tests.experiments.records.html_page import Page
-from tests.experiments.training.learners.small_tasks import Repeated, Whereabouts
 
 CPU = torch.device("cpu")
 TINY = ["--d-model", "8", "--num-heads", "2", "--d-hidden", "8", "--epochs", "2", "--device", "cpu"]
@@ -166,25 +163,6 @@ def test_run_report_of_a_language_model(tmp_path: Path) -> None:
     assert "each from its start" in page.text and "tokens predicted correctly" in page.text
     assert "test, by surprisal" in page.tables
     assert " wrongly. The shortest" not in page.text
-
-
-@pytest.mark.parametrize("kind", [Whereabouts, pytest.param(Repeated, marks=pytest.mark.full)])
-def test_run_report_of_questions_and_of_passages(
-    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(TASKS, kind.name, kind)
-    folder = tmp_path / "run"
-    assert main(["train", kind.name, "--out", str(folder), *TINY]) == 0
-    page = report_of(folder)[1]
-    run = Run.open(folder)
-    found = run.learner(run.model()).answers(kind().test)
-    right = sum(answer.is_correct is True for answer in found)
-    assert f"the model answers {right} correctly and {40 - right} wrongly" in " ".join(
-        page.text.split()
-    )
-    found = read_json(folder / "evaluation-test.json")
-    assert f"{learner_of(kind).example}s" in page.tables["Metrics"][0]
-    assert page.tables["Metrics"][1][2] == percent(found["accuracy"])
 
 
 def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_path: Path) -> None:

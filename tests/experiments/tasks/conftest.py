@@ -20,17 +20,5 @@ def unpacked(archive: str, content: str) -> Any:
     return path
 
 
-scan_folder = unpacked("scan/scan.tar.xz", "SCAN")
-listops_folder = unpacked("listops/listops-official-tests.tar.xz", "listops")
 multi30k_folder = unpacked("multi30k/multi30k-task1-en-de.tar.xz", "multi30k-task1")
-wmt14_folder = unpacked("wmt14/wmt14-en-de-small.tar.xz", "wmt14-en-de-small")
-babi_folder = unpacked("babi/babi-tasks-v1-2-en.tar.xz", "tasks_1-20_v1-2")
-babi_10k_folder = unpacked(
-    "babi/babi-tasks-v1-2-en-10k-without-qa3-train.tar.xz", "tasks_1-20_v1-2"
-)
-lambada_folder = unpacked("lambada/lambada-dev-test.tar.xz", "lambada")
-agreement_folder = unpacked(
-    "agreement/linzen-rnn_agr_simple-val-and-attractor-tests.tar.xz", "rnn_agr_simple"
-)
-sentences_folder = unpacked("agreement/linzen-wiki-small-dev-test.tar.xz", "linzen-wiki-small")
 shakespeare = unpacked("text/tinyshakespeare.tar.xz", "tinyshakespeare/input.txt")

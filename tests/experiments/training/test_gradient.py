@@ -5,15 +5,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.experiments.tasks import Passage, Question, Text
+from graphut.experiments.tasks import Text
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.gradient import BatchGradient
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.graphs import GraphLearner
-from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.learners.passages import PassageLearner
-from graphut.experiments.training.learners.questions import QuestionLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.learners.texts import TextLearner
 from tests.experiments.training.together import run_together
 
@@ -33,20 +31,6 @@ CASES: dict[str, tuple[type[AnyLearner], dict[str, Any], list[Any]]] = {
         TextLearner,
         {"vocab_size": 9},
         [Text([2, 3, 4, 5, 6, 7, 8]), Text([3]), Text([5, 1])],
-    ),
-    "questions": (
-        QuestionLearner,
-        {"vocab_size": 9, "classes": 4, "longest_sentence": 3, "topology": EXTRA},
-        [
-            Question([[2, 3], [4, 5, 6], [7]], [8, 2], 1),
-            Question([], [3], 0),
-            Question([[4]], [2, 2], 3),
-        ],
-    ),
-    "passages": (
-        PassageLearner,
-        {"vocab_size": 9, "topology": EXTRA},
-        [Passage([2, 3, 2, 4], 2), Passage([5], 6), Passage([6, 7], 7)],
     ),
     "answers of nodes": (GraphLearner, OF_GRAPHS, GRAPHS),
     **{

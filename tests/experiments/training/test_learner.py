@@ -5,14 +5,10 @@ import pytest
 import torch
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks import Pair, Question, Sort, Text
-from graphut.experiments.training.learners.last_words import AgreementLearner, LambadaLearner
-from graphut.experiments.training.learners.pairs import PairLearner
-from graphut.experiments.training.learners.questions import QuestionLearner
+from graphut.experiments.tasks import Pair, Sort, Text
+from graphut.experiments.training.learners.sequences import PairLearner, TranslationLearner
 from graphut.experiments.training.learners.texts import TextLearner
-from graphut.experiments.training.learners.translation import TranslationLearner
 from tests.experiments.training.learners.small_models import evaluation_of, small_model
-from tests.experiments.training.learners.small_tasks import Whereabouts
 from tests.experiments.training.learners.test_texts import Counting
 
 LEARNER = PairLearner
@@ -49,12 +45,9 @@ def test_count_flops_sums_the_ponders_of_all_batches(
 
 PAIRS: list[Pair] = [([2, 3, 4], [2, 3, 4]), ([9], [9, 9])]
 TEXTS = [Text([3, 4, 5]), Text([6, 1]), Text([7, 7, 7, 8], context=2)]
-QUESTIONS = Whereabouts().test[:7]
 
 
 def labels_of(example: Any) -> list[int]:
-    if isinstance(example, Question):
-        return [example.answer]
     return example.tokens if isinstance(example, Text) else [*example[1], EOS]
 
 
@@ -64,12 +57,6 @@ def labels_of(example: Any) -> list[int]:
     [
         (PairLearner, TASK, PAIRS, lambda model, pair: model([pair[0]], [pair[1]])),
         (TextLearner, Counting(), TEXTS, lambda model, text: model([text.tokens], ends=False)),
-        (
-            QuestionLearner,
-            Whereabouts(),
-            QUESTIONS,
-            lambda model, question: model([[*question.facts, question.question]]),
-        ),
     ],
 )
 def test_outcome_equals_the_formula(
@@ -101,11 +88,6 @@ def test_evaluation_refuses_other_metrics(metrics: dict[str, float]) -> None:
         (PairLearner, (0.6, 0.8, 9, 9), (0.5, 0.9, 1, 1), 0.6, "60.00%, token accuracy 80."),
         (PairLearner, (0.6, 0.9, 9, 9), (0.6, 0.8, 1, 1), 0.6, ", steps 9.00/9.00"),
         (TextLearner, (1.5, 0.2, 3), (1.6, 0.9, 1), 0.2, "perplexity 4.482, 2.1640 bits per"),
-        (AgreementLearner, (0.9, 0.8, 2, 3, 4), (0.8, 0.9, 1, 1, 1), 0.9, "(80.00% bal"),
-        (AgreementLearner, (0.9, 0.8, 2, 3, 4), (0.9, 0.9, 2.1, 1, 1), 0.9, "4.00 before"),
-        (LambadaLearner, (0.1, 5, 0.9, 6, 2, 3), (0.2, 5.1, 0.9, 5, 2, 3), 0.1, "148.4 of the 90"),
-        (QuestionLearner, (0.95, -3, 1, 0, 1, 1), (0.9, -0.1, 1, 0, 1, 1), 0.0498, "5.00%"),
-        (QuestionLearner, (0.9, -0.1, 1, 0, 1, 1), (0.9, -0.2, 1, 0, 1, 1), 0.9048, "10.00%"),
         (TranslationLearner, (30.1, 0.1, 0.1, 1, 1), (30.0, 0.9, 0.9, 1, 1), 0.301, "BLEU 30.10"),
     ],
 )

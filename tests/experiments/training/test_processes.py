@@ -8,7 +8,7 @@ import torch
 
 from graphut.experiments.tasks import Copy, Text
 from graphut.experiments.training import processes
-from graphut.experiments.training.learners.pairs import PairLearner, decode
+from graphut.experiments.training.learners.sequences import PairLearner, decode
 from graphut.experiments.training.learners.texts import joined, score_texts
 from tests.experiments.training.learners.small_models import make_language_model, small_model
 from tests.experiments.training.together import run_together

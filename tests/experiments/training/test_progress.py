@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from graphut.experiments.training import Outcome, TrainingConfig
-from graphut.experiments.training.learners.pairs import PairLearner
 from graphut.experiments.training.learners.questions import QuestionLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.progress import Progress, Totals, update_numbers
 from tests.experiments.training.learners.small_models import evaluation_of
 

@@ -9,7 +9,7 @@ from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.experiments.tasks import Copy, PairTask
 from graphut.experiments.tasks.pairs import Pairs
 from graphut.experiments.training import Run, TrainingConfig, is_run
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.run_files import METRICS, RUN, append_metrics
 from tests.experiments.training.learners.small_models import small_model
 from tests.helpers import refuses

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
 from graphut.experiments.training.progress import Totals
 from graphut.experiments.training.run_files import (

@@ -6,7 +6,7 @@ import pytest
 
 from graphut.experiments.tasks import TASKS, Copy, Graphs, Task, Vocabulary
 from graphut.experiments.training import TrainingConfig, learner_of
-from graphut.experiments.training.learners.pairs import PairLearner
+from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.learners.texts import TextLearner
 
 

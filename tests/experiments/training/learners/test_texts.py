@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
+from graphut.experiments.tasks.base import DrawnTask
 from graphut.experiments.tasks.vocabulary import Characters
 from graphut.experiments.training import GenerationOptions, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import texts as module
@@ -20,19 +21,22 @@ from graphut.experiments.training.learners.texts import (
 )
 from graphut.models import UniversalTransformerLM
 from tests.experiments.training.learners.small_models import make_language_model, small_model
-from tests.experiments.training.learners.small_tasks import Drawn
 
 LEARNER = TextLearner
 
 
 @dataclass(frozen=True)
-class Counting(Drawn, TextTask):
+class Counting(DrawnTask, TextTask):
     name = "counting-of-tests"
+    epoch_size, held_out = 64, 40
     vocabulary = Characters.of("0123456789 ")  # type: ignore[assignment]
     vocabulary_kind = Characters
 
-    def make(self, random: Random) -> Text:
-        start = random.randrange(10)
+    def draw(self, count: int, part: str, *stream: int) -> list[Text]:
+        random = Random(f"{part} {stream}")
+        return [self.text(random.randrange(10)) for _ in range(count)]
+
+    def text(self, start: int) -> Text:
         text = "".join(str((start + n) % 10) for n in range(8))
         return Text(self.vocabulary.read(text), 1, ("even", "odd")[start % 2])
 

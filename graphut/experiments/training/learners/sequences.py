@@ -1,5 +1,6 @@
-"""Training and evaluation of sequence-to-sequence models."""
+"""Training and evaluation of sequence-to-sequence models, such as translation models."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
@@ -12,15 +13,10 @@ import torch
 from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask
-from graphut.experiments.tasks.listops import Brackets
 from graphut.experiments.tasks.pairs import read_pairs
+from graphut.experiments.tasks.subwords import Subwords, sacrebleu_package
 from graphut.experiments.training.config import GenerationOptions
-from graphut.experiments.training.evaluation import (
-    Evaluation,
-    answer_in_batches,
-    grouped,
-    rows_by,
-)
+from graphut.experiments.training.evaluation import Evaluation, answer_in_batches, grouped
 from graphut.experiments.training.generation import (
     Answer,
     PonderedPart,
@@ -35,6 +31,8 @@ from graphut.sentences import target_labels
 
 _MOST_ROWS = 20
 _LONGER = 10  # extra tokens that an answer to an example may have
+_LONGER_TEXT = 50  # and a translation
+_CORPORA = 1000  # bootstrap samples for the interval of BLEU
 
 Answered = tuple[Pair, Generation]
 """A pair and the output for its source."""
@@ -86,24 +84,16 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def evaluate_in_detail(
         self, examples: Sequence[Pair], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return metrics of the decoded sources, and details by the lengths of source and target.
-
-        If the vocabulary has brackets, also by nesting depth and the first operator of the source.
-        """
+        """Return metrics of the decoded sources, and details (see `details`)."""
         answered = decode(self.model, examples, **options)
-        details = {
+        return self.evaluation(**pair_metrics(answered)), self.details(answered)
+
+    def details(self, answered: Sequence[Answered]) -> dict[str, Any]:
+        """Return rows of metrics by the lengths of source and target."""
+        return {
             "by_source_length": by_number(answered, lambda pair: len(pair[0])),
             "by_target_length": by_number(answered, lambda pair: len(pair[1])),
         }
-        symbols = self.vocabularies["source"]
-        if isinstance(symbols, Brackets):
-            details["by_nesting"] = by_number(answered, lambda pair: symbols.nesting(pair[0]))
-            rows = rows_by(
-                "operator", answered, lambda x: "".join(symbols.decode(x[0][0][:1])), pair_metrics
-            )
-            # Without those of single digits.
-            details["by_operator"] = [row for row in rows if row["operator"].startswith("[")]
-        return self.evaluation(**pair_metrics(answered)), details
 
     def parse(self, text: str) -> list[int]:
         if not (tokens := self.vocabularies["source"].read(text)):
@@ -145,6 +135,45 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
     def read(self, path: str, task: PairTask) -> list[Pair]:
         source, target = self.vocabularies["source"], self.vocabularies["target"]
         return read_pairs(path, source, target, self.model.config)
+
+
+class TranslationLearner(PairLearner):
+    """Trains translation models, and evaluates the generated texts by BLEU.
+
+    An output may be 50 tokens longer than the longest source (arXiv 1706.03762, section 6.1).
+    """
+
+    example: ClassVar[str] = "sentence"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "bleu": "corpus BLEU, from 0 to 100",  # first, because charts show the first metric
+        **PairLearner.metric_meanings,
+    }
+    rank_by = ("bleu",)
+    target_metric = "bleu_share"
+    summary = "BLEU {bleu:.2f}, steps {encoder_steps:.2f}/{decoder_steps:.2f}"
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        return {"bleu_share": metrics["bleu"] / 100}
+
+    def evaluate_in_detail(
+        self, examples: Sequence[Pair], **options: Any
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        longest = max(len(source) for source, _ in examples) + _LONGER_TEXT + 1  # 1 for <eos>
+        max_length = min(longest, self.model.config.max_length)
+        answered = decode(self.model, examples, max_length=max_length, **options)
+        subwords = self.vocabularies["target"]
+        assert isinstance(subwords, Subwords)
+        outputs = [subwords.write(result.tokens) for _, result in answered]
+        references = [subwords.write(target) for _, target in examples]
+        score, details = bleu(outputs, references, subwords.tokenized)
+        details["by_source_length"] = by_number(answered, lambda pair: len(pair[0]))
+        return self.evaluation(bleu=score, **pair_metrics(answered)), details
+
+    def _answer(self, *args: Any, **options: Any) -> Answer:
+        answer = super()._answer(*args, **options)
+        note = "\n".join(filter(None, [f"text    {answer.text}", answer.note]))
+        return replace(answer, note=note)
 
 
 def decode(
@@ -193,3 +222,20 @@ def by_number(
         ends = {"from": min(numbers), "to": max(numbers), "examples": len(numbers)}
         rows.append({**ends, **pair_metrics(group)})
     return rows
+
+
+def bleu(
+    outputs: Sequence[str], references: Sequence[str], tokenized: bool = False
+) -> tuple[float, dict[str, Any]]:
+    """Compute the BLEU of a corpus (Papineni et al. 2002), from 0 to 100, with sacreBLEU.
+
+    Also return the signature of sacreBLEU (arXiv 1804.08771), and half the width of the 95%
+    confidence interval. Sentences that are already `tokenized` are not tokenized again.
+    """
+    # `force` suppresses the warning about sentences that look tokenized.
+    metric = sacrebleu_package().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
+    result = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=_CORPORA)
+    signature = metric.get_signature()
+    report = json.loads(result.format(is_json=True, signature=str(signature)))
+    width = report.get("confidence_var", 0.0)  # missing if no output has a word
+    return result.score, {"bleu_signature": str(signature), "bleu_interval": width}

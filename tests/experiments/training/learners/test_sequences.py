@@ -1,14 +1,17 @@
 from functools import partial
-from string import digits
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from graphut.experiments.tasks import Pair, Sort
-from graphut.experiments.tasks.listops import ListOps
 from graphut.experiments.training import GenerationOptions, evaluate
-from graphut.experiments.training.learners.pairs import PairLearner, by_number, decode, pair_metrics
+from graphut.experiments.training.learners.sequences import (
+    PairLearner,
+    by_number,
+    decode,
+    pair_metrics,
+)
 from tests.experiments.training.learners.small_models import small_model
 
 LEARNER = PairLearner
@@ -27,23 +30,6 @@ def test_evaluate_in_detail_is_by_length() -> None:
         "by_source_length": by_number(answered, lambda pair: len(pair[0])),
         "by_target_length": by_number(answered, lambda pair: len(pair[1])),
     }
-
-
-def test_evaluate_in_detail_of_brackets_is_by_nesting_and_operator() -> None:
-    task = ListOps(train_size=1, held_out=30, longest=40)
-    model = small_model(LEARNER, task, d_model=8, d_hidden=8, max_steps=2)
-    _, details = LEARNER(model, task.vocabularies).evaluate_in_detail(task.test)
-    depths = [nesting_depth(task.source_vocabulary.write(source)) for source, _ in task.test]
-    counts = [(row["from"], row["to"], row["examples"]) for row in details["by_nesting"]]
-    assert counts == [(depth, depth, depths.count(depth)) for depth in sorted({*depths})]
-    assert len(counts) > 1
-    first = [task.source_vocabulary.write(source).split()[0] for source, _ in task.test]
-    operators = [(row["operator"], row["examples"]) for row in details["by_operator"]]
-    assert operators == [(name, first.count(name)) for name in sorted({*first} - {*digits})]
-
-
-def nesting_depth(text: str) -> int:
-    return max(text[:n].count("[") - text[:n].count("]") for n in range(len(text)))
 
 
 def test_generate_describes_outputs_with_their_steps() -> None:

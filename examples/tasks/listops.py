@@ -1,4 +1,8 @@
-"""ListOps: evaluate nested lists of digits."""
+"""ListOps: evaluate nested lists of digits, as sequences or as trees.
+
+graphut train examples/tasks/listops.py --out runs/listops
+graphut train examples/tasks/listops.py:tree --preset waking --out runs/trees
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from graphut.experiments.tasks import Vocabulary, presets
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, LazySets, Pair, PairTask, Task
 from graphut.experiments.tasks.cache import Arrays, cached, pack_lists, unpack_lists
 from graphut.experiments.tasks.files import DataSet, published_checksums
-from graphut.experiments.tasks.presets import DEEP, LIST_TREES, NARROW_LAYERS, PAIRS, with_baselines
-from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.experiments.training.evaluation import rows_by
+from graphut.experiments.training.learners.sequences import PairLearner, by_number, pair_metrics
 from graphut.models.checked_config import option
 
 _OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -28,16 +33,7 @@ _OPERATORS: dict[str, Callable[[list[int]], int]] = {
 
 
 class Brackets(Vocabulary):
-    """A vocabulary with brackets; a text needs no space before a closing bracket.
-
-    Examples
-    --------
-    >>> symbols = Brackets(["[MAX", "2", "7", "]"])
-    >>> symbols.write(symbols.read("[MAX 2 [MAX 7 2] 7]"))
-    '[MAX 2 [MAX 7 2 ] 7 ]'
-    >>> symbols.nesting(symbols.read("[MAX 2 [MAX 7 2] 7]"))
-    2
-    """
+    """A vocabulary with brackets; a text needs no space before a closing bracket."""
 
     def nesting(self, tokens: Sequence[int]) -> int:
         """Return the nesting depth of an expression; it is 1 for a list of digits."""
@@ -54,7 +50,7 @@ _DIGITS = Brackets(digits)
 _KINDS = Vocabulary([*digits, *_OPERATORS])  # of nodes in a tree
 _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
-    published_checksums("listops"),
+    published_checksums(__file__),
 )
 _FORMAT = 3  # of the cache
 _MAX_DEPTH, _MAX_VALUES, _LIST_SHARE = 20, 5, 0.25  # of the published expressions
@@ -63,10 +59,22 @@ _TRIES = 100  # expressions drawn for each one needed, at most
 # above 6. Small training sets lead to overfitting. The ponder cost starts when the loss stops
 # improving; from the start it would lead to two steps for every node.
 _SMALL = (
-    PAIRS
-    | DEEP
-    | {"max_steps": 12, "ponder_wait": 2}
-    | {"share_embeddings": False, "longest": 100, "train_size": 100_000, "epochs": 10}
+    presets.PAIRS
+    | presets.DEEP
+    | {"max_steps": 12, "ponder_wait": 2, "share_embeddings": False}
+    | {"longest": 100, "train_size": 100_000, "epochs": 10}
+)
+# Lists of the official sets are nested at most 20 deep.
+_SIZES = {"longest": 100, "train_size": 50_000, "epochs": 6}
+_TREES = presets.WHEN_RIGHT | presets.model_size(64, 128, 20) | _SIZES
+# A sum modulo 10 needs a sum over the elements, which attention averages. It is learned late: after
+# seven epochs, when the other operators have been learned.
+_WAKING = (
+    presets.EVENT_DRIVEN
+    | presets.model_size(64, 128, 12)
+    | {"layer": "none", "messages": "sum", "noise": 0.1, "learning_rate": 3e-3, "batch_size": 192}
+    | {"evaluation_rule": "event_driven:tol=0.03"}
+    | {"longest": 40, "train_size": 100_000, "epochs": 21}
 )
 
 
@@ -76,12 +84,6 @@ def draw_expression(random: Random, max_depth: int = _MAX_DEPTH) -> tuple[list[s
     A list has 2 to 5 elements; each is a list with probability 1/4, and otherwise a digit. Elements
     at the maximum depth are digits. Unlike the paper's generator, this function draws no expression
     that is a single digit.
-
-    Examples
-    --------
-    >>> symbols, value = draw_expression(Random(15), max_depth=3)
-    >>> print(*symbols, "=", value)
-    [MIN 0 [MIN 0 2 5 ] [SM 5 4 6 4 ] ] = 0
     """
     count = random.randint(2, _MAX_VALUES)
     operator = random.choice(list(_OPERATORS))
@@ -101,12 +103,6 @@ def parse(line: str) -> Pair:
     r"""Return the expression and the value in a line of the official files, as token ids.
 
     The files also contain parentheses, which make the lists binary trees. They are ignored.
-
-    Examples
-    --------
-    >>> source, target = parse("7\t( ( ( [MAX 2 ) 7 ) ] )")
-    >>> _SYMBOLS.decode(source), _DIGITS.decode(target)
-    (['[MAX', '2', '7', ']'], ['7'])
     """
     value, tab, expression = line.partition("\t")
     if not tab:
@@ -138,17 +134,13 @@ class ListExpressions(Task):
         ranges = {"validation": (0, held_out), "test": (held_out, 2 * held_out)}
         return self._pairs[slice(*ranges.get(part, (2 * held_out, None)))]
 
-    @cached_property
-    def official(self) -> dict[str, list[Pair]]:
-        """A dictionary from names to the official test sets; empty if `data` is not given."""
-        return {name: [*map(parse, text.splitlines())] for name, text in self._texts.items()}
-
     @property
     def test_sets(self) -> Mapping[str, list[Any]]:
-        return LazySets(self, {name: partial(self._official, name) for name in self._files})
+        return LazySets(self, {name: partial(self.official, name) for name in self._files})
 
-    def _official(self, name: str) -> list[Any]:
-        return self.official[name]
+    def official(self, name: str) -> list[Any]:
+        """Return an official test set."""
+        return [*map(parse, self._texts[name].splitlines())]
 
     @property
     def _files(self) -> dict[str, str]:
@@ -169,7 +161,11 @@ class ListExpressions(Task):
 
     def _draw(self) -> Arrays:
         random = Random(0)
-        expressions = {tuple(source) for pairs in self.official.values() for source, _ in pairs}
+        expressions = {
+            tuple(source)
+            for name in self._files
+            for source, _ in ListExpressions.official(self, name)
+        }
         needed = 2 * self.held_out + self.train_size
         pairs: list[Pair] = []
         for _ in range(_TRIES * needed):
@@ -188,13 +184,27 @@ class ListExpressions(Task):
         )
 
 
+class ListOpsLearner(PairLearner):
+    """Also reports metrics by nesting depth, and by the first operator of the source."""
+
+    def details(self, answered: Sequence[Any]) -> dict[str, Any]:
+        symbols = self.vocabularies["source"]
+        rows = rows_by("operator", answered, lambda x: symbols.decode(x[0][0])[0], pair_metrics)
+        return {
+            **super().details(answered),
+            "by_nesting": by_number(answered, lambda pair: symbols.nesting(pair[0])),
+            "by_operator": [row for row in rows if row["operator"] not in digits],
+        }
+
+
 @dataclass(frozen=True)
 class ListOps(ListExpressions, PairTask):
     """ListOps: evaluate nested lists of digits, such as `[MAX 2 [MIN 4 7 ] 0 ]`."""
 
     name = "listops"
-    presets = with_baselines(_SMALL, NARROW_LAYERS)
+    presets = presets.with_baselines(_SMALL, presets.NARROW_LAYERS)
     vocabulary_kind = Brackets
+    learner = ListOpsLearner
     source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
     target_vocabulary: ClassVar[Vocabulary] = _DIGITS
 
@@ -206,7 +216,7 @@ class ListOpsTree(ListExpressions, GraphTask):
     A node is a digit or an operator, and has a self-loop. In training, all nodes are labelled with
     their values, so that the model learns when each node can halt; in validation and test only the
     outermost list is labelled. The depth of a list (the number of steps that its value needs) is
-    its nesting depth; the depth of a digit is 0. `ListExpressions` describes the options.
+    its nesting depth; the depth of a digit is 0.
 
     Examples
     --------
@@ -215,16 +225,16 @@ class ListOpsTree(ListExpressions, GraphTask):
     (array([10,  4,  3,  7,  7,  4]), array([ 3, -1, -1, -1, -1, -1]), array([1, 0, 0, 0, 0, 0]))
     """
 
-    name = "listops-tree"
-    presets = LIST_TREES
+    name = "tree"
+    presets = presets.with_baselines(_TREES, presets.model_size(16, 24, 18)) | {"waking": _WAKING}
     node_kinds: ClassVar[Vocabulary] = _KINDS
     answers: ClassVar[Vocabulary] = Vocabulary(digits)
 
     def load(self, part: str) -> list[LabelledGraph]:
         return [tree_of(source, label_all=part == "train") for source, _ in super().load(part)]
 
-    def _official(self, name: str) -> list[LabelledGraph]:
-        return [tree_of(source) for source, _ in super()._official(name)]
+    def official(self, name: str) -> list[LabelledGraph]:
+        return [tree_of(source) for source, _ in super().official(name)]
 
 
 def tree_of(source: list[int], *, label_all: bool = False) -> LabelledGraph:

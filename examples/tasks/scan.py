@@ -1,4 +1,7 @@
-"""SCAN: translate commands to actions."""
+"""SCAN: translate commands to actions.
+
+graphut train examples/tasks/scan.py --data SCAN --split length --out runs/scan
+"""
 
 from collections import Counter
 from dataclasses import MISSING, dataclass
@@ -22,7 +25,7 @@ _FILES = {  # by split, with the part for {}
 }
 _DATA = DataSet(
     "from https://github.com/brendenlake/SCAN: clone it, and name the clone",
-    published_checksums("scan"),
+    published_checksums(__file__),
 )
 _LONGEST = 48  # actions
 _SMALL = PAIRS | {"share_embeddings": False, "dropout": 0.1, "target_accuracy": 0.999}

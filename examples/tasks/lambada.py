@@ -1,45 +1,40 @@
-"""LAMBADA: predict the last word of a passage, by a language model or by pointing."""
+"""LAMBADA: predict the last word of a passage by a language model.
 
-from collections.abc import Iterator
+graphut train examples/tasks/lambada.py --data lambada --out runs/lambada
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from itertools import chain
+from math import nan
 from pathlib import Path
+from statistics import fmean
+from typing import Any, ClassVar
 
 import numpy as np
 
 from graphut.experiments.tasks import files
-from graphut.experiments.tasks.base import (
-    Passage,
-    PassageTask,
-    Text,
-    TextTask,
-    hold_out,
-    random_windows,
-)
+from graphut.experiments.tasks.base import Text, TextTask, hold_out, random_windows
 from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
-from graphut.experiments.tasks.vocabulary import Words
+from graphut.experiments.tasks.vocabulary import UNKNOWN, Words
+from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
+from graphut.models.outputs import LMOutput
 
-LAMBADA = files.DataSet(
+_DATA = files.DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",
-    files.published_checksums("lambada"),
+    files.published_checksums(__file__),
 )
-_FOLDER = f"folder of the passages, {LAMBADA.origin}"
-_NOVELS = f"get the published train-novels {LAMBADA.origin}"
+_NOVELS = f"get the published train-novels {_DATA.origin}"
 _FORMAT = 2
 Passages = list[list[str]]
 
 # Most weights are in the embeddings; two layers have as many other weights as one step.
-_LANGUAGE_MODEL = (
+_SMALL = (
     LANGUAGE_MODEL
     | model_size(128, 512, 6)
     | {"dropout": 0.3, "batch_size": 16, "learning_rate": 2e-3, "epochs": 15, "patience": 3}
-)
-# With few passages and many words, the embeddings need dropout.
-_READING = (
-    model_size(64, 256, 4) | {"positions": "end"} | {"dropout": 0.2, "epochs": 20, "patience": 5}
 )
 
 
@@ -50,12 +45,60 @@ def _read_passages(folder: str | Path, held_out: int | None) -> dict[str, Passag
     test passages from other novels. If `held_out` is None, all development passages are for
     validation. Otherwise, `held_out` of them are for validation, and the others for training.
     """
-    texts = (LAMBADA.read(folder, name) for name in LAMBADA.checksums)
+    texts = (_DATA.read(folder, name) for name in _DATA.checksums)
     validation, test = ([line.split() for line in files.lines_of(text)] for text in texts)
     train: Passages = []
     if held_out is not None:
         train, validation = hold_out(validation, held_out, lambda words: " ".join(words).encode())
     return {"train": train, "validation": validation, "test": test}
+
+
+class LambadaLearner(TextLearner):
+    """Trains language models on LAMBADA, and tests them on the last word of each text."""
+
+    most_shown = None
+    example: ClassVar[str] = "passage"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "word_accuracy": "share of likeliest words that are the last word; unknown words are wrong",
+        "word_nats": "mean surprisal of the last words that are in the vocabulary",
+        "known": "share of the last words that are in the vocabulary",
+        "nats": "mean surprisal of a word; all unknown words are one word",
+        "steps": "mean steps of the nodes that predict a word",
+        "word_steps": "mean steps of the nodes that predict a last word",
+    }
+    rank_by = ("word_log_probability",)
+    target_metric = "word_accuracy"
+    summary = (
+        "last words: accuracy {word_accuracy:.2%}, perplexity {word_perplexity:.1f} of the "
+        "{known:.2%} in the vocabulary, steps {word_steps:.2f}; all words: perplexity "
+        "{perplexity:.1f}, steps {steps:.2f}"
+    )
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        last = TextLearner.derived({"nats": metrics["word_nats"]})
+        names = ("log_probability", "perplexity")
+        return {**TextLearner.derived(metrics), **{f"word_{name}": last[name] for name in names}}
+
+    def metrics(self, scores: TextScores) -> dict[str, float]:
+        [unknown] = self.vocabulary.encode([UNKNOWN])
+        in_vocabulary = [score for score in scores if score.text.tokens[-1] != unknown]
+        tokens = token_metrics(scores)
+        return {
+            "word_accuracy": sum(bool(score.correct[-1]) for score in in_vocabulary) / len(scores),
+            "word_nats": fmean(float(score.nats[-1]) for score in in_vocabulary)
+            if in_vocabulary
+            else nan,
+            "known": len(in_vocabulary) / len(scores),
+            "nats": tokens["nats"],
+            "steps": tokens["steps"],
+            "word_steps": fmean(int(score.steps[-1]) for score in scores),
+        }
+
+    def verdict(self, output: LMOutput) -> tuple[str, str, bool | None]:
+        last = [int(output.logits[-1].argmax()), int(output.labels[-1])]
+        answer, correct = self.vocabulary.readable(last)
+        return answer, correct, answer == correct != UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -75,12 +118,12 @@ class Lambada(TextTask):
 
     name = "lambada"
     choices = ()  # its accuracy is that of words
-    presets = with_baselines(_LANGUAGE_MODEL, {"d_hidden": 128, "max_steps": 2})
+    presets = with_baselines(_SMALL, {"d_hidden": 128, "max_steps": 2})
     vocabulary_kind = Words
-    learner = "last_words:LambadaLearner"
+    learner = LambadaLearner
     own_files = ("novels",)
 
-    data: str | Path = option(MISSING, _FOLDER)
+    data: str | Path = option(MISSING, f"folder of the passages, {_DATA.origin}")
     novels: str | Path | None = option(
         None,
         "file or folder of training texts, such as the published train-novels (default: train on "
@@ -135,44 +178,3 @@ class Lambada(TextTask):
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None
         return (files.read_text(file, _NOVELS) for file in files.text_files(self.novels))
-
-
-@dataclass(frozen=True)
-class LambadaReading(PassageTask):
-    """LAMBADA as reading comprehension: point to the word that comes next.
-
-    The passages of arXiv 1606.06031 in the setting of arXiv 1610.08431: the answer is one of the
-    words of the passage. A passage without its answer is left out of training, and counts as wrong
-    in an evaluation (892 of the 5153 test passages).
-
-    The model trains on most of the development passages, is validated on the others, and is tested
-    on the test passages. The published protocol trains on 1.8 million passages from novels.
-
-    The vocabulary contains all words of the validation and test passages, so that the model can
-    point to each of them. Words that do not occur in training keep their initial embeddings.
-    """
-
-    name = "lambada-reading"
-    presets = with_baselines(_READING, model_size(64, 64, 2))
-    vocabulary_kind = Words
-
-    data: str | Path = option(MISSING, _FOLDER)
-    held_out: int = option(400, "validation passages", least=1)
-    words: int = option(60_000, "maximum number of training words in the vocabulary", least=1)
-
-    @cached_property
-    def vocabulary(self) -> Words:
-        """The vocabulary: the frequent words of training, and all words of validation and test."""
-        train, *judged = self._parts.values()
-        frequent = Words.learn(train, most=self.words)
-        others = set(chain.from_iterable(chain.from_iterable(judged))) - set(frequent.symbols)
-        return Words([*frequent.symbols, *sorted(others)])
-
-    def load(self, part: str) -> list[Passage]:
-        tokens = map(self.vocabulary.encode, self._parts[part])
-        passages = [Passage(context, answer) for *context, answer in tokens]
-        return [p for p in passages if part != "train" or p.answer in p.context]
-
-    @cached_property
-    def _parts(self) -> dict[str, Passages]:
-        return _read_passages(self.data, self.held_out)

@@ -1,23 +1,30 @@
-"""Subject-verb agreement: predict from the words before a verb whether it is singular or plural."""
+"""Subject-verb agreement: predict from the words before a verb whether it is singular or plural.
+
+graphut train examples/tasks/agreement.py --data rnn_agr_simple --split small --out runs/verbs
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
-from typing import Literal, NamedTuple
+from statistics import fmean
+from typing import ClassVar, Literal, NamedTuple
 
 from graphut.experiments.tasks import cache
 from graphut.experiments.tasks.base import LazySets, Text, TextTask, hold_out
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Words
+from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
+from graphut.models.outputs import LMOutput
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"
-_CHECKSUMS = published_checksums("agreement")
+_CHECKSUMS = published_checksums(__file__)
 _SENTENCES = DataSet(
     "from https://github.com/treszkai/edinburgh-nlu-cw: clone it, and name its folder data",
     {"wiki-test.txt": _CHECKSUMS["wiki-test.txt"]},
@@ -56,6 +63,53 @@ class Prefix(NamedTuple):
         return cls(tuple(words.split()), number)
 
 
+class AgreementLearner(TextLearner):
+    """Trains language models; tests if they prefer the verb form that agrees with the subject."""
+
+    most_shown = None
+    example: ClassVar[str] = "sentence"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "share of verbs whose correct form is likelier than the wrong one",
+        "balanced_accuracy": "mean of the accuracies for verbs in the singular and in the plural",
+        "nats": "mean surprisal of a token, verbs included",
+        "steps": "mean steps of the nodes that predict a token",
+        "verb_steps": "mean steps of the nodes that predict a verb",
+    }
+    rank_by = ("accuracy", "log_probability")
+    summary = (
+        "verb accuracy {accuracy:.2%} ({balanced_accuracy:.2%} balanced), steps {steps:.2f}, "
+        "{verb_steps:.2f} before a verb"
+    )
+
+    @property
+    def candidates(self) -> Sequence[int]:
+        """Two token ids: of "VBZ" (a verb in the singular) and of "VBP" (in the plural)."""
+        return self.vocabulary.encode([SINGULAR, PLURAL])
+
+    def metrics(self, scores: TextScores) -> dict[str, float]:
+        forms = self.candidates
+        correct: dict[int, list[bool]] = {}
+        for score in scores:
+            form = forms.index(score.text.tokens[-1])
+            likelier = bool(score.candidates[form] > score.candidates[1 - form])  # a tie is wrong
+            correct.setdefault(form, []).append(likelier)
+        tokens = token_metrics(scores)
+        return {
+            "accuracy": fmean(chain.from_iterable(correct.values())),
+            "balanced_accuracy": fmean(map(fmean, correct.values())),
+            "nats": tokens["nats"],
+            "steps": tokens["steps"],
+            "verb_steps": fmean(int(score.steps[-1]) for score in scores),
+        }
+
+    def verdict(self, output: LMOutput) -> tuple[str, str, bool | None]:
+        forms, correct = [*self.candidates], int(output.labels[-1])
+        logits = output.logits[-1, forms]
+        likelier = forms[int(logits.argmax())]
+        answer, correct_form = self.vocabulary.readable([likelier, correct])
+        return answer, correct_form, likelier == correct and bool(logits[0] != logits[1])
+
+
 @dataclass(frozen=True)
 class Agreement(TextTask):
     """Subject-verb agreement: language modelling, evaluated on the number of a verb.
@@ -83,7 +137,7 @@ class Agreement(TextTask):
     # Most weights are in the embeddings; two layers have as many other weights as one step.
     presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
     vocabulary_kind = Words
-    learner = "last_words:AgreementLearner"
+    learner = AgreementLearner
 
     data: str | Path = option(MISSING, f"folder of the prefixes, {_ORIGIN}")
     split: Literal["published", "small"] = option(

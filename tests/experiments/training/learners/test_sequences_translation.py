@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphut.experiments.tasks import Pair
-from graphut.experiments.tasks.translation import Wmt14
 from graphut.experiments.training import GenerationOptions
-from graphut.experiments.training.learners.translation import TranslationLearner, bleu
+from graphut.experiments.training.learners.sequences import TranslationLearner, bleu
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
-from tests.experiments.tasks.tiny_wmt14 import write_corpora
+from tests.experiments.tasks.tiny_translation import Numbers
 from tests.experiments.training.learners.small_models import small_model
 
 LEARNER = TranslationLearner
@@ -55,12 +54,12 @@ def naive_bleu(outputs: Sequence[str], references: Sequence[str]) -> float:
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> Wmt14:
-    return Wmt14(write_corpora(tmp_path_factory.mktemp("wmt14")), subwords=270)
+def task() -> Numbers:
+    return Numbers(subwords=270)
 
 
 @pytest.fixture
-def pairs(task: Wmt14) -> list[Pair]:
+def pairs(task: Numbers) -> list[Pair]:
     read = task.source_vocabulary.read
     return [(read(source), read(target)) for source, target in TEXTS]
 
@@ -69,7 +68,10 @@ make_model = partial(small_model, LEARNER, d_model=8, d_hidden=8)
 
 
 def answering(
-    monkeypatch: pytest.MonkeyPatch, model: UniversalTransformer, answers: dict[str, str], of: Wmt14
+    monkeypatch: pytest.MonkeyPatch,
+    model: UniversalTransformer,
+    answers: dict[str, str],
+    of: Numbers,
 ) -> list[dict[str, Any]]:
     """Make the model return these translations; return the options of each later call."""
     asked = []
@@ -87,7 +89,7 @@ def answering(
 
 
 def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
-    monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
+    monkeypatch: pytest.MonkeyPatch, task: Numbers, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
     answers = {
@@ -108,7 +110,7 @@ def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
 
 
 def test_evaluate_in_detail_passes_options_to_the_model(
-    monkeypatch: pytest.MonkeyPatch, task: Wmt14, pairs: list[Pair]
+    monkeypatch: pytest.MonkeyPatch, task: Numbers, pairs: list[Pair]
 ) -> None:
     model = make_model(task)
     asked = answering(monkeypatch, model, dict(TEXTS), task)
@@ -120,7 +122,7 @@ def test_evaluate_in_detail_passes_options_to_the_model(
     assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
 
 
-def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Wmt14) -> None:
+def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Numbers) -> None:
     model = make_model(task)
     answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
     [said] = LEARNER(model, task.vocabularies).generate([" two men"], GenerationOptions())

@@ -1,0 +1,302 @@
+"""bAbI: questions about short stories, for a model whose nodes are the sentences of a story.
+
+graphut train examples/tasks/babi.py --data tasks_1-20_v1-2 --tasks 1 --out runs/babi
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from functools import cached_property, partial
+from itertools import chain
+from math import exp
+from pathlib import Path
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import nn
+
+from graphut.attention.layout import upload
+from graphut.attention.ragged import ragged_arange, row_sums
+from graphut.experiments.tasks import Task, Vocabulary, option
+from graphut.experiments.tasks.base import LazySets, whole_numbers
+from graphut.experiments.tasks.files import DataSet, published_checksums
+from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
+from graphut.experiments.training import Evaluation, Outcome
+from graphut.experiments.training.evaluation import answer_in_batches, rows_by
+from graphut.experiments.training.generation import Answer, PonderedPart
+from graphut.experiments.training.learner import Learner
+from graphut.models.adaptive_model import AdaptiveModel
+from graphut.models.config import ModelConfig
+from graphut.models.layer_builders import make_recurrence
+from graphut.models.sentence_nodes import SentenceNodes
+from graphut.topology import parse
+
+_FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
+_PARTS = {"train": "train", "validation": "valid", "test": "test"}
+_UNKNOWN = {"en-valid-10k/qa3_train.txt": None}
+_DATA = DataSet(
+    "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
+    "name the folder tasks_1-20_v1-2",
+    published_checksums(__file__) | _UNKNOWN,
+)
+# Dropout, offsets, weight decay and small batches reduce overfitting to the thousand stories.
+_SMALL = (
+    DEEP
+    | model_size(64, 256, 6)
+    | {"max_offset": 20, "dropout": 0.1, "weight_decay": 0.1, "batch_size": 32, "warmup": 500}
+    | {"epochs": 150, "patience": 150, "target_accuracy": 0.999}
+)
+
+
+class Question(NamedTuple):
+    """A question about a story, with its answer: as texts, or as token ids and a class."""
+
+    sentences: list[Any]  # the facts, without earlier questions; then the question
+    answer: Any  # in lower case; several answers are separated by commas
+    supporting: int  # number of facts that imply the answer
+    group: str  # the task, such as "qa3"
+
+
+def words(sentence: str) -> list[str]:
+    """Return the words of a sentence in lower case; a question mark is a word."""
+    return re.findall(r"[\w'-]+|\?", sentence.lower())
+
+
+def parse_stories(text: str, group: str) -> Iterator[Question]:
+    """Yield the questions in a file of bAbI (arXiv 1502.05698), with the facts before them.
+
+    A line has a number and a sentence; the number 1 begins a new story. After a question, the line
+    also has the answer and the numbers of the lines that imply it, separated by tabs.
+    """
+    facts: list[str] = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"(\d+) ([^\t]*[^\t ]) ?(?:\t([^\t]+)\t([\d ]*))?", line)
+        if match is None:
+            raise ValueError(f"expected a number and a sentence, or a question, got {line!r}")
+        number, sentence, answer, supporting = match.groups()
+        facts = [] if number == "1" else facts
+        if answer is None:
+            facts.append(sentence)
+        else:
+            yield Question([*facts, sentence], answer.lower(), len(supporting.split()), group)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceModelConfig(ModelConfig):
+    """The configuration of a `SentenceModel`; other fields call a sentence a token."""
+
+    vocab_size: int = option(MISSING, "size of the vocabulary", least=3)
+    classes: int = option(MISSING, "number of answers", least=2)
+    longest_sentence: int = option(20, "maximum number of words in a sentence", least=1)
+    topology: str = option("complete", "sentences that a sentence attends to; without extra nodes")
+
+
+class SentenceModel(AdaptiveModel):
+    """A Universal Transformer whose nodes are sentences (arXiv 1807.03819, section 3.1).
+
+    The first state of a sentence is the sum of its word embeddings, each multiplied by a learned
+    mask for the position of the word (arXiv 1612.03969, Eq. 2). Positions of sentences count back
+    from the last one, the question, whose final state predicts the answer.
+    """
+
+    config_class = SentenceModelConfig
+    config: SentenceModelConfig
+
+    def __init__(self, config: SentenceModelConfig) -> None:
+        super().__init__(config)
+        self.topology = parse(config.topology)
+        self.encoder = make_recurrence(config)
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.mask = nn.Parameter(torch.empty(config.longest_sentence, config.d_model))
+        self.output = nn.Linear(config.d_model, config.classes)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        nn.init.normal_(self.mask, mean=1.0)
+
+    def forward(self, stories: Sequence[list[list[int]]], *, get_attention: bool = False) -> Any:
+        """Return the logits of the answers to stories, and the record of their sentences."""
+        sentences = [*chain.from_iterable(stories)]
+        lengths, sizes = (torch.tensor([*map(len, each)]) for each in (stories, sentences))
+        word, last = torch.tensor([*chain.from_iterable(sentences)]), lengths.cumsum(0) - 1
+        nodes = SentenceNodes.from_tokens(lengths.new_empty(0), lengths, self.topology)
+        inputs = [nodes.layout, last, word, *ragged_arange(sizes)]
+        layout, last, word, sentence, place = upload(inputs, self.device)
+        embedded = self._look_up(self.embedding, word) * self.mask[place]
+        feat = self.dropout(row_sums(embedded, sentence, len(sizes)))
+        position = nodes.expand(lengths + 1) - nodes.position
+        position = nodes.positions(self._drawn_positions(lengths), position).to(self.device)
+        options = {"positions": position, "get_attention": get_attention}
+        states, ponder, *_ = self.encoder(layout, feat, **options)
+        return self.output(states[last]), ponder
+
+
+class BabiLearner(Learner[Question, Any, SentenceModel]):
+    """Trains and evaluates models that answer a question about a story."""
+
+    model_kind = SentenceModel
+    example: ClassVar[str] = "question"
+    metric_meanings: ClassVar[Mapping[str, str]] = {
+        "accuracy": "mean over the groups of the share of correct answers",
+        "log_probability": "mean log-probability of the correct answers, in nats",
+        "groups": "number of groups",
+        "failed": "number of groups with more than 5% wrong answers (arXiv 1502.05698, section 5)",
+        "steps": "mean steps of a sentence, questions included",
+        "question_steps": "mean steps of a question",
+    }
+    rank_by = ("accuracy", "log_probability")
+    # The geometric mean of probabilities: the accuracy over 100 questions soon reaches 1.
+    target_metric = "probability"
+    summary = "error {error:.2%}, {failed} of {groups} tasks failed, steps {steps:.2f} per "
+    summary += "sentence, {question_steps:.2f} per question"
+
+    @staticmethod
+    def derived(metrics: Mapping[str, Any]) -> dict[str, Any]:
+        return {"error": 1 - metrics["accuracy"], "probability": exp(metrics["log_probability"])}
+
+    @classmethod
+    def sizes(cls, task: Any) -> dict[str, int]:
+        longest = max(len(words(sentence)) for sentence in task.sentences)
+        sizes = {"vocab_size": len(task.vocabulary), "classes": len(task.answers.symbols)}
+        return {**sizes, "longest_sentence": longest}
+
+    def outcome(self, batch: list[Question], label_smoothing: float) -> Outcome:
+        logits, ponder = self.model([each.sentences for each in batch])
+        labels = torch.tensor([each.answer for each in batch], device=self.model.device)
+        return Outcome.of(logits, labels, label_smoothing, encoder=ponder)
+
+    def counts(self, batch: list[Question]) -> dict[str, int]:
+        return {"loss": len(batch), "encoder": sum(len(each.sentences) for each in batch)}
+
+    @torch.no_grad()
+    def evaluate_in_detail(
+        self, examples: Sequence[Question], **options: Any
+    ) -> tuple[Evaluation, dict[str, Any]]:
+        """Return metrics, and details by task and by the number of supporting facts."""
+        with self.model.evaluating():
+            answered = answer_in_batches(self._predict, examples, 100, lambda x: len(x.sentences))
+        keys = {"group": lambda x: x[0].group, "supporting": lambda x: x[0].supporting}
+        rows = {f"by_{k}": rows_by(k, answered, keys[k], _metrics, "questions") for k in keys}
+        errors = [row["error"] for row in rows["by_group"]]
+        metrics = {**_metrics(answered), "accuracy": 1 - fmean(errors), "groups": len(errors)}
+        del metrics["error"]
+        metrics["log_probability"] = fmean(logs[q.answer] for q, (logs, _) in answered)
+        metrics["failed"] = sum(error > 0.05 for error in errors)
+        return self.evaluation(**metrics), rows
+
+    def _predict(self, batch: list[Question]) -> Iterator[tuple[list[float], list[int]]]:
+        """Yield the log-probabilities of the answers, and the steps of the sentences."""
+        logits, ponder = self.model([each.sentences for each in batch])
+        steps = ponder.steps.split([len(each.sentences) for each in batch])
+        yield from zip(logits.log_softmax(-1).tolist(), (x.tolist() for x in steps), strict=True)
+
+    def parse(self, text: str) -> Question:
+        """Return the question at the end of a story, without its answer."""
+        parts = re.findall(r"[^.?\s][^.?]*[.?]?", text)
+        if not parts:
+            raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
+        return Question([self.vocabulary.encode(words(part)) for part in parts], None, 0, "")
+
+    def generate(self, texts: Sequence[str], *args: Any, **_: Any) -> Iterator[Answer]:
+        yield from map(self.answer, [*map(self.parse, texts)])
+
+    @torch.no_grad()
+    def answer(self, example: Question) -> Answer:
+        """Return the likeliest answer, the correct one if it is known, and the steps."""
+        with self.model.evaluating():
+            logits, ponder = self.model([example.sentences], get_attention=True)
+        names = [*map(self.vocabulary.write, example.sentences)]
+        part = PonderedPart("encoder", "", names, names, ponder.steps.tolist(), ponder)
+        found = (answers := self.vocabularies["answer"].symbols)[int(logits.argmax())]
+        note = f"answer  {found} ({logits[0].softmax(0).max():.1%})"
+        if example.answer is None:
+            return Answer(found, [part], note=note)
+        correct = answers[example.answer]
+        return Answer(found, [part], correct, found == correct, f"{note}; correct: {correct}")
+
+
+def _metrics(answered: Sequence[tuple[Question, Any]]) -> dict[str, float]:
+    wrong = (question.answer != logs.index(max(logs)) for question, (logs, _) in answered)
+    steps = [steps for _, (_, steps) in answered]
+    return {
+        "error": fmean(wrong),
+        "steps": fmean(chain.from_iterable(steps)),  # as in arXiv 1807.03819
+        "question_steps": fmean(each[-1] for each in steps),
+    }
+
+
+@dataclass(frozen=True)
+class Babi(Task):
+    """bAbI: questions such as "Where is Mary?" about a story, with one answer out of a few.
+
+    The English tasks of arXiv 1502.05698, with the published validation split. A list of answers,
+    such as "apple,milk", is one class. The vocabularies come from all files of the chosen tasks.
+    One model learns the chosen tasks jointly, and results are reported for each task.
+    """
+
+    name = "babi"
+    presets = with_baselines(_SMALL, model_size(40, 80, 4))
+    vocabulary_names = MappingProxyType({"text": "vocabulary", "answer": "answers"})
+    config_kind, learner = SentenceModelConfig, BabiLearner
+    from_data = ("vocab_size", "classes", "longest_sentence")
+    choices = ("accuracy", "log_probability")
+
+    data: str | Path = option(MISSING, f"folder of bAbI, {_DATA.origin}")
+    tasks: str = option("1", 'which of the 20 tasks, as in "1,2,18-20", or "all"')
+    size: Literal["1k", "10k"] = option("1k", "training and validation questions of each task")
+
+    def _check_values(self) -> None:
+        _ = self.groups
+
+    @property
+    def groups(self) -> list[str]:
+        """The names of the chosen tasks, such as "qa3"."""
+        text = "1-20" if self.tasks == "all" else self.tasks
+        return [f"qa{n}" for n in sorted({*whole_numbers("tasks", text, 1, 20)})]
+
+    @cached_property
+    def sentences(self) -> set[str]:
+        """All sentences of the chosen tasks."""
+        return {sentence for each in self._questions for sentence in each.sentences}
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(sorted({*chain.from_iterable(map(words, self.sentences))}))
+
+    @cached_property
+    def answers(self) -> Vocabulary:
+        return Vocabulary(sorted({each.answer for each in self._questions}))
+
+    def load(self, part: str, *groups: str) -> list[Question]:
+        ids = {sentence: self.vocabulary.encode(words(sentence)) for sentence in self.sentences}
+        classes = {answer: number for number, answer in enumerate(self.answers.symbols)}
+        questions = chain.from_iterable(self._stories[part, g] for g in groups or self.groups)
+        return [
+            each._replace(sentences=[*map(ids.get, each.sentences)], answer=classes[each.answer])
+            for each in questions
+        ]
+
+    @property
+    def test_sets(self) -> Mapping[str, list[Question]]:
+        """The test sets by name: `test` and, with several tasks, one for each, such as "qa3"."""
+        groups = self.groups if len(self.groups) > 1 else []
+        return LazySets(self, {group: partial(self.load, "test", group) for group in groups})
+
+    @property
+    def _questions(self) -> Iterator[Question]:
+        return chain.from_iterable(self._stories.values())
+
+    @cached_property
+    def _stories(self) -> dict[tuple[str, str], list[Question]]:
+        """The questions by part and task, such as `("test", "qa3")`."""
+        folder = _FOLDERS[self.size]
+        return {
+            (part, group): [
+                *parse_stories(_DATA.read(self.data, f"{folder}/{group}_{stem}.txt"), group)
+            ]
+            for group in self.groups
+            for part, stem in _PARTS.items()
+        }

@@ -1,0 +1,100 @@
+"""WMT14: translation of news between English and German.
+
+graphut train examples/tasks/wmt14.py --data wmt14-en-de-small --corpus small --out runs/wmt14
+"""
+
+from dataclasses import MISSING, dataclass
+from html import unescape
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from graphut.experiments.tasks import Pair, option
+from graphut.experiments.tasks.base import PARTS
+from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
+from graphut.experiments.tasks.presets import model_size, with_baselines
+from graphut.experiments.tasks.translation import LANGUAGES, PAPER, SMALL, TranslationTask
+
+_FILES = {
+    "full": {
+        "train": ["commoncrawl.de-en", "europarl-v7.de-en", "news-commentary-v9.de-en"],
+        "validation": ["newstest2013"],
+        "test": ["newstest2014"],
+    },
+    "small": {
+        "train": ["train10k"],
+        "validation": ["newstest2013"],
+        "test": ["newstest2014-filtered"],
+    },
+}
+_DATA = {
+    "full": DataSet(
+        "from https://www.statmt.org/wmt14/translation-task.html, all in one folder; newstest2013 "
+        "and newstest2014 as text with `sacrebleu -l en-de --echo src` and `--echo ref`, "
+        "for `-t wmt13` and `-t wmt14/full`",
+        {f"{stem}.{x}": None for part in PARTS for stem in _FILES["full"][part] for x in LANGUAGES},
+    ),
+    "small": DataSet(
+        "from https://github.com/OpenNMT/OpenNMT, folder data: src-train.txt is train10k.en, "
+        "tgt-train.txt is train10k.de; src-val.txt and tgt-val.txt are newstest2013, src-test.txt "
+        "and tgt-test.txt newstest2014-filtered",
+        published_checksums(__file__),
+    ),
+}
+
+# A trial with ten thousand pairs, a third of Multi30k, and longer sentences.
+_SMALL = (
+    SMALL
+    | model_size(128, 512, 6)
+    | {"epochs": 10, "corpus": "small", "subwords": 4000, "longest": 60}
+)
+
+
+@dataclass(frozen=True)
+class Wmt14(TranslationTask):
+    """WMT14: translation of news and proceedings between English and German.
+
+    The translation task of arXiv 1807.03819, section 3.6. The full corpora are plain text without
+    known checksums. The small corpus is for trials: 10,000 training pairs, newstest2013 for
+    validation, and for the test the 2737 sentences of newstest2014 that were used at WMT14 itself.
+    It is tokenised, and its XML escapes are decoded.
+
+    BLEU is computed on the raw text. The paper computes it on tokens with split compounds, which
+    is not comparable (arXiv 1804.08771, section 2). Consecutive epochs are consecutive parts of the
+    shuffled corpus, which is shuffled again at its end.
+    """
+
+    name = "wmt14"
+    presets = with_baselines(
+        _SMALL,
+        model_size(64, 256, 6),
+        PAPER
+        | {"batch_size": 256, "warmup": 8000, "epochs": 256, "patience": 256, "subwords": 32_000},
+    )
+
+    data: str | Path = option(
+        MISSING,
+        f"folder of WMT14's files; full: {_DATA['full'].origin}; small: {_DATA['small'].origin}",
+    )
+    corpus: Literal["full", "small"] = option("full", "all corpora, or 10,000 training pairs")
+    epoch_size: int = option(100_000, "maximum number of training pairs in an epoch", least=1)
+
+    def train(self, seed: int, epoch: int) -> list[Pair]:
+        """Return the next `epoch_size` pairs of the shuffled corpus."""
+        total = len(self._usable)
+        size = min(self.epoch_size, total)
+        number, start = divmod(epoch * size, total)
+        rounds = (np.random.default_rng([seed, n]) for n in (number, number + 1))
+        order = np.concatenate([random.permutation(self._usable) for random in rounds])
+        return self._pairs("train", order[start : start + size])
+
+    @property
+    def _data_set(self) -> DataSet:
+        return _DATA[self.corpus]
+
+    def _read(self, part: str, language: str) -> list[str]:
+        lines: list[str] = []
+        for stem in _FILES[self.corpus][part]:
+            lines += lines_of(self._data_set.read(self.data, f"{stem}.{language}"))
+        return [*map(unescape, lines)] if self.corpus == "small" else lines
