@@ -29,12 +29,10 @@ def check_tensor(value: object, name: str) -> None:
     if type(value) in _CLASSES and _is_plain(value):
         return
     if not isinstance(value, Tensor):
-        advice = "convert it with torch.as_tensor"
-        if hasattr(value, "edge_index"):
-            advice = "a Data object of PyG is passed as data.x, data.edge_index"
-        elif hasattr(value, "in_degrees"):
-            advice = "pass the graph first, then the features"
-        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}; {advice}")
+        advice = "" if value is None else "; convert it with torch.as_tensor"
+        if hasattr(value, "in_degrees"):
+            advice = "; pass the graph first, then the features"
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}{advice}")
     if is_intercepted() or (_is_subclass_with_memory(value) and _is_plain(value)):
         return
     kind, advice = type(value).__name__, "pass a plain torch.Tensor"

@@ -43,7 +43,7 @@ from graphut.nn import (
     UniversalTransformerStep,
     parse_rule,
 )
-from graphut.nn.conv_adapters import from_edge_index
+from graphut.nn.graph_call import from_edge_index
 from graphut.nn.input_checks import check_feat, check_same_nodes
 from graphut.topology import Topology, parse
 

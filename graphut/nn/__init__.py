@@ -7,7 +7,8 @@ from graphut._lazy import lazy_names
 if TYPE_CHECKING:
     from graphut.nn.adaptive_conv import AdaptiveConv
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
-    from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv, from_edge_index
+    from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv
+    from graphut.nn.graph_call import from_edge_index
     from graphut.nn.halting import HaltingUnit, ScheduledHalting
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv

@@ -1,5 +1,6 @@
 """A graph convolution with a separate depth for each node, called as in PyG and DGL."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -8,49 +9,15 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.ragged import row_sums
-from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.conv_adapters import from_edge_index
+from graphut.nn.graph_call import Features, GraphCall
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.input_checks import check_feat
-from graphut.nn.ponder import Ponder
+from graphut.nn.module_checks import check_probability, check_sizes
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition
-
-_SIDES = ("source", "destination")
-
-
-class GraphCall(nn.Module):
-    """Base class of layers that are called as `conv(x, edge_index)` or as `conv(graph, x)`."""
-
-    def forward(self, *args: Any, **options: Any) -> Tensor:
-        """Call `_call(graph, x, ...)`, after a conversion of the arguments of PyG."""
-        if len(args) + len(options) < 2:
-            raise TypeError("call the layer as conv(x, edge_index), or as conv(graph, x)")
-        if isinstance(args[0] if args else options.get("x"), (Tensor, tuple)):
-            return self._call_as_pyg(*args, **options)
-        return self._call(*args, **options)
-
-    def _call_as_pyg(
-        self,
-        x: Tensor | tuple[Tensor, Tensor],
-        edge_index: Tensor,
-        of_edges: Tensor | None = None,
-        batch: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        if isinstance(x, tuple) and x[0] is x[1]:  # so `to_hetero` calls it for one type of nodes
-            x = x[0]
-        for feat, side in zip(x, _SIDES, strict=True) if isinstance(x, tuple) else ():
-            check_tensor(feat, f"features of {side} nodes")
-        nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
-        more = () if of_edges is None else (of_edges,)
-        return self._call(from_edge_index(edge_index, nodes, batch=batch), x, *more, **options)
-
-    def _call(self, graph: DGLGraph | EdgeLayout, x: Any, *args: Any, **options: Any) -> Tensor:
-        raise NotImplementedError
 
 
 class AdaptiveConv(GraphCall):
@@ -105,8 +72,6 @@ class AdaptiveConv(GraphCall):
     (torch.Size([5, 32]), torch.Size([5]))
     """
 
-    ponder: Ponder | None
-
     def __init__(
         self,
         in_channels: int | tuple[int, int],
@@ -124,13 +89,13 @@ class AdaptiveConv(GraphCall):
         # Not `add_self_loops`, which `to_hetero` refuses: here a self-loop is a node's own state.
         self.has_self_loops = add_self_loops
         pair = in_channels if isinstance(in_channels, tuple) else (in_channels, None)
+        check_conv_options(pair, out_channels, heads, dropout, edge_dim)
         self.source_map = linear(pair[0], out_channels)
         self.target_map = None if pair[1] is None else linear(pair[1], out_channels)
         attention = MultiHeadAttention(
             out_channels, heads, attn_drop=dropout, edge_dim=edge_dim, allow_zero_in_degree=True
         )
         self.recurrence = make_recurrence(attention, max_steps, dropout, rule)
-        self.ponder = None
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
@@ -154,17 +119,13 @@ class AdaptiveConv(GraphCall):
         return super().forward(*args, **options)
 
     def _call(
-        self,
-        graph: DGLGraph | EdgeLayout,
-        x: Tensor | tuple[Tensor, Tensor],
-        edge_attr: Tensor | None = None,
+        self, graph: DGLGraph | EdgeLayout, x: Features, edge_attr: Tensor | None = None
     ) -> Tensor:
         layout = as_layout(graph)
-        if isinstance(graph, DGLGraph) and graph.is_block and graph.srctypes == graph.dsttypes:
-            x = x[0] if isinstance(x, tuple) else x  # the destinations are the first sources
-        self._check(layout, x, edge_attr)
+        maps = self.source_map, self.target_map or self.source_map
+        self._check(layout, x, maps, edge_attr)
         if isinstance(x, tuple):
-            sources, targets = self.source_map(x[0]), (self.target_map or self.source_map)(x[1])
+            sources, targets = maps[0](x[0]), maps[1](x[1])
             layout, feat = layout.cached(_with_destinations_first), torch.cat([targets, sources])
         else:
             feat = self.source_map(x)
@@ -176,30 +137,45 @@ class AdaptiveConv(GraphCall):
         return out
 
     def _check(
-        self, layout: EdgeLayout, x: Tensor | tuple[Tensor, Tensor], edge_attr: Tensor | None
+        self, layout: EdgeLayout, x: Features, maps: tuple[Any, Any], edge_attr: Tensor | None
     ) -> None:
         """Raise an error if features do not fit the graph or the layer."""
-        maps: Any = self.source_map, self.target_map or self.source_map
-        counts = layout.num_src, layout.num_dst
         features = x if isinstance(x, tuple) else (x,)
-        for feat, side, count, part in zip(features, _SIDES, counts, maps, strict=False):
-            check_tensor(feat, f"features of {side} nodes")
-            check_feat(feat, side, count, part.in_features or feat.shape[-1], part)
+        sides = ("source", layout.num_src), ("destination", layout.num_dst)
+        for feat, side, part in zip(features, sides, maps, strict=False):
+            check_feat(feat, *side, part.in_features or feat.shape[-1], part)
         edge_dim = self.recurrence.steps[0].attention.edge_dim
-        if edge_attr is not None:
-            check_tensor(edge_attr, "edge_attr")
         if edge_attr is not None and edge_attr.shape != (layout.num_edges, edge_dim):
             raise ValueError(
                 f"edge_attr must be (E, edge_dim) = ({layout.num_edges}, {edge_dim}), got shape "
                 f"{tuple(edge_attr.shape)}; AdaptiveConv(..., edge_dim=3) reads 3 features per edge"
             )
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "ponder": None}
-
     def __repr__(self) -> str:
         sizes = f"{self.in_channels}, {self.out_channels}, heads={self.heads}"
         return f"{type(self).__name__}({sizes}, max_steps={self.recurrence.max_steps})"
+
+
+def check_conv_options(
+    in_channels: Iterable[int | None],
+    out_channels: int,
+    heads: int,
+    dropout: float,
+    edge_dim: int | None = None,
+) -> None:
+    """Raise `ValueError` if an argument of a convolution is out of range."""
+    check_sizes(out_channels=out_channels, heads=heads, edge_dim=edge_dim)
+    for size in in_channels:
+        if size is not None and size != -1 and size < 1:
+            raise ValueError(
+                f"in_channels must be at least 1, or -1 for the first call to decide, got {size}"
+            )
+    if out_channels % heads:
+        raise ValueError(
+            f"out_channels={out_channels} does not divide into heads={heads}: choose another "
+            "number of heads"
+        )
+    check_probability("dropout", dropout)
 
 
 def make_recurrence(

@@ -13,8 +13,8 @@ from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.neighbor_sums import neighbor_sum
-from graphut.attention.tensor_checks import check_index, check_range, check_tensor
 from graphut.attention.tracing import outside_autocast
+from graphut.nn.graph_call import Features, Recorded, graph_of
 from graphut.nn.input_checks import destination_rows, first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
@@ -25,7 +25,7 @@ _PROPAGATIONS = ("APPNP", "APPNPConv", "SGConv")
 _SUMS = ("SAGEConv", "GINConv", "GraphConv")
 
 
-class LayerAsConv(nn.Module):
+class LayerAsConv(Recorded):
     """Adapter that lets a layer be called like a convolution of DGL or PyG.
 
     It accepts the arguments of DGL, `(graph, x)`, and of PyG, `(x, edge_index)` or
@@ -46,12 +46,9 @@ class LayerAsConv(nn.Module):
     torch.Size([3, 8])
     """
 
-    ponder: Ponder | None
-
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.layer = layer
-        self.ponder = None
 
     def forward(self, *args: Any, **options: Any) -> Any:
         """Call the layer, and return its output without the record of steps (`Ponder`).
@@ -61,14 +58,8 @@ class LayerAsConv(nn.Module):
         `(E, edge_dim)`. With an `edge_index`, the option `batch` is `(N,)`, the graph of each node.
         Other options, such as `get_attention`, are passed to the layer.
         """
-        first = args[0] if args else options.get("x")
-        parts = first if isinstance(first, tuple) else (first,)
-        if any(x is None for x in parts):
-            raise TypeError(
-                "x is None: to_hetero of PyG knows only PyG's own layers; use "
-                "torch_geometric.nn.HeteroConv with one LayerAsConv for each edge type"
-            )
-        if isinstance(parts[0], Tensor):
+        first = args[0] if args else options.get("graph", options.get("x"))
+        if first is None or isinstance(first, (Tensor, tuple)):
             result = self._call_as_pyg(*args, **options)
         else:
             result = self.layer(*args, **options)
@@ -79,100 +70,16 @@ class LayerAsConv(nn.Module):
 
     def _call_as_pyg(
         self,
-        x: Tensor | tuple[Tensor, Tensor],
+        x: Features,
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
         *,
         batch: Tensor | None = None,
         **options: Any,
     ) -> Any:
-        for rows in x if isinstance(x, tuple) else (x,):
-            if rows.dim() != 2:
-                raise ValueError(
-                    f"x must be (N, F), one row for each node, got shape {tuple(rows.shape)}"
-                )
         if edge_attr is not None:
             options["edge_feat"] = edge_attr
-        num_nodes = (len(x[0]), len(x[1])) if isinstance(x, tuple) else len(x)
-        return self.layer(from_edge_index(edge_index, num_nodes, batch=batch), x, **options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "ponder": None}
-
-
-def from_edge_index(
-    edge_index: Tensor, num_nodes: int | tuple[int, int], *, batch: Tensor | None = None
-) -> EdgeLayout:
-    """Return the edges of PyG's `edge_index` as an `EdgeLayout`, which layers take as a graph.
-
-    Node `edge_index[1, e]` attends to node `edge_index[0, e]`. No self-loops are added; use
-    `torch_geometric.utils.add_self_loops` for that.
-
-    Parameters
-    ----------
-    edge_index : Tensor
-        `(2, E)` int64. Arguments with a row for each edge, such as `edge_bias`, have the same
-        order.
-    num_nodes : int or pair of int
-        A pair is for a bipartite graph: the numbers of sources and of targets.
-    batch : Tensor, optional
-        `(num_nodes,)` int64, the graph of each node, sorted, as PyG's loaders return it.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `edge_index` is not `(2, E)` int64 or refers to a missing node, or if `batch` does not
-        fit.
-
-    Examples
-    --------
-    >>> layout = from_edge_index(torch.tensor([[0, 1, 2], [1, 1, 0]]), num_nodes=3)
-    >>> layout.in_degrees
-    tensor([1, 2, 0])
-    """
-    num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
-    edge_index = check_edge_index(edge_index, num_src, num_dst)
-    lengths = None
-    if batch is not None:
-        if isinstance(num_nodes, tuple):
-            raise ValueError("batch must be omitted for a bipartite graph")
-        check_index("batch", batch)
-        falls = int((batch.diff(prepend=batch.new_zeros(1)) < 0).sum())
-        if len(batch) != num_nodes or falls:
-            raise ValueError(
-                f"batch must be sorted, at least 0, with an entry for each of the {num_nodes} "
-                f"nodes; got {len(batch)} entries, {falls} of them below the one before or 0"
-            )
-        lengths = torch.bincount(batch)
-    sizes: Any = {"num_src": num_src, "num_dst": num_dst}
-    return layout_from_edges(*edge_index, **sizes, src_lengths=lengths, dst_lengths=lengths)
-
-
-def check_edge_index(
-    edge_index: Tensor, num_src: int, num_dst: int, name: str = "edge_index"
-) -> Tensor:
-    """Return the ends of all edges, `(2, E)` int64, as a plain tensor; `EdgeIndex` wraps one.
-
-    Raise an error if an edge refers to a node that does not exist.
-    """
-    if hasattr(edge_index, "as_tensor"):
-        edge_index = edge_index.as_tensor()
-    if getattr(edge_index, "layout", torch.strided) not in (torch.strided, torch.jagged):
-        raise TypeError(
-            f"{name} is a sparse matrix: pass torch_geometric.utils.to_edge_index(adj)[0], and "
-            "with .flip(0) for a transposed one, adj_t"
-        )
-    check_tensor(edge_index, name)
-    if edge_index.dtype != torch.int64:
-        raise TypeError(
-            f"{name} must be an int64 tensor, got {edge_index.dtype}; pass it after the features, "
-            "and convert it with .long()"
-        )
-    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}")
-    check_range(name, edge_index[0], num_src, "source node", "x has only {} row(s)")
-    check_range(name, edge_index[1], num_dst, "target node", "x has only {} row(s)")
-    return edge_index
+        return self.layer(graph_of(x, edge_index, batch), x, **options)
 
 
 class ConvAsAttention(nn.Module):

@@ -145,8 +145,8 @@ class HaltingFrontier:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         if len(self._finished) == 1 and self._finished[0][0] is None:  # all nodes halted together
             # The blocks of later steps may have fewer destinations.
-            columns = (column[: self.state.num_dst] for column in self._finished[0][1:])
-            steps, out, remainder, cost = columns
+            size = self.state.num_dst
+            steps, out, remainder, cost = (column[:size] for column in self._finished[0][1:])
             return LoopOutput(out, steps, remainder, cost)
         nodes, *columns = map(torch.cat, zip(*self._finished, strict=True))
         row_of = nodes.new_empty(len(self.state.feat))

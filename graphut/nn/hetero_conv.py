@@ -11,19 +11,19 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
-from graphut.attention.tensor_checks import check_tensor
-from graphut.nn.adaptive_conv import edge_list, linear, make_recurrence
-from graphut.nn.conv_adapters import check_edge_index
+from graphut.attention.argument_checks import check_finite
+from graphut.attention.tensor_checks import check_index, check_tensor
+from graphut.nn.adaptive_conv import check_conv_options, edge_list, linear, make_recurrence
+from graphut.nn.graph_call import Recorded, check_edge_index
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat
-from graphut.nn.ponder import Ponder
 from graphut.nn.rules import HaltingRule
 
 EdgeType: TypeAlias = tuple[str, str, str]
 Metadata: TypeAlias = tuple[Sequence[str], Sequence[EdgeType]]
 
 
-class HeteroAdaptiveConv(nn.Module):
+class HeteroAdaptiveConv(Recorded):
     r"""Attend over the edges of all types again and again, until each node halts.
 
     `AdaptiveConv` for graphs with several types of nodes, with the arguments of PyG's `HGTConv`. A
@@ -69,8 +69,6 @@ class HeteroAdaptiveConv(nn.Module):
     (torch.Size([3, 8]), torch.Size([3]))
     """
 
-    ponder: Ponder | None
-
     def __init__(
         self,
         in_channels: int | Mapping[str, int],
@@ -91,6 +89,10 @@ class HeteroAdaptiveConv(nn.Module):
                     "or (graph.ntypes, graph.canonical_etypes) of DGL"
                 )
         self.node_types, self.edge_types = list(metadata[0]), [tuple(r) for r in metadata[1]]
+        kinds: list[Any] = [*self.node_types, *self.edge_types]
+        for number, each in enumerate(kinds):
+            if each in kinds[:number]:
+                raise ValueError(f"metadata has the type {each!r} more than once")
         for source, _, target in self.edge_types:
             self._check_types("node types", {source, target}, self.node_types)
         if isinstance(in_channels, Mapping):
@@ -99,6 +101,7 @@ class HeteroAdaptiveConv(nn.Module):
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)
+        check_conv_options(sizes, out_channels, heads, dropout)
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
@@ -106,7 +109,7 @@ class HeteroAdaptiveConv(nn.Module):
             out_channels, heads, len(self.node_types), sources, attn_drop=dropout
         )
         self.recurrence = make_recurrence(attention, max_steps, dropout, rule)
-        self.ponder, self.nodes = None, dict[str, Tensor]()
+        self.nodes = dict[str, Tensor]()
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
@@ -135,13 +138,26 @@ class HeteroAdaptiveConv(nn.Module):
         if batch_dict is None and isinstance(graph, DGLGraph) and graph.batch_size > 1:
             sizes = {kind: graph.batch_num_nodes(kind) for kind in graph.ntypes}
             batch_dict = {kind: torch.repeat_interleave(size) for kind, size in sizes.items()}
-        graph_ids = None
-        if batch_dict is not None:
-            graph_ids = feat.new_zeros(last.num_dst, dtype=torch.int64)
-            for kind, ids in batch_dict.items():
-                graph_ids[self.nodes[kind]] = ids.to(feat.device)
+        graph_ids = None if batch_dict is None else self._graph_ids(batch_dict, last)
         out, self.ponder, *_ = self.recurrence(layout, feat, graph_ids=graph_ids)
         return {kind: out.index_select(0, ids) for kind, ids in self.nodes.items()}
+
+    def _graph_ids(self, batch_dict: Mapping[str, Tensor], layout: EdgeLayout) -> Tensor:
+        """Return the graph of each node, `(N_dst,)`, given the graphs by node type."""
+        self._check_types("node types of batch_dict", batch_dict, self.node_types)
+        graph_ids = torch.zeros(layout.num_dst, dtype=torch.int64, device=layout.device)
+        for kind, rows in self.nodes.items():
+            if kind not in batch_dict and len(rows):
+                raise ValueError(f"batch_dict has no {kind!r}, but there are {len(rows)} nodes")
+            if kind in batch_dict:
+                ids = batch_dict[kind]
+                check_index(f"batch_dict[{kind!r}]", ids)
+                if len(ids) != len(rows):
+                    raise ValueError(
+                        f"batch_dict[{kind!r}] has {len(ids)} entries for {len(rows)} nodes"
+                    )
+                graph_ids[rows] = ids.to(layout.device)
+        return graph_ids
 
     def union(self, graph: Any, x: Any) -> tuple[Any, Tensor, dict[str, Tensor]]:
         """Return one graph of all node types, the first states of its nodes, and their numbers.
@@ -160,7 +176,8 @@ class HeteroAdaptiveConv(nn.Module):
             )
         self._check_types("node types", x, self.node_types)
         for kind, feat in x.items():
-            check_tensor(feat, f"features of {kind!r} nodes")
+            check_tensor(feat, f"x[{kind!r}]")
+            check_finite(**{f"x[{kind!r}]": feat})
         if isinstance(graph, Mapping):
             self._check_types("edge types", graph, self.edge_types)
             sizes = {kind: len(feat) for kind, feat in x.items()}
@@ -239,7 +256,7 @@ class HeteroAdaptiveConv(nn.Module):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "ponder": None, "nodes": {}}
+        return {**super().__getstate__(), "nodes": {}}
 
     def __repr__(self) -> str:
         sizes = f"{len(self.node_types)} node types, {len(self.edge_types)} edge types"

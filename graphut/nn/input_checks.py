@@ -70,7 +70,7 @@ def check_same_nodes(
     "step, connect two types",
 ) -> None:
     """Raise an error, with `advice`, if the edges connect two different types of nodes."""
-    if not isinstance(graph, DGLGraph) or graph.is_block or len(graph.etypes) != 1:
+    if not isinstance(graph, DGLGraph) or len(graph.etypes) != 1:
         return  # `as_layout` refuses a graph with several edge types
     source, _, target = graph.canonical_etypes[0]
     if source != target:

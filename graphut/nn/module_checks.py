@@ -20,11 +20,21 @@ _PARTS = {  # the last two may be None
 def check_attention_options(backend: str, attn_drop: float, **sizes: int | None) -> None:
     """Raise an error if a backend is unknown, or a probability or a size is out of range."""
     check_backend(backend)
+    check_sizes(**sizes)
+    check_probability("attn_drop", attn_drop)
+
+
+def check_sizes(**sizes: int | None) -> None:
+    """Raise `ValueError` if one of the sizes, which have the names of arguments, is below 1."""
     for name, size in sizes.items():
         if size is not None and size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
-    if not 0.0 <= attn_drop < 1.0:
-        raise ValueError(f"attn_drop must lie in [0, 1), got {attn_drop}")
+
+
+def check_probability(name: str, value: float) -> None:
+    """Raise `ValueError` unless the argument `name` is a probability below 1."""
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"{name} must lie in [0, 1), got {value}")
 
 
 def check_widths(step: Any) -> None:

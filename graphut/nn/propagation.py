@@ -11,11 +11,13 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
-from graphut.nn.adaptive_conv import GraphCall, edge_list
+from graphut.attention.tensor_checks import check_tensor
+from graphut.nn.adaptive_conv import edge_list
 from graphut.nn.conv_adapters import check_edge_weight
+from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.input_checks import check_tensor, destination_rows
-from graphut.nn.ponder import Ponder
+from graphut.nn.input_checks import destination_rows
+from graphut.nn.module_checks import check_probability
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import ACT, HaltingRule
 from graphut.nn.step import UniversalTransformerStep
@@ -75,7 +77,7 @@ class AdaptivePropagation(GraphCall):
     torch.Size([5, 3])
     """
 
-    ponder: Ponder | None
+    of_edges = "edge_weight"
 
     def __init__(
         self,
@@ -117,7 +119,6 @@ class AdaptivePropagation(GraphCall):
             position_signal=None,
             step_signal=None,
         )
-        self.ponder = None
 
     def reset_parameters(self) -> None:
         """Draw new parameters of the halting unit, if there is one."""
@@ -141,7 +142,7 @@ class AdaptivePropagation(GraphCall):
         self, graph: DGLGraph | EdgeLayout, x: Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
         layout, step = as_layout(graph), self.recurrence.steps[0]
-        check_tensor(x, "features")
+        check_tensor(x, "x")
         if layout.num_src != layout.num_dst or x.dim() != 2:
             raise ValueError(
                 "AdaptivePropagation needs one set of nodes and features (N, C); got a graph with "
@@ -156,9 +157,6 @@ class AdaptivePropagation(GraphCall):
             edge_weight = torch.cat([edge_weight, edge_weight.new_ones(1)])[order]
         out, self.ponder, *_ = self.recurrence(layout, torch.cat([x, x]), edge_weight=edge_weight)
         return out
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "ponder": None}
 
     def __repr__(self) -> str:
         step: Any = self.recurrence.step
@@ -182,9 +180,8 @@ class Propagation(nn.Module):
         super().__init__()
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
-        for name, share in (("alpha", alpha), ("dropout", dropout)):
-            if not 0.0 <= share < 1.0:
-                raise ValueError(f"{name} must lie in [0, 1), got {share}")
+        check_probability("alpha", alpha)
+        check_probability("dropout", dropout)
         self.in_feats, self.out_feats = (feats, feats), feats
         self.alpha, self.norm, self.dropout = alpha, norm, dropout
 

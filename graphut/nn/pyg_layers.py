@@ -9,7 +9,7 @@ from graphut.attention import edge_attention
 from graphut.attention.tracing import in_jit_trace
 from graphut.nn import adaptive_conv
 from graphut.nn.attention import edge_feature_options
-from graphut.nn.conv_adapters import from_edge_index
+from graphut.nn.graph_call import from_edge_index
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # PyG uses deprecated functions of torch

@@ -1,5 +1,6 @@
 import pickle
 from copy import deepcopy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,7 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import dgl
-from graphut.nn import AdaptiveConv, EventDriven, FixedDepth, from_edge_index
+from graphut.nn import (
+    AdaptiveConv,
+    AdaptivePropagation,
+    EventDriven,
+    FixedDepth,
+    HeteroAdaptiveConv,
+    LayerAsConv,
+    from_edge_index,
+)
 from tests.helpers import assert_same, gradients, normal, refuses
 
 EDGES = torch.tensor([[0, 1, 2, 3, 3, 0, 4], [1, 2, 0, 1, 3, 2, 2]])
@@ -30,7 +39,7 @@ def test_adaptive_conv_is_a_recurrence_on_mapped_features_with_self_loops() -> N
     layout = from_edge_index(with_loops(EDGES, 6), 6)
     expected, ponder = conv.recurrence(layout, conv.source_map(X))
     assert_same([found], [expected])
-    assert conv.ponder is not None and torch.equal(conv.ponder.steps, ponder.steps)
+    assert torch.equal(conv.ponder.steps, ponder.steps)
     assert len(ponder.steps.unique()) > 1 or ponder.cost > 1
     inputs = [X, *conv.parameters()]
     assert_same(*(gradients([out, p.cost], inputs) for out, p in
@@ -60,6 +69,52 @@ def test_adaptive_conv_takes_graphs_and_blocks_of_dgl() -> None:
     order = block.srcdata[dgl.NID]
     for feat in (X[order], (X[order], X[:6])):
         assert_same([conv(block, feat)], [conv(X, EDGES)])
+    assert_same([conv(graph, (X, X))], [conv(X, EDGES)])
+
+
+def users_and_items() -> Any:
+    likes = ([5, 4, 0, 0, 2], [0, 0, 1, 2, 2])
+    return dgl.heterograph(
+        {("user", "follows", "user"): (*EDGES,), ("user", "likes", "item"): likes},
+        {"user": 6, "item": 3},
+    )
+
+
+def test_adaptive_conv_in_hetero_graph_conv_of_dgl() -> None:
+    graph, items = users_and_items(), normal(3, 4, seed=2)
+    of_users, of_items = build(5, 8), build((5, 4), 8)
+    layer = dgl.nn.HeteroGraphConv({"follows": of_users, "likes": of_items})
+    likes = torch.stack(graph.edges(etype="likes"))
+    expected = {"user": of_users(X, EDGES), "item": of_items((X, items), likes)}
+    out = layer(graph, {"user": X, "item": items})
+    assert_same([out[kind] for kind in expected], [*expected.values()])
+    # A block with all in-edges of a user and of an item, and of their sources.
+    seeds = {"user": torch.tensor([2]), "item": torch.tensor([0, 2])}
+    block = dgl.to_block(dgl.in_subgraph(graph, seeds), seeds)
+    first = {kind: block.srcdata[dgl.NID][kind] for kind in ("user", "item")}
+    out = layer(block, {"user": X[first["user"]], "item": items[first["item"]]})
+    assert_same([out["item"]], [expected["item"][[0, 2]]])
+    # Other users are sources only: they keep their first states.
+    sources = [2, *EDGES[0, EDGES[1] == 2].tolist()]  # the user comes first
+    star = torch.tensor([[place, 0] for place in range(len(sources))]).T
+    layout = from_edge_index(star, (len(sources), 1))
+    states, _ = of_users.recurrence(layout, of_users.source_map(X[sources]))
+    assert_same([out["user"]], [states])
+
+
+def test_adaptive_conv_refuses_features_that_a_graph_of_dgl_does_not_have() -> None:
+    graph, conv = users_and_items(), build(5, 8)
+    block = dgl.to_block(dgl.graph((*EDGES,), num_nodes=6), torch.tensor([1, 2]))
+    likes = dgl.to_block(graph["likes"], {"item": torch.arange(3)})
+    sources = X[block.srcdata[dgl.NID]]
+    for edges in (graph["likes"], likes):
+        count = edges.num_src_nodes()
+        refuses("from 'user' to 'item' nodes; pass a pair of features", conv, edges, X[:count])
+        refuses("from 'user' to 'item' nodes; pass a", conv.recurrence.step.attention, edges,
+                normal(count, 8))  # fmt: skip
+    refuses("the destinations of a step must be the first", conv, block, (sources, sources[2:4]))
+    refuses(r"x\[1\] has 1 rows for 2 destinations", conv, block, (sources, sources[:1]))
+    refuses("the destinations of a step must be", conv, graph["follows"], (X, X.flip(0)))
 
 
 def test_adaptive_conv_on_a_bipartite_graph_keeps_the_sources() -> None:
@@ -79,29 +134,72 @@ def test_adaptive_conv_on_a_bipartite_graph_keeps_the_sources() -> None:
 def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     lazy = AdaptiveConv(-1, 8, rule=FixedDepth()).double()
     assert lazy(X, EDGES, batch=torch.tensor([0, 0, 0, 0, 0, 1])).shape == (6, 8)
-    assert lazy.ponder is not None and lazy.ponder.steps.tolist() == [8] * 6
+    assert lazy.ponder.steps.tolist() == [8] * 6
     assert repr(build(5, 8)) == "AdaptiveConv(5, 8, heads=2, max_steps=4)"
     waking = AdaptiveConv(5, 8, rule=EventDriven()).double()
     waking(X, EDGES)
-    assert waking.ponder is not None and waking.ponder.quiescent is not None
+    assert waking.ponder.quiescent is not None
     first = waking.source_map.weight.clone()
     waking.reset_parameters()
     assert not torch.equal(first, waking.source_map.weight)
     rule: Any = "act"
     refuses("a rule is a HaltingRule such as ACT", build, 5, 8, rule=rule)
-    refuses("heads", AdaptiveConv, 5, 7, heads=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heads": 4, "out_channels": 10}, "out_channels=10 does not divide into heads=4"),
+        ({"heads": 0}, "heads must be at least 1, got 0"),
+        ({"dropout": 2}, r"dropout must lie in \[0, 1\), got 2"),
+        ({"in_channels": 0}, "in_channels must be at least 1, or -1 .*, got 0"),
+        ({"out_channels": 0}, "out_channels must be at least 1, got 0"),
+        ({"max_steps": 0}, "max_steps must be"),
+    ],
+    ids=str,
+)
+def test_convolutions_refuse_options_by_the_names_of_their_arguments(
+    options: dict[str, Any], words: str
+) -> None:
+    given = {"in_channels": 4, "out_channels": 8} | options
+    refuses(words, AdaptiveConv, **given)
+    refuses(words, HeteroAdaptiveConv, metadata=(["a"], [("a", "to", "a")]), **given)
+
+
+def test_the_record_of_a_layer_that_was_not_called() -> None:
+    for layer in (build(5, 8), AdaptivePropagation(), LayerAsConv(nn.Identity()),
+                  HeteroAdaptiveConv(4, 8, (["a"], [("a", "to", "a")]))):  # fmt: skip
+        with pytest.raises(AttributeError, match="record of the last call, and there was none"):
+            _ = layer.ponder.cost
 
 
 def test_adaptive_conv_refuses_what_does_not_fit() -> None:
-    def check(words: str, *arguments: Any) -> None:
-        refuses(words, build(5, 8, edge_dim=3), *arguments)
+    def check(words: str, *arguments: Any, **options: Any) -> None:
+        refuses(words, build(5, 8, edge_dim=3), *arguments, **options)
 
-    check(r"call the layer as conv\(x, edge_index\), or as conv\(graph, x\)", X)
+    wanted = r"call AdaptiveConv as conv\(x, edge_index, edge_attr=None, batch=None\), .*; got "
+    graph = dgl.graph((*EDGES,), num_nodes=6)
+    check(wanted + r"conv\(Tensor\)", X)
+    check(wanted + r"conv\(SimpleNamespace\)", SimpleNamespace(x=X, edge_index=EDGES))
+    check(wanted + r"conv\(list, Tensor\)", [X, X], EDGES)
+    check(wanted + r"conv\(DGLGraph, Tensor, batch=...\)", graph, X, batch=EDGES[0])
+    check(wanted + r"conv\(Tensor, Tensor, size=...\)", X, EDGES, size=(6, 6))
+    check(wanted + r"conv\(Tensor, Tensor, x=...\)", X, EDGES, x=X)
+    check(r"x must be \(N, F\), .* got shape \(1, 6, 5\)", X[None], EDGES)
+    check("x is None; in to_hetero of PyG, use graphut.nn.pyg_layers.AdaptiveConv", None, EDGES)
+    check(r"edge_index is None; in to_hetero of PyG", X, None)
+    check(r"x must be a tensor or a pair .*, got 3", (X, X, X), EDGES)
+    check("edge_index is a sparse matrix: pass", X, torch.eye(6).to_sparse())
+    infinite = X.detach().clone()
+    infinite[4, 2] = torch.inf
+    check(r"x\[4, 2\] is inf: it must be finite", infinite, EDGES)
+    check(r"x\[1\]\[4, 2\] is inf: it must be finite", (X, infinite), EDGES)
+    check(r"edge_attr\[0, 0\] is nan", X, EDGES, EDGE_ATTR * torch.nan)
     check("got DGLGraph; pass the graph first, then the features", X, dgl.rand_graph(6, 9))
     check("edge_index must be an int64 tensor, got torch.float64; pass it after the", EDGES, X)
     check(r"source nodes are torch.float32, but .*torch.float64", X.float(), EDGES)
     check(r"have shape \(6, 2\); pass one row of 5 features", X[:, :2], EDGES)
-    check("features of destination nodes must be a tensor, got NoneType", (X, None), EDGES)
+    check(r"x\[1\] is None; in to_hetero", (X, None), EDGES)
     check(r"6 destination nodes, .*pass one row of 5 features", (X, X[:, :2]), EDGES)
     check(r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)", X, EDGES, EDGE_ATTR[:4])
     check(r"edge_attr must be .* got shape \(14, 3\)", X, EDGES, EDGE_ATTR.repeat(2, 1))
@@ -115,7 +213,7 @@ def test_adaptive_conv_copies_pickles_and_loads() -> None:
     other.reset_parameters()
     other.load_state_dict(conv.state_dict())
     for copy in (deepcopy(conv), pickle.loads(pickle.dumps(conv)), other):
-        assert copy.ponder is None
+        assert not hasattr(copy, "ponder")
         assert_same([copy(X, EDGES)], [out])
 
 

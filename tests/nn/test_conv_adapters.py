@@ -34,7 +34,6 @@ GRAPH, EDGES = dgl.graph(ENDS, num_nodes=4), torch.tensor(ENDS)
 
 
 def record_of(layer: LayerAsConv) -> tuple[Tensor, Tensor]:
-    assert layer.ponder is not None
     return layer.ponder.steps, layer.ponder.cost
 
 
@@ -163,7 +162,7 @@ def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
     layer, feat = LayerAsConv(build_case().layer), normal(4, FEATS)
     out, file = layer(GRAPH, feat), io.BytesIO()
     torch.save(layer, file)
-    assert layer.ponder is not None and deepcopy(layer).ponder is None
+    assert layer.ponder.steps.shape == (4,) and not hasattr(deepcopy(layer), "ponder")
     assert_same([deepcopy(layer)(GRAPH, feat)], [out])
 
 

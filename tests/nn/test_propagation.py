@@ -80,7 +80,7 @@ def test_act_with_its_weighting_is_ap_gcn(bias: float) -> None:
     wanted, steps = ap_gcn(layer.recurrence.halting, edges, x, 6)
     found, inputs = layer(x, edges), [x, *layer.parameters()]
     assert_same([found, *gradients([found], inputs)], [wanted, *gradients([wanted], inputs)])
-    assert layer.ponder is not None and layer.ponder.steps.tolist() == steps
+    assert layer.ponder.steps.tolist() == steps
     assert layer.recurrence.halting is not None
 
 
@@ -146,7 +146,6 @@ def test_propagation_wakes_batches_and_halts_graphs() -> None:
     within = edges % 10 + 10 * (torch.arange(60) % 2)
     layer = AdaptivePropagation(6, in_channels=2, rule=Global(Threshold(0.2))).double()
     layer(x, within, batch=batch)
-    assert layer.ponder is not None
     assert all(len(steps.unique()) == 1 for steps in layer.ponder.steps.split(10))
 
 
@@ -157,7 +156,7 @@ def test_propagation_refuses_what_does_not_fit() -> None:
     refuses("give AdaptivePropagation in_channels", AdaptivePropagation, rule=ACT())
     refuses("halted must be 'frozen' or 'running'", AdaptivePropagation, halted="stale")
     refuses(r"edge_weight must be \(60,\)", layer, x, edges, torch.ones(59).double())
-    refuses("features must be a tensor, got tuple", layer, (x, x[:5]), edges % 5)
+    refuses("x must be a tensor, got tuple", layer, (x, x[:5]), edges % 5)
     refuses("needs one set of nodes", layer, from_edge_index(edges % 5, (20, 5)), x)
     assert repr(layer) == "AdaptivePropagation(K=10, alpha=0.1)"
 

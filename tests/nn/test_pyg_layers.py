@@ -163,7 +163,7 @@ def test_layer_as_conv_in_hetero_conv_and_not_in_to_hetero() -> None:
         out = layers[f"{source}__{name}__{target}"]((data[source].x, data[target].x), edges)
         expected[target] = out + expected.get(target, 0)
     assert_same([*found.values()], [expected[name] for name in found], 1e-5)
-    with pytest.raises(TypeError, match=r"x is None: to_hetero of PyG knows .* use .*HeteroConv"):
+    with pytest.raises(TypeError, match=r"x\[0\] is None; in to_hetero .*, or .*HeteroConv"):
         layers["__".join(data.edge_types[0])]((None, torch.zeros(2, 4)), EDGES)
 
 

@@ -1,0 +1,187 @@
+"""Calls of convolutions as in PyG, `conv(x, edge_index)`, and as in DGL, `conv(graph, x)`."""
+
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, layout_from_edges
+from graphut.attention.argument_checks import check_finite
+from graphut.attention.tensor_checks import check_index, check_range, check_tensor
+from graphut.nn.input_checks import PASS_A_PAIR, check_same_nodes, sources_of
+from graphut.nn.ponder import Ponder
+
+Features: TypeAlias = Tensor | tuple[Tensor, Tensor]  # of all nodes, or of sources and destinations
+
+
+class Recorded(nn.Module):
+    """A layer with the record of its last call, which is not copied or saved with the layer."""
+
+    ponder: Ponder  # set by a call
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "ponder":
+            raise AttributeError(
+                f"{type(self).__name__}.ponder is the record of the last call, and there was none: "
+                "call the layer first (a copy has no record)"
+            )
+        return super().__getattr__(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "ponder"}
+
+
+class GraphCall(Recorded):
+    """Base class of layers that are called as `conv(x, edge_index)` or as `conv(graph, x)`."""
+
+    of_edges = "edge_attr"  # the name of the argument with a row for each edge
+
+    def forward(self, *args: Any, **options: Any) -> Tensor:
+        """Call `_call(graph, x, of_edges)` with the arguments of PyG or DGL."""
+        by_pyg, by_dgl = ("x", "edge_index", self.of_edges, "batch"), ("graph", "x", self.of_edges)
+        first = args[0] if args else options.get("graph", options.get("x"))
+        is_graph = isinstance(first, (DGLGraph, EdgeLayout))
+        names = by_dgl if is_graph else by_pyg
+        given = dict(zip(names, args, strict=False)) | options
+        fits = len(given) == len(args) + len(options) and {*given} <= {*names}
+        if not (fits and {*names[:2]} <= {*given}) or isinstance(first, list):
+            calls = [", ".join(x if x in call[:2] else f"{x}=None" for x in call)
+                     for call in (by_pyg, by_dgl)]  # fmt: skip
+            got = [type(arg).__name__ for arg in args] + [f"{name}=..." for name in options]
+            raise TypeError(
+                f"call {type(self).__name__} as conv({calls[0]}), with a tuple x for a bipartite "
+                f"graph, or as conv({calls[1]}), with a graph of DGL or an EdgeLayout; got "
+                f"conv({', '.join(got)})"
+            )
+        if is_graph:
+            graph, x = given["graph"], given["x"]
+        else:
+            graph, x = graph_of(given["x"], given["edge_index"], given.get("batch")), given["x"]
+        x, of_edges = _one_or_two(graph, x), given.get(self.of_edges)
+        tensors = _by_name(x) if of_edges is None else _by_name(x) | {self.of_edges: of_edges}
+        check_finite(**tensors)
+        return self._call(graph, x, of_edges)
+
+    def _call(self, graph: DGLGraph | EdgeLayout, x: Any, of_edges: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+def _by_name(x: Features) -> dict[str, Tensor]:
+    """Return the tensors of the argument `x` by the names that they have in error messages."""
+    if not isinstance(x, tuple):
+        return {"x": x}
+    if len(x) != 2:
+        raise ValueError(f"x must be a tensor or a pair (sources, destinations), got {len(x)}")
+    return {"x[0]": x[0], "x[1]": x[1]}
+
+
+def _one_or_two(graph: DGLGraph | EdgeLayout, x: Features) -> Features:
+    """Return one tensor if sources and destinations are the same nodes, and else a pair."""
+    for name, feat in _by_name(x).items():
+        check_tensor(feat, name)
+    if not isinstance(x, tuple):
+        check_same_nodes(graph, PASS_A_PAIR)
+        return x
+    if x[0] is x[1]:  # `to_hetero` of PyG passes one type of nodes like this
+        return x[0]
+    if not isinstance(graph, DGLGraph) or graph.srctypes != graph.dsttypes:
+        return x
+    if len(x[1]) != graph.num_dst_nodes():
+        raise ValueError(f"x[1] has {len(x[1])} rows for {graph.num_dst_nodes()} destinations")
+    return sources_of(x)
+
+
+def graph_of(x: Features, edge_index: Tensor, batch: Tensor | None = None) -> EdgeLayout:
+    """Return the edges of a call as in PyG, given the features of the nodes."""
+    tensors = _by_name(x)
+    for name, value in {**tensors, "edge_index": edge_index}.items():
+        if value is None:
+            raise TypeError(
+                f"{name} is None; in to_hetero of PyG, use graphut.nn.pyg_layers.AdaptiveConv, or "
+                "torch_geometric.nn.HeteroConv with one layer for each edge type"
+            )
+    for name, feat in tensors.items():
+        check_tensor(feat, name)
+        if feat.dim() != 2:
+            raise ValueError(
+                f"{name} must be (N, F), one row for each node, got shape {tuple(feat.shape)}"
+            )
+    sizes = [len(feat) for feat in tensors.values()]
+    same = len(sizes) == 1 or x[0] is x[1]
+    return from_edge_index(edge_index, sizes[0] if same else (sizes[0], sizes[1]), batch=batch)
+
+
+def from_edge_index(
+    edge_index: Tensor, num_nodes: int | tuple[int, int], *, batch: Tensor | None = None
+) -> EdgeLayout:
+    """Return the edges of PyG's `edge_index` as an `EdgeLayout`, which layers take as a graph.
+
+    Node `edge_index[1, e]` attends to node `edge_index[0, e]`. No self-loops are added; use
+    `torch_geometric.utils.add_self_loops` for that.
+
+    Parameters
+    ----------
+    edge_index : Tensor
+        `(2, E)` int64. Arguments with a row for each edge, such as `edge_bias`, have the same
+        order.
+    num_nodes : int or pair of int
+        A pair is for a bipartite graph: the numbers of sources and of targets.
+    batch : Tensor, optional
+        `(num_nodes,)` int64, the graph of each node, sorted, as PyG's loaders return it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `edge_index` is not `(2, E)` int64 or refers to a missing node, or if `batch` does not
+        fit.
+
+    Examples
+    --------
+    >>> layout = from_edge_index(torch.tensor([[0, 1, 2], [1, 1, 0]]), num_nodes=3)
+    >>> layout.in_degrees
+    tensor([1, 2, 0])
+    """
+    num_src, num_dst = num_nodes if isinstance(num_nodes, tuple) else (num_nodes, num_nodes)
+    edge_index = check_edge_index(edge_index, num_src, num_dst)
+    lengths = None
+    if batch is not None:
+        if isinstance(num_nodes, tuple):
+            raise ValueError("batch must be omitted for a bipartite graph")
+        check_index("batch", batch)
+        falls = int((batch.diff(prepend=batch.new_zeros(1)) < 0).sum())
+        if len(batch) != num_nodes or falls:
+            raise ValueError(
+                f"batch must be sorted, at least 0, with an entry for each of the {num_nodes} "
+                f"nodes; got {len(batch)} entries, {falls} of them below the one before or 0"
+            )
+        lengths = torch.bincount(batch)
+    sizes: Any = {"num_src": num_src, "num_dst": num_dst}
+    return layout_from_edges(*edge_index, **sizes, src_lengths=lengths, dst_lengths=lengths)
+
+
+def check_edge_index(
+    edge_index: Tensor, num_src: int, num_dst: int, name: str = "edge_index"
+) -> Tensor:
+    """Return the ends of all edges, `(2, E)` int64, as a plain tensor; `EdgeIndex` wraps one.
+
+    Raise an error if an edge refers to a node that does not exist.
+    """
+    if hasattr(edge_index, "as_tensor"):
+        edge_index = edge_index.as_tensor()
+    if getattr(edge_index, "layout", torch.strided) not in (torch.strided, torch.jagged):
+        raise TypeError(
+            f"{name} is a sparse matrix: pass torch_geometric.utils.to_edge_index(adj)[0], and "
+            "with .flip(0) for a transposed one, adj_t"
+        )
+    check_tensor(edge_index, name)
+    if edge_index.dtype != torch.int64:
+        raise TypeError(
+            f"{name} must be an int64 tensor, got {edge_index.dtype}; pass it after the features, "
+            "and convert it with .long()"
+        )
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ValueError(f"{name} must be (2, E), got shape {tuple(edge_index.shape)}")
+    check_range(name, edge_index[0], num_src, "source node", "x has only {} row(s)")
+    check_range(name, edge_index[1], num_dst, "target node", "x has only {} row(s)")
+    return edge_index
