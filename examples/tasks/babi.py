@@ -20,7 +20,7 @@ from torch import nn
 from graphut.attention.layout import upload
 from graphut.attention.ragged import ragged_arange, row_sums
 from graphut.experiments.tasks import Task, Vocabulary, option
-from graphut.experiments.tasks.base import LazySets, whole_numbers
+from graphut.experiments.tasks.base import PARTS, LazySets, whole_numbers
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.training import Evaluation, Outcome
@@ -34,12 +34,10 @@ from graphut.models.sentence_nodes import SentenceNodes
 from graphut.topology import parse
 
 _FOLDERS = {"1k": "en-valid", "10k": "en-valid-10k"}
-_PARTS = {"train": "train", "validation": "valid", "test": "test"}
-_UNKNOWN = {"en-valid-10k/qa3_train.txt": None}
 _DATA = DataSet(
     "from https://research.facebook.com/downloads/babi (tasks_1-20_v1-2.tar.gz): unpack it, and "
     "name the folder tasks_1-20_v1-2",
-    published_checksums(__file__) | _UNKNOWN,
+    published_checksums(__file__) | {"en-valid-10k/qa3_train.txt": None},
 )
 # Dropout, offsets, weight decay and small batches reduce overfitting to the thousand stories.
 _SMALL = (
@@ -292,11 +290,9 @@ class Babi(Task):
     @cached_property
     def _stories(self) -> dict[tuple[str, str], list[Question]]:
         """The questions by part and task, such as `("test", "qa3")`."""
-        folder = _FOLDERS[self.size]
-        return {
-            (part, group): [
-                *parse_stories(_DATA.read(self.data, f"{folder}/{group}_{stem}.txt"), group)
-            ]
-            for group in self.groups
-            for part, stem in _PARTS.items()
-        }
+
+        def read(part: str, group: str) -> list[Question]:
+            name = f"{_FOLDERS[self.size]}/{group}_{part[:5]}.txt"  # validation: valid
+            return [*parse_stories(_DATA.read(self.data, name), group)]
+
+        return {(part, group): read(part, group) for part in PARTS for group in self.groups}

@@ -100,10 +100,7 @@ def draw_expression(random: Random, max_depth: int = _MAX_DEPTH) -> tuple[list[s
 
 
 def parse(line: str) -> Pair:
-    r"""Return the expression and the value in a line of the official files, as token ids.
-
-    The files also contain parentheses, which make the lists binary trees. They are ignored.
-    """
+    """Return the expression and the value in a line of the official files, as token ids."""
     value, tab, expression = line.partition("\t")
     if not tab:
         raise ValueError(f"expected a value, a tab and an expression, got {line!r}")
@@ -115,13 +112,10 @@ class ListExpressions(Task):
     """A base class of tasks on nested lists of digits: predict the value of a list.
 
     The task of arXiv 1804.06028, with the operators minimum, maximum, median (rounded down) and sum
-    modulo 10. Expressions are generated like the published ones: all different, then split at
-    random in the same way for all seeds. Expressions longer than `longest` are rejected; if too few
-    remain, loading raises `ValueError`.
-
-    The official test files become the test sets `official-d20s` (the one of the paper) and
-    `official-d20a` (without sums). Training excludes their expressions. They have up to 1016
-    symbols, whatever `longest` is.
+    modulo 10. Expressions of at most `longest` symbols are generated like the published ones: all
+    different, then split at random in the same way for all seeds. The official test files become
+    the test sets `official-d20s` (the one of the paper) and `official-d20a` (without sums), of up
+    to 1016 symbols. Training excludes their expressions.
     """
 
     data: str | Path | None = option(None, f"folder of the official test files, {_OFFICIAL.origin}")
@@ -178,10 +172,7 @@ class ListExpressions(Task):
                 random.shuffle(pairs)
                 sources, targets = zip(*pairs, strict=True)
                 return {"sources": pack_lists(sources), "targets": pack_lists(targets)}
-        raise ValueError(
-            f"there are fewer than {needed} expressions of up to {self.longest} symbols: increase "
-            "longest, or decrease train_size or held_out"
-        )
+        raise ValueError(f"longest: {needed} expressions need more than {self.longest} symbols")
 
 
 class ListOpsLearner(PairLearner):
@@ -217,12 +208,6 @@ class ListOpsTree(ListExpressions, GraphTask):
     their values, so that the model learns when each node can halt; in validation and test only the
     outermost list is labelled. The depth of a list (the number of steps that its value needs) is
     its nesting depth; the depth of a digit is 0.
-
-    Examples
-    --------
-    >>> tree = ListOpsTree(train_size=1, held_out=1, longest=9).test[0]
-    >>> tree.nodes, tree.labels, tree.depth
-    (array([10,  4,  3,  7,  7,  4]), array([ 3, -1, -1, -1, -1, -1]), array([1, 0, 0, 0, 0, 0]))
     """
 
     name = "tree"

@@ -20,8 +20,7 @@ from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets
 from graphut.experiments.tasks.vocabulary import Characters, character_of, symbol_of
 
 VARIABLES = "abcdefghij"
-_LETTERS = sorted({*VARIABLES, *"printifelseforxrange"})
-_OTHERS = [*map(symbol_of, "+-*=<>(): \n"), *_LETTERS]
+_OTHERS = [*map(symbol_of, "+-*=<>(): \n"), *sorted({*VARIABLES, *"printifelseforxrange"})]
 _CHARACTERS, _DIGITS = Characters([*digits, *_OTHERS]), Vocabulary(digits)
 _TRIES = 100  # examples drawn for each one needed, at most
 _SIZE = presets.model_size(128, 512, 6)
@@ -31,10 +30,9 @@ _MEMORY_PRESETS = presets.with_baselines(presets.COPY | {"max_offset": 0}, prese
 
 
 class PlacedDigits(Characters):
-    """A vocabulary of characters; the symbol of a digit includes its place in the number.
+    """A vocabulary of characters; the symbol "41" is the digit 4 at place 1, that of tens.
 
-    The symbol "41" is the digit 4 at place 1. Place 0 is for units, place 1 for tens, and so on. If
-    the vocabulary lacks the symbol of a number's first digit, the number is read as plain digits.
+    If it lacks the symbol of a number's first digit, the number is read as plain digits.
     """
 
     def read(self, text: str) -> list[int]:
@@ -53,8 +51,7 @@ class Draft:
     """A random program under construction: its lines, and the expression of its last operation."""
 
     def __init__(self, random: Random, length: int) -> None:
-        self.random = random
-        self.length = length
+        self.random, self.length = random, length
         self.lines: list[str] = []
         self.expression: str | None = None
         self._unused = random.sample(VARIABLES, len(VARIABLES))
@@ -65,10 +62,6 @@ class Draft:
         if self.expression is not None:
             chosen[self.random.randrange(count)] = self.expression
         return chosen
-
-    def small(self) -> int:
-        """Draw a number from 1 to `4 * length`, for a factor or a number of iterations."""
-        return self.random.randint(1, 4 * self.length)
 
     def assign(self, value: str) -> str:
         """Add a line that assigns a value to a new variable, and return the variable's name."""
@@ -88,7 +81,8 @@ class Draft:
 
     def multiply(self) -> str:
         [a] = self.operands(1)
-        return "({}*{})".format(*self.random.sample([a, str(self.small())], 2))
+        b = str(self.random.randint(1, 4 * self.length))
+        return "({}*{})".format(*self.random.sample([a, b], 2))
 
     def use_variable(self) -> str:
         a, b = self.operands(2)
@@ -96,7 +90,7 @@ class Draft:
 
     def loop(self) -> str:
         a, b = self.operands(2)
-        rounds, sign = self.small(), self.random.choice("+-")
+        rounds, sign = self.random.randint(1, 4 * self.length), self.random.choice("+-")
         name = self.assign(a)
         self.lines.append(f"for x in range({rounds}):{name}{sign}={b}")
         return name
@@ -107,21 +101,15 @@ class Draft:
 
 
 Operations = Sequence[Callable[[Draft], str]]
+_CONTROL: Operations = (Draft.loop, Draft.choose)
 
 
 def write_program(random: Random, operations: Operations, length: int, nesting: int) -> str:
     """Draw a program that prints a number (arXiv 1410.4615, section 3).
 
-    Each of the `nesting` operations has the previous expression as an operand. Other operands are
-    numbers from 1 to `10**length`. The language and the distribution follow the paper and its code,
-    without the semicolons there and without the operation that does nothing.
-
-    Examples
-    --------
-    >>> print(write_program(Random(9), [Draft.loop, Draft.choose], length=2, nesting=2))
-    j=91
-    for x in range(3):j+=(71 if 90>6 else 79)
-    print(j)
+    Each of the `nesting` operations has the previous expression as an operand. The language and the
+    distribution follow the paper and its code, without semicolons and the operation that does
+    nothing.
     """
     draft = Draft(random, length)
     for _ in range(nesting):
@@ -132,8 +120,7 @@ def write_program(random: Random, operations: Operations, length: int, nesting: 
 def run_program(program: str) -> str:
     """Return the output of a program from `write_program`."""
     *lines, last = program.split("\n")
-    names: dict[str, Any] = {}
-    exec("\n".join(lines), names)
+    exec("\n".join(lines), names := dict[str, Any]())
     return str(eval(last.removeprefix("print"), names))
 
 
@@ -141,13 +128,10 @@ def run_program(program: str) -> str:
 class LearningToExecute(DrawnTask, PairTask):
     """A base class of tasks on random programs or digits: the target is computed from the source.
 
-    The tasks and sizes of Universal Transformers (arXiv 1807.03819, section 3.5), with the programs
-    and the mix strategy of Learning to Execute (arXiv 1410.4615): the length and the nesting of
-    each example are drawn uniformly from 1 to the maximum. Each epoch has new examples, without a
-    curriculum. The test set `hardest` has only the maximum length and nesting.
-
-    As in the code of 1410.4615, a hash of the source assigns an example to training, validation or
-    test, so that no source occurs in two parts.
+    The tasks and sizes of arXiv 1807.03819, section 3.5, with the programs and the mix strategy of
+    arXiv 1410.4615: the length and the nesting of each example are drawn uniformly from 1 to the
+    maximum. Each epoch has new examples. The test set `hardest` has only the largest sizes. A hash
+    of the source assigns it to training, validation or test, as in the code of 1410.4615.
     """
 
     length: int = option(5, "maximum length: numbers are up to 10 to this power", least=1)
@@ -156,7 +140,7 @@ class LearningToExecute(DrawnTask, PairTask):
 
     @abstractmethod
     def source(self, random: Random, *, hardest: bool = False) -> str:
-        """Draw a random source text; if `hardest`, it has the maximum length and nesting."""
+        """Draw a source text; if `hardest`, of the maximum length and nesting."""
 
     @cached_property
     def test_sets(self) -> Mapping[str, list[Pair]]:
@@ -196,8 +180,8 @@ class ProgramTask(LearningToExecute):
     def source_vocabulary(self) -> Characters:
         if not self.digit_places:
             return _CHARACTERS
-        places = range(self.length + 1)
-        return PlacedDigits([*(f"{d}{place}" for place in places for d in digits), *_OTHERS])
+        placed = [f"{d}{place}" for place in range(self.length + 1) for d in digits]
+        return PlacedDigits([*placed, *_OTHERS])
 
     @property
     def target_vocabulary(self) -> Characters:
@@ -217,20 +201,14 @@ class Program(ProgramTask):
     """Write the output of a program with arithmetic, variables, loops and conditions."""
 
     name = "program"
-    operations = (
-        Draft.add_or_subtract,
-        Draft.multiply,
-        Draft.use_variable,
-        Draft.loop,
-        Draft.choose,
-    )
+    operations = (Draft.add_or_subtract, Draft.multiply, Draft.use_variable, *_CONTROL)
 
 
 class Control(ProgramTask):
     """Write the output of a program with loops and conditions."""
 
     name = "control"
-    operations = (Draft.loop, Draft.choose)
+    operations = _CONTROL
 
 
 class Addition(ProgramTask):
