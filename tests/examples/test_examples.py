@@ -268,7 +268,8 @@ def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
 def test_own_graphs_compares_and_predicts(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arrays = {"src": range(6), "dst": [1, 2, 3, 4, 5, 0], "feat_indptr": range(7), "num_feats": 2}
+    ring, turned = [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]
+    arrays = {"src": ring + turned, "dst": turned + ring, "feat_indptr": range(7), "num_feats": 2}
     arrays |= {"feat_indices": [0, 1] * 3, "label": [0, 1] * 3}
     arrays |= {"train": [0, 1], "val": [2, 3], "test": [4, 5]}
     np.savez(tmp_path / "tiny.npz", **arrays)

@@ -163,11 +163,12 @@ class Graphs(GraphTask):
         unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
         remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
         hints = [f"not used: {unused}{remedy}"] * bool(unused)
-        for name, names, count in (("label", answers, sum(labelled)), ("feat", kinds, nodes)):
-            if (name == "feat" or self.target == "class") and _FEWEST <= names > count / 2:
+        classes = answers if self.target == "class" else 0
+        for name, names, count in (("label", classes, sum(labelled)), ("feat", kinds, nodes)):
+            if _FEWEST <= names > count / 2:
                 hints.append(
-                    f"warning: `{name}` has {names} names for {count} {at}s, as if it were the "
-                    "name of each (Gephi writes it there): put the class or the kind in its place"
+                    f"warning: `{name}` has {names} values for {pluralize(count, 'place')}, as if "
+                    "it were a name (Gephi writes names as labels): put the class or the kind there"
                 )
         if is_one_way(file.graph.edges for file in files if file.part is None):
             hints.append(f"hint: {ONE_WAY}")

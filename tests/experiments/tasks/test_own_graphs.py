@@ -120,7 +120,7 @@ def test_description_warns_of_names_as_labels_and_of_edges_in_one_direction(tmp_
     networkx.set_node_attributes(graph, {node: f"n{node}" for node in graph}, "label")
     networkx.write_graphml(graph, path := tmp_path / "gephi.graphml")
     said = Graphs(path).description
-    assert "; warning: `label` has 20 names for 20 nodes, as if it were the name of each" in said
+    assert "; warning: `label` has 20 values for 20 places, as if it were a name (Gephi" in said
     assert "no edge has its reverse" not in said
     networkx.set_node_attributes(graph, {node: f"n{node}" for node in graph}, "feat")
     networkx.set_node_attributes(graph, {node: node % 2 for node in graph}, "label")
@@ -128,7 +128,7 @@ def test_description_warns_of_names_as_labels_and_of_edges_in_one_direction(tmp_
     directed.add_nodes_from(graph.nodes(data=True))
     networkx.write_graphml(directed, path)
     said = Graphs(path).description
-    assert "`feat` has 20 names for 20 nodes" in said and "`label`" not in said
+    assert "`feat` has 20 values for 20 places" in said and "`label`" not in said
     assert "; hint: no edge has its reverse, so nodes read only the sources" in said
 
 
