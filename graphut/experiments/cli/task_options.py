@@ -6,7 +6,6 @@ from argparse import SUPPRESS, Namespace
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from importlib.util import find_spec
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,12 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
 
 
 def _read_train(argv: Sequence[str]) -> Namespace:
-    options: Namespace = _train_parser(_named_task(argv)).parse_args(argv)
+    # The first word names the task, which decides about the other options.
+    task = argv[0] if argv and argv[0] in TASKS else None
+    parser = _train_parser(task)
+    options: Namespace = parser.parse_args(argv)
+    if task is None:
+        parser.error(f"name the task before the options: graphut train {options.task} --out ...")
     if not options.minutes > 0:
         raise ValueError(f"--minutes must be positive, got {options.minutes}")
     if options.tensorboard and find_spec("tensorboard") is None:
@@ -75,17 +79,6 @@ def _read_topology(argv: Sequence[str]) -> Namespace:
     if options.out is not None:
         check_picture_path(options.out)
     return options
-
-
-def _named_task(argv: Sequence[str]) -> str | None:
-    """Return the task in a command line; an option may have the name of a task as its value."""
-    words = [part for word in argv for part in word.split("=", word.startswith("--"))]
-    for previous, word in pairwise(["", *words]):
-        if word in TASKS:
-            action = _train_parser(word)._option_string_actions.get(previous)
-            if action.nargs == 0 if action else not previous.startswith("--"):
-                return word
-    return None
 
 
 def _check_folder(out: str) -> None:

@@ -96,6 +96,7 @@ train sort => the following arguments are required: --out
 train sort --epoch 3 => the following arguments are required: --out
 train --out => argument --out: expected one argument
 train --out x srot => argument TASK: 'srot' is unknown; did you mean sort?
+train --out x sort => name the task before the options: graphut train sort --out
 train sort --out '' => --out must be a folder, new or existing; got ''
 train sort --out file => --out must be a folder, new or existing; got 'file'
 train sort --out x --epoch 3 => --epoch 3; did you mean --epochs? (see

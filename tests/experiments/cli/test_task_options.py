@@ -44,19 +44,6 @@ def test_read_options_accepts_every_preset(task: str, monkeypatch: pytest.Monkey
         assert options.preset == preset
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "--out sort graph-distance --sizes 6-7",
-        "--out=sort graph-distance --sizes 6-7",
-        "--evaluation-rule convergence --out sort --no-adaptive graph-distance --sizes 6-7",
-    ],
-)
-def test_read_options_does_not_take_a_value_for_the_task(line: str) -> None:
-    options = read_options("train", line.split())
-    assert (options.task, options.sizes) == ("graph-distance", "6-7")
-
-
 def test_read_options_refuses_a_preset_of_unknown_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sort, "presets", {"small": {"epocs": 4}})
     message = "the preset 'small' of sort has no option 'epocs' to set; did you mean 'epochs'?"
