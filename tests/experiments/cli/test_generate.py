@@ -1,4 +1,3 @@
-import shlex
 from collections.abc import Callable
 from dataclasses import fields
 from io import StringIO
@@ -51,32 +50,25 @@ def test_generate_answers_a_file_line_by_line(
     assert lines == ["", first, "", *others, ""]
 
 
-@pytest.fixture
-def texts_file(tmp_path: Path) -> Path:
-    """Three texts, empty lines, and a line with an unknown symbol."""
-    path = tmp_path / "texts.txt"
-    path.write_text(" \nq d x a\n\nb\nq D\nc a\n\n")
-    return path
-
-
 def test_generate_skips_lines_with_an_unknown_symbol(
-    finished_run: Path, texts_file: Path, capsys: pytest.CaptureFixture[str], refusal: Command
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], refusal: Command
 ) -> None:
-    said = refusal("generate", finished_run, "--input", texts_file)
-    assert said.startswith(f"graphut: {texts_file}:5: unknown symbol 'D'; known are: a b c")
+    path = tmp_path / "texts.txt"
+    path.write_text(" \nb\nq D\nc a\n\n")
     command = ["generate", str(finished_run), "--plain", "--max-length", "4"]
-    assert main([*command, "q d x a", "b", "c a"]) == 0
-    first, second, third = capsys.readouterr().out.splitlines()
-    assert main([*command, "--input", str(texts_file), "--skip-unknown"]) == 0
+    said = refusal(*command, "--input", path)
+    assert said.startswith(f"graphut: {path}:3: unknown symbol 'D'; known are: a b c")
+    assert main([*command, "b", "c a"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert main([*command, "--input", str(path), "--skip-unknown"]) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines() == ["", first, "", second, "", third, ""]
-    assert err.startswith(f"graphut: skipped {texts_file}:5: unknown symbol 'D'; known are: a b")
+    assert out.splitlines() == ["", first, "", second, ""]
+    assert err.startswith(f"graphut: skipped {path}:3: unknown symbol 'D'; known are: a b")
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["q D"], "unknown symbol 'D'; known are: a b c"),
         (["hello world"], "unknown symbol 'hello'; known are: a b c"),
         (["a", " "], "the text ' ' is empty: give at least one symbol"),
     ],
@@ -87,19 +79,17 @@ def test_generate_refuses_bad_input_in_one_line(
     assert message in refusal("generate", finished_run, *argv)
 
 
-def test_generate_after_train_and_eval_of_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("to be, or not to be.\n" * 40)
-    task = shlex.split("char-lm --data text.txt --window 16 --epoch-size 8")
-    said = output("train", *task, "--out", "run", *MODEL)
+def test_generate_after_train_and_eval_of_texts(tmp_path: Path, output: Command) -> None:
+    data, run = tmp_path / "text.txt", tmp_path / "run"
+    data.write_text("to be, or not to be.\n" * 40)
+    options = ["--data", data, "--window", "16", "--epoch-size", "8", *MODEL]
+    said = output("train", "char-lm", *options, "--out", run)
     assert "epoch 1: loss" in said and "\ntext " in said
-    first = read_json("run/evaluation-test.json")
+    first = read_json(run / "evaluation-test.json")
     assert first["by_surprisal"] and 0 < first["flops_share"] <= 1
-    assert output("eval", "run", "--device", "cpu").startswith("test, ")
-    assert read_json("run/evaluation-test.json") == first
-    argv = ["generate", "run", "to be\nor ", "--max-length", "5", "--device", "cpu"]
+    assert output("eval", run, "--device", "cpu").startswith("test, ")
+    assert read_json(run / "evaluation-test.json") == first
+    argv = ["generate", run, "to be\nor ", "--max-length", "5", "--device", "cpu"]
     for more in ([], ["--temperature", "0.9", "--top-p", "0.8"], ["--beam-size", "2"]):
         table, text = output(*argv, *more).strip("\n").split("\n\n", 1)
         assert text.startswith("to be\nor ")
@@ -138,7 +128,6 @@ def test_generate_after_train_of_subwords(tmp_path: Path, output: Command) -> No
     data.write_text("".join(f"{word}\t{word.upper()}\n" for word in words))
     output("train", "pairs", "--data", data, "--subwords", "260", "--out", run, *MODEL)
     found = output("generate", run, "über not", "--max-length", "4", "--device", "cpu")
-    assert " ".join(found.split()).startswith(
-        "input ▁ Ã ¼ b e r ▁ no"
-    )  # bytes of the unknown letter
+    # The unknown letter is written as its bytes.
+    assert " ".join(found.split()).startswith("input ▁ Ã ¼ b e r ▁ no")
     assert output("eval", run, "--data", data, "--device", "cpu").startswith(f"{data}, 6 seq")

@@ -1,5 +1,4 @@
 import json
-import os
 import shlex
 import time
 from collections.abc import Callable
@@ -10,7 +9,6 @@ import pytest
 import torch.distributed as dist
 
 from graphut.experiments.cli import main
-from graphut.experiments.training.processes import reraise_lost_process
 from graphut.experiments.training.run_files import read_metrics
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.together import run_together
@@ -89,26 +87,3 @@ def test_partition_prints_a_command_that_reads_the_parts(tmp_path: Path, output:
     assert torchrun == "torchrun --nproc-per-node 1"
     argv = [tmp_path / "run" if word == "RUN" else word for word in shlex.split(options)]
     output(*argv, *MODEL)
-
-
-def test_a_process_that_ends_ends_training_on_parts(tmp_path: Path, output: Command) -> None:
-    data = write_ring(tmp_path / "ring.json")
-    output("partition", data, "--parts", 2, "--out", tmp_path / "two")
-    run = ["train", "graphs", *MODEL, "--data", str(tmp_path / "two"), "--epochs", "1000"]
-
-    def check() -> None:
-        send = dist.all_to_all_single
-        calls = iter(range(200))
-
-        def fail(*args: object, **options: object) -> object:
-            if dist.get_rank() and next(calls, None) is None:
-                os._exit(0)
-            return send(*args, **options)
-
-        dist.all_to_all_single = fail
-        message = "process 0 stops because another process has ended"
-        with pytest.raises(ConnectionError, match=message), reraise_lost_process():
-            main([*run, "--out", str(tmp_path / "run")])
-        assert (tmp_path / "run" / "checkpoint.safetensors").exists()
-
-    run_together(check, tmp_path)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphut.experiments.cli import plot
-from graphut.experiments.training.run_files import METRICS, append_metrics, read_metrics
+from graphut.experiments.training.run_files import METRICS, read_metrics
 from graphut.plotting import draw_training
 
 
@@ -27,9 +27,6 @@ def test_plot_draws_the_metrics_of_runs(
     same_name = other.rename(tmp_path / finished_run.name)
     output("plot", str(finished_run), str(same_name), "--out", str(tmp_path / "a.svg"))
     assert [*drawn[1]] == [str(finished_run), str(same_name)]
-    monkeypatch.chdir(finished_run)
-    output("plot", ".", "--out", str(tmp_path / "b.svg"))
-    assert [*drawn[2]] == ["sort"]
 
 
 def test_plot_says_what_is_wrong_in_one_line(
@@ -38,9 +35,6 @@ def test_plot_says_what_is_wrong_in_one_line(
     said = partial(refusal, "plot")
     run, out = str(finished_run), str(tmp_path / "a.png")
     copy = Path(shutil.copytree(finished_run, tmp_path / "copy"))
-    (copy / METRICS).unlink()
-    append_metrics(copy / METRICS, {"update": 1})
-    assert "metrics.jsonl is damaged: KeyError('validation')" in said(str(copy), "--out", out)
     (copy / METRICS).unlink()
     assert "no epoch of the run copy is complete" in said(str(copy), "--out", out)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
