@@ -59,8 +59,9 @@ def read_graphs(path: str | Path, target: str | None = "class") -> list[RawGraph
     """
     part = load_part(path) if is_divided(path) else None
     if part is not None:
-        count = len(part.arrays["ids"])
-        columns = {**part.arrays, "edges": part.edges.numpy(), "graphs": np.zeros(count)}
+        ids = part.arrays["ids"].tolist()
+        columns = {**part.arrays, "ids": ids, "edges": part.edges.numpy()}
+        columns["graphs"] = np.zeros(len(ids))
         read: list[Piece] = [(str(path), Path(path).name, columns)]
     elif (files := find_graph_files(path))[0].suffix == ".npy":
         read = _read_arrays(files)

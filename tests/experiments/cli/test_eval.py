@@ -1,3 +1,5 @@
+import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
