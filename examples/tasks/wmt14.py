@@ -4,14 +4,17 @@ graphut train examples/tasks/wmt14.py --data wmt14-en-de-small --corpus small --
 """
 
 from dataclasses import MISSING, dataclass
+from functools import cached_property
 from html import unescape
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphut.experiments.tasks import Pair, option
-from graphut.experiments.tasks.base import PARTS
+from graphut.experiments.tasks.base import PARTS, in_batches
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.translation import LANGUAGES, PAPER, SMALL, TranslationTask
@@ -82,12 +85,33 @@ class Wmt14(TranslationTask):
 
     def train(self, seed: int, epoch: int) -> list[Pair]:
         """Return the next `epoch_size` pairs of the shuffled corpus."""
-        total = len(self._usable)
-        size = min(self.epoch_size, total)
-        number, start = divmod(epoch * size, total)
+        (source, s), (target, t) = self._encoded
+        lengths = np.stack([np.diff(s), np.diff(t)])
+        usable = np.flatnonzero((lengths > 0).all(0) & (lengths <= self.longest).all(0))
+        size = min(self.epoch_size, len(usable))
+        number, start = divmod(epoch * size, len(usable))
         rounds = (np.random.default_rng([seed, n]) for n in (number, number + 1))
-        order = np.concatenate([random.permutation(self._usable) for random in rounds])
-        return self._pairs("train", order[start : start + size])
+        order = np.concatenate([random.permutation(usable) for random in rounds])
+        return [
+            (source[s[i] : s[i + 1]].tolist(), target[t[i] : t[i + 1]].tolist())
+            for i in order[start : start + size]
+        ]
+
+    @cached_property
+    def _encoded(self) -> list[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        """The token ids of all training sentences, and their offsets: of sources, of targets.
+
+        Lists of four million sentences would not fit in memory.
+        """
+        sides = []
+        for language in self.languages.split("-"):
+            tokens, lengths = [], [0]
+            for lines in in_batches(self._sides("train")[language], 10_000):
+                encoded = self.source_vocabulary.read_all(lines)
+                tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32))
+                lengths += map(len, encoded)
+            sides.append((np.concatenate(tokens), np.cumsum(lengths)))
+        return sides
 
     @property
     def _data_set(self) -> DataSet:

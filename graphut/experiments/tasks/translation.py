@@ -1,18 +1,13 @@
 """Translation between English and German: Multi30k."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask, in_batches
-from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask
+from graphut.experiments.tasks.cache import cached, pack_json, unpack_json
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.subwords import (
@@ -24,10 +19,6 @@ from graphut.experiments.tasks.subwords import (
 from graphut.models.checked_config import option
 
 LANGUAGES = ("en", "de")
-_NAMES = [f"{part}.{language}" for part in PARTS for language in LANGUAGES]
-_AT_ONCE = 10_000  # lines encoded at once; encodings are much larger than their token ids
-_FORMAT = 4
-
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 _MULTI30K_FILES = {"raw": "raw/{}.{}", "tokenized": "tok/{}.lc.norm.tok.{}"}
 _MULTI30K_DATA = DataSet(
@@ -81,46 +72,44 @@ class TranslationTask(PairTask):
     @cached_property
     def source_vocabulary(self) -> Subwords:
         """The vocabulary of subwords, which both languages share."""
-        return Subwords(map(tuple, unpack_json(self._arrays["merges"])), self._tokenized)
+        lines = [line for language in LANGUAGES for line in self._sides("train")[language]]
+        settings = ("subwords", tokenizers_package().__version__, self.subwords)
+        arrays = cached(
+            lambda: {"merges": pack_json(Subwords.learn(lines, self.subwords).merges)},
+            *settings,
+            texts=["\n".join(lines)],
+        )
+        return Subwords(map(tuple, unpack_json(arrays["merges"])), self._tokenized)
 
     def check_files(self) -> None:
         super().check_files()
+        for part in PARTS:
+            self._sides(part)
         tokenizers_package()
         sacrebleu_package()
 
     def load(self, part: str) -> list[Pair]:
-        indices = self._usable if part == "train" else range(len(self._sides(part)[0][1]) - 1)
-        return self._pairs(part, indices)
-
-    @cached_property
-    def _usable(self) -> NDArray[np.int64]:
-        """The indices of the training pairs whose sentences are neither too long nor empty."""
-        lengths = np.stack([np.diff(offsets) for _, offsets in self._sides("train")])
-        usable = np.flatnonzero((lengths > 0).all(0) & (lengths <= self.longest).all(0))
-        if not len(usable):
+        sides = (self._sides(part)[language] for language in self.languages.split("-"))
+        pairs = [*zip(*map(self.source_vocabulary.read_all, sides), strict=True)]
+        if part != "train":
+            return pairs
+        usable = [pair for pair in pairs if all(0 < len(side) <= self.longest for side in pair)]
+        if not usable:
             raise ValueError(f"all training pairs are longer than {self.longest} (longest)")
         return usable
 
-    def _pairs(self, part: str, indices: Iterable[int]) -> list[Pair]:
-        (source, s), (target, t) = self._sides(part)
-        return [
-            (source[s[i] : s[i + 1]].tolist(), target[t[i] : t[i + 1]].tolist()) for i in indices
-        ]
-
-    def _sides(self, part: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return, for sources and targets, the token ids of all sentences joined, and offsets."""
-        names = [f"{part}.{language}" for language in self.languages.split("-")]
-        return [(self._arrays[name], self._arrays[f"{name}.offsets"]) for name in names]
-
-    @cached_property
-    def _arrays(self) -> Arrays:
-        """Cached arrays: the merges of the byte-pair encoding, and all sentences' token ids."""
-        texts = {name: self._read(*name.split(".")) for name in _NAMES}
-        for part in PARTS:
-            _check_lines(part, *(texts[f"{part}.{language}"] for language in LANGUAGES))
-        settings = (self.name, _FORMAT, tokenizers_package().__version__, self.subwords)
-        lines = map("\n".join, texts.values())
-        return cached(lambda: _encode(texts, self.subwords), *settings, texts=lines)
+    def _sides(self, part: str) -> dict[str, list[str]]:
+        """Return the lines of each language; raise `ValueError` if they do not match."""
+        sides = {language: self._read(part, language) for language in LANGUAGES}
+        counts = {language: len(lines) for language, lines in sides.items()}
+        if len({*counts.values()}) > 1:
+            listing = " and ".join(f"{n} in {language}" for language, n in counts.items())
+            raise ValueError(f"the {part} files do not match: they have {listing} lines")
+        for language, lines in sides.items():
+            blank = next((i for i, line in enumerate(lines, start=1) if not line.strip()), None)
+            if part != "train" and blank is not None:
+                raise ValueError(f"line {blank} of the {part} file in {language} is empty")
+        return sides
 
 
 @dataclass(frozen=True)
@@ -151,27 +140,3 @@ class Multi30k(TranslationTask):
     def _read(self, part: str, language: str) -> list[str]:
         name = _MULTI30K_FILES[self.text].format(_MULTI30K[part], language)
         return lines_of(_MULTI30K_DATA.read(self.data, name))
-
-
-def _encode(texts: Mapping[str, list[str]], size: int) -> Arrays:
-    learned = Subwords.learn(chain.from_iterable(texts[f"train.{x}"] for x in LANGUAGES), size)
-    arrays: Arrays = {"merges": pack_json(learned.merges)}
-    for name, lines in texts.items():
-        tokens, lengths = [], [0]
-        for some in in_batches(lines, _AT_ONCE):
-            encoded = learned.read_all(some)
-            tokens.append(np.fromiter(chain.from_iterable(encoded), np.int32))
-            lengths += map(len, encoded)
-        arrays |= {name: np.concatenate(tokens), f"{name}.offsets": np.cumsum(lengths)}
-    return arrays
-
-
-def _check_lines(part: str, *sides: list[str]) -> None:
-    counts = [len(lines) for lines in sides]
-    if len(set(counts)) > 1:
-        listing = " and ".join(f"{n} in {x}" for n, x in zip(counts, LANGUAGES, strict=True))
-        raise ValueError(f"the {part} files do not match: they have {listing} lines")
-    for language, lines in zip(LANGUAGES, sides, strict=True):
-        blank = next((i for i, line in enumerate(lines, start=1) if not line.strip()), None)
-        if part != "train" and blank is not None:
-            raise ValueError(f"line {blank} of the {part} file in {language} is empty")

@@ -6,6 +6,7 @@ from graphut.experiments.tasks import Pair
 from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.translation import Multi30k, TranslationTask
 from tests.experiments.tasks.tiny_translation import LINES, Numbers
+from tests.helpers import refuses
 
 
 def texts(task: TranslationTask, pairs: list[Pair]) -> list[tuple[str, str]]:
@@ -39,8 +40,7 @@ def test_translation_task_refuses_files_that_do_not_belong_together(
     name: str, lines: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(LINES, name, lines)
-    with pytest.raises(ValueError, match=message):
-        Numbers().validation  # noqa: B018
+    refuses(message, Numbers().check_files)
 
 
 def test_translation_task_leaves_out_empty_and_long_training_pairs(
