@@ -11,7 +11,7 @@ from filelock import FileLock
 from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
 
 NOT_MEASURED = "-"
-_SHARES = ("accuracy", "answerable", "eccentricity", "known", "quiescent", "share")
+_SHARES = ("accuracy", "eccentricity", "known", "quiescent", "share")
 
 
 def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,6 +9,9 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.nn.attention import AttentionRecord
 
+# The mark of the number of steps of a node that the limit stopped, and its meaning.
+STOPPED, STOPPED_MEANING = "+", "stopped by the limit on the number of steps"
+
 
 @dataclass
 class FlopCount:

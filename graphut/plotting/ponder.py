@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from graphut.nn.ponder import STOPPED, STOPPED_MEANING
 from graphut.plotting.figure import ORANGE, draw_cells, name_ticks, new_figure, shortened, spacing
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 _LONG = 10  # longer names label rows, shorter ones label columns
 _LONGEST = 60
-# The mark of a token's number of steps, and its meaning.
-STOPPED, STOPPED_MEANING = "+", "stopped by the limit on the number of steps"
 
 
 def draw_ponder(

@@ -12,7 +12,6 @@ from graphut._files import write_checked_json
 from graphut._version import __version__
 from graphut.experiments.cli.device import pick_device
 from graphut.experiments.messages import pluralize
-from graphut.experiments.records.record import DATA, RunRecord
 from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS
@@ -84,9 +83,7 @@ def evaluate_set(
         return
     options = {**changed, **options}
     details = {**learner.count_flops(examples, run.training.batch_size), **details}
-    if digest is None:
-        name = f"{DATA}{Path(name).name}"
-    else:
+    if digest is not None:
         head = {"graphut": __version__, "set": name, "examples": len(examples)}
         tail = {"options": options, "model": digest, **details}
         suffix = "".join(f",{key}={value}" for key, value in options.items())
@@ -95,6 +92,9 @@ def evaluate_set(
             run.folder / f"evaluation-{name}{safe}.json", {**head, **evaluation.metrics, **tail}
         )
     if any(files):
+        from graphut.experiments.records.record import DATA, RunRecord
+
+        name = name if digest is not None else f"{DATA}{Path(name).name}"
         record = RunRecord.of(run)
         numbers = {"examples": len(examples), **evaluation.metrics, **details}
         if files.rows is not None:

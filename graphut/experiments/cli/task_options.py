@@ -26,9 +26,7 @@ from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.run_files import check_is_new
 from graphut.models.checked_config import suggest
 from graphut.models.config import ModelConfig
-from graphut.plotting.figure import check_picture_path
 from graphut.topology import parse
-from graphut.topology.statistics import check_tokens
 
 _EACH_TASK = (
     "TASK is also the path of a Python file that defines a task, such as those in examples/tasks.\n"
@@ -75,6 +73,9 @@ def _read_train(argv: Sequence[str]) -> Namespace:
 def _read_topology(argv: Sequence[str]) -> Namespace:
     options: Namespace = _topology_parser().parse_args(argv)
     parse(options.spec)
+    from graphut.plotting.figure import check_picture_path
+    from graphut.topology.statistics import check_tokens
+
     check_tokens(options.nodes)
     if options.out is not None:
         check_picture_path(options.out)

@@ -1,11 +1,13 @@
 """The outputs of models for texts, with the number of steps of each token."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from shutil import get_terminal_size
 from statistics import fmean
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,10 +16,12 @@ from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training.config import GenerationOptions
-from graphut.models import UniversalTransformer, UniversalTransformerLM
 from graphut.models.outputs import Generation
 from graphut.nn import Ponder
-from graphut.plotting.ponder import STOPPED, STOPPED_MEANING
+from graphut.nn.ponder import STOPPED, STOPPED_MEANING
+
+if TYPE_CHECKING:
+    from graphut.models import UniversalTransformer, UniversalTransformerLM
 
 _BATCH = 100
 _LABEL_WIDTH = 8  # columns

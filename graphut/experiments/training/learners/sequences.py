@@ -13,8 +13,6 @@ import torch
 from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.experiments.tasks import Pair, PairTask
-from graphut.experiments.tasks.pairs import read_pairs
-from graphut.experiments.tasks.subwords import Subwords, sacrebleu_package
 from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, answer_in_batches, grouped
 from graphut.experiments.training.generation import (
@@ -134,6 +132,8 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
 
     def read(self, path: str, task: PairTask) -> list[Pair]:
         source, target = self.vocabularies["source"], self.vocabularies["target"]
+        from graphut.experiments.tasks.pairs import read_pairs  # training needs no such file
+
         return read_pairs(path, source, target, self.model.config)
 
 
@@ -162,8 +162,7 @@ class TranslationLearner(PairLearner):
         longest = max(len(source) for source, _ in examples) + _LONGER_TEXT + 1  # 1 for <eos>
         max_length = min(longest, self.model.config.max_length)
         answered = decode(self.model, examples, max_length=max_length, **options)
-        subwords = self.vocabularies["target"]
-        assert isinstance(subwords, Subwords)
+        subwords: Any = self.vocabularies["target"]
         outputs = [subwords.write(result.tokens) for _, result in answered]
         references = [subwords.write(target) for _, target in examples]
         score, details = bleu(outputs, references, subwords.tokenized)
@@ -232,6 +231,8 @@ def bleu(
     Also return the signature of sacreBLEU (arXiv 1804.08771), and half the width of the 95%
     confidence interval. Sentences that are already `tokenized` are not tokenized again.
     """
+    from graphut.experiments.tasks.subwords import sacrebleu_package
+
     # `force` suppresses the warning about sentences that look tokenized.
     metric = sacrebleu_package().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")
     result = metric.corpus_score(list(outputs), [list(references)], n_bootstrap=_CORPORA)
