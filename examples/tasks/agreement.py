@@ -11,10 +11,10 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from graphut.experiments.tasks import cache
 from graphut.experiments.tasks.base import LazySets, Text, TextTask, hold_out
+from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Words
@@ -34,7 +34,6 @@ _ORIGIN = (
     "the folder rnn_agr_simple"
 )
 _SAME_SENTENCE = 6  # equal prefixes of at least this many words come from the same sentence
-_FORMAT = 4
 _SMALL = (
     LANGUAGE_MODEL
     | model_size(64, 256, 6)
@@ -148,7 +147,7 @@ class Agreement(TextTask):
 
     @cached_property
     def vocabulary(self) -> Words:
-        return Words(cache.unpack_json(self._encoded["words"]))
+        return Words(self._encoded["words"])
 
     def load(self, part: str) -> list[Text]:
         if part != "test":
@@ -160,21 +159,21 @@ class Agreement(TextTask):
         return LazySets(self, {_ROWS: partial(self._texts, _ROWS)} if self.sentences else {})
 
     def _texts(self, name: str, group: str = "") -> list[Text]:
-        return [Text(tokens, group=group) for tokens in cache.unpack_lists(self._encoded[name])]
+        return [Text(tokens, group=group) for tokens in self._encoded[name]]
 
     @cached_property
-    def _encoded(self) -> cache.Arrays:
-        settings = (self.name, _FORMAT, self.split, self.held_out)
-        return cache.cached(self._parse, *settings, texts=self._files.values())
+    def _encoded(self) -> dict[str, Any]:
+        settings = (self.name, self.split, self.held_out)
+        return cached(self._parse, *settings, texts=self._files.values())
 
-    def _parse(self) -> cache.Arrays:
+    def _parse(self) -> dict[str, Any]:
         sets = self._prefixes()
         words = Words.learn(([*p.words, p.number] for p in sets["train"]), least=2)
         tokens = {
-            name: cache.pack_lists([words.encode([*p.words, p.number]) for p in prefixes])
+            name: [words.encode([*p.words, p.number]) for p in prefixes]
             for name, prefixes in sets.items()
         }
-        return {"words": cache.pack_json(words.symbols), **tokens}
+        return {"words": words.symbols, **tokens}
 
     def _prefixes(self) -> dict[str, list[Prefix]]:
         """Return a dictionary from "train", "validation" and each test set to sentence prefixes."""
@@ -208,6 +207,10 @@ class Agreement(TextTask):
 
     def _read(self, name: str) -> list[Prefix]:
         return [Prefix.parse(line) for line in lines_of(self._files[name])]
+
+    @property
+    def unchecked_files(self) -> Mapping[str, Path]:
+        return self._data_set.unchecked(self.data)
 
     @property
     def _data_set(self) -> DataSet:

@@ -12,10 +12,11 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphut.experiments.tasks import files
 from graphut.experiments.tasks.base import Text, TextTask, hold_out, random_windows
-from graphut.experiments.tasks.cache import Arrays, cached, pack_json, unpack_json
+from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import UNKNOWN, Words
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
@@ -27,7 +28,6 @@ _DATA = files.DataSet(
     files.published_checksums(__file__),
 )
 _NOVELS = f"get the published train-novels {_DATA.origin}"
-_FORMAT = 2
 Passages = list[list[str]]
 
 # Most weights are in the embeddings; two layers have as many other weights as one step.
@@ -138,13 +138,12 @@ class Lambada(TextTask):
     def vocabulary(self) -> Words:
         if self.novels is None:
             return Words.learn(self._passages["train"], least=2, most=self.words)
-        return Words(unpack_json(self._novels["words"]))
+        return Words(self._words)
 
     def train(self, seed: int, epoch: int) -> list[Text]:
         if self.novels is None:
             return super().train(seed, epoch)
-        tokens, count = self._novels["tokens"], self.epoch_size
-        return random_windows(tokens, self.window, count, seed=seed, epoch=epoch)
+        return random_windows(self._tokens, self.window, self.epoch_size, seed=seed, epoch=epoch)
 
     def load(self, part: str) -> list[Text]:
         texts = [Text(self.vocabulary.encode(words)) for words in self._passages[part]]
@@ -161,19 +160,24 @@ class Lambada(TextTask):
         return _read_passages(self.data, self.held_out if self.novels is None else None)
 
     @cached_property
-    def _novels(self) -> Arrays:
-        settings = (self.name, _FORMAT, self.words)
-        return cached(self._parse_novels, *settings, texts=self._novel_texts())
+    def _words(self) -> list[str]:
+        def learn() -> tuple[str, ...]:
+            # One novel at a time, because the words of all novels do not fit into memory.
+            texts = (text.split() for text in self._novel_texts())
+            return Words.learn(texts, least=2, most=self.words).symbols
 
-    def _parse_novels(self) -> Arrays:
-        # One novel at a time, because the words of all novels do not fit into memory.
-        texts = (text.split() for text in self._novel_texts())
-        words = Words.learn(texts, least=2, most=self.words)
-        parts = [np.array(words.encode(text.split()), np.int32) for text in self._novel_texts()]
+        words: list[str] = cached(learn, self.name, self.words, texts=self._novel_texts())
+        return words
+
+    @cached_property
+    def _tokens(self) -> NDArray[np.int32]:
+        """The token ids of all novels."""
+        encode = self.vocabulary.encode
+        parts = [np.array(encode(text.split()), np.int32) for text in self._novel_texts()]
         if not any(map(len, parts)):
             expected = "a text, or .txt files in a folder"
             raise ValueError(f"{self.novels} holds no words: expected {expected}")
-        return {"words": pack_json(words.symbols), "tokens": np.concatenate(parts)}
+        return np.concatenate(parts)
 
     def _novel_texts(self) -> Iterator[str]:
         assert self.novels is not None

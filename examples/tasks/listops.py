@@ -18,7 +18,7 @@ import numpy as np
 
 from graphut.experiments.tasks import Vocabulary, presets
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, LazySets, Pair, PairTask, Task
-from graphut.experiments.tasks.cache import Arrays, cached, pack_lists, unpack_lists
+from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.training.evaluation import rows_by
 from graphut.experiments.training.learners.sequences import PairLearner, by_number, pair_metrics
@@ -52,7 +52,6 @@ _OFFICIAL = DataSet(
     "from https://github.com/nyu-mll/spinn, python/spinn/data/listops: name that folder",
     published_checksums(__file__),
 )
-_FORMAT = 3  # of the cache
 _MAX_DEPTH, _MAX_VALUES, _LIST_SHARE = 20, 5, 0.25  # of the published expressions
 _TRIES = 100  # expressions drawn for each one needed, at most
 # Nine tenths of all expressions have at most 100 symbols, and a tenth of these has a nesting depth
@@ -149,11 +148,10 @@ class ListExpressions(Task):
     @cached_property
     def _pairs(self) -> list[Pair]:
         sizes = (self.longest, self.train_size, self.held_out)
-        arrays = cached(self._draw, "listops", _FORMAT, *sizes, texts=self._texts.values())
-        sides = (unpack_lists(arrays[name]) for name in ("sources", "targets"))
-        return list(zip(*sides, strict=True))
+        pairs = cached(self._draw, "listops", *sizes, texts=self._texts.values())
+        return [(source, target) for source, target in pairs]
 
-    def _draw(self) -> Arrays:
+    def _draw(self) -> list[Pair]:
         random = Random(0)
         expressions = {
             tuple(source)
@@ -170,8 +168,7 @@ class ListExpressions(Task):
                 pairs.append((source, _DIGITS.encode(str(value))))
             if len(pairs) == needed:
                 random.shuffle(pairs)
-                sources, targets = zip(*pairs, strict=True)
-                return {"sources": pack_lists(sources), "targets": pack_lists(targets)}
+                return pairs
         raise ValueError(f"longest: {needed} expressions need more than {self.longest} symbols")
 
 

@@ -239,11 +239,11 @@ class Sudoku(GraphTask):
     def _puzzles(self) -> dict[str, NDArray[np.int64]]:
         """Pairs of a puzzle and its solution, `(pairs, 2, 81)`, of each part."""
 
-        def draw(part: str, count: int) -> NDArray[np.int8]:
+        def draw(part: str, count: int) -> list[tuple[list[int], list[int]]]:
             randoms = (np.random.default_rng([PARTS.index(part), at]) for at in range(count))
-            return np.array([*map(draw_puzzle, randoms)], np.int8)
+            return [*map(draw_puzzle, randoms)]
 
         sizes = dict(zip(PARTS, (self.train_size, self.held_out, self.held_out), strict=True))
-        settings = (self.name, 1, self.train_size, self.held_out)
-        arrays = cached(lambda: {part: draw(part, n) for part, n in sizes.items()}, *settings)
-        return {part: arrays[part].astype(np.int64) for part in PARTS}
+        settings = (self.name, self.train_size, self.held_out)
+        pairs = cached(lambda: {part: draw(part, n) for part, n in sizes.items()}, *settings)
+        return {part: np.array(pairs[part]) for part in PARTS}

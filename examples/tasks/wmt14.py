@@ -3,6 +3,7 @@
 graphut train examples/tasks/wmt14.py --data wmt14-en-de-small --corpus small --out runs/wmt14
 """
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import cached_property
 from html import unescape
@@ -112,6 +113,10 @@ class Wmt14(TranslationTask):
                 lengths += map(len, encoded)
             sides.append((np.concatenate(tokens), np.cumsum(lengths)))
         return sides
+
+    @property
+    def unchecked_files(self) -> Mapping[str, Path]:
+        return self._data_set.unchecked(self.data)
 
     @property
     def _data_set(self) -> DataSet:

@@ -13,7 +13,6 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import CheckedConfig
 from graphut.models.config import (
@@ -75,8 +74,8 @@ class Task(CheckedConfig, ABC):
 
     A task is a frozen dataclass; its fields are its options. Its examples depend only on the
     options and on the arguments of the methods, never on global random state. Subclasses define
-    the type of an example: `PairTask`, `TextTask`, `GraphTask`. A task
-    overrides `load`, and also `train` if the training examples differ between epochs.
+    the type of an example: `PairTask`, `TextTask`, `GraphTask`. A task overrides `load`, and also
+    `train` if the training examples differ between epochs.
 
     Paths in options become absolute, so that a run can be resumed from any folder.
 
@@ -191,14 +190,7 @@ class Task(CheckedConfig, ABC):
         A key is the name of an option, such as `data`, or this name and a file, such as
         `data/train.txt`. A run stores the checksums of these files when it begins.
         """
-        if self._data_set is not None:
-            return self._data_set.unchecked(self.paths["data"])
         return {name: Path(path) for name, path in self.paths.items() if name in self.own_files}
-
-    @property
-    def _data_set(self) -> DataSet | None:
-        """The published data set in the folder `data`, if some of its checksums are unknown."""
-        return None
 
 
 class DrawnTask(Task):

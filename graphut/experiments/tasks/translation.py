@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
-from graphut.experiments.tasks.cache import cached, pack_json, unpack_json
+from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.subwords import (
@@ -74,12 +74,12 @@ class TranslationTask(PairTask):
         """The vocabulary of subwords, which both languages share."""
         lines = [line for language in LANGUAGES for line in self._sides("train")[language]]
         settings = ("subwords", tokenizers_package().__version__, self.subwords)
-        arrays = cached(
-            lambda: {"merges": pack_json(Subwords.learn(lines, self.subwords).merges)},
+        merges = cached(
+            lambda: Subwords.learn(lines, self.subwords).merges,
             *settings,
             texts=["\n".join(lines)],
         )
-        return Subwords(map(tuple, unpack_json(arrays["merges"])), self._tokenized)
+        return Subwords(map(tuple, merges), self._tokenized)
 
     def check_files(self) -> None:
         super().check_files()
