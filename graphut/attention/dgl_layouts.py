@@ -9,6 +9,8 @@ from graphut._dgl import DGLGraph
 from graphut.attention.layout import EdgeLayout, count_writes, layout_from_edges
 from graphut.attention.tracing import outside_inference
 
+# The attribute in which the object of a graph's edges keeps their layouts. When its edges change, a
+# graph gets a new object. DGL saves such an object without our attribute.
 _KEY = "_graphut_layouts"
 
 
@@ -69,15 +71,12 @@ def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
 
 
 def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
-    # A graph gets a new object for its edges or batch sizes when they change. Then the stored
-    # layouts are invalid.
-    index, lengths, layouts = graph.__dict__.get(_KEY, (None, [], {}))
     # Each tensor of batch sizes, with its count of in-place modifications.
     now = [(each, count_writes(each)) for each in (graph._batch_num_nodes or {}).values()]
-    same = [(id(x), written) for x, written in lengths] == [(id(x), w) for x, w in now]
-    if index is not graph._graph or not same:
+    lengths, layouts = getattr(graph._graph, _KEY, (None, {}))
+    if lengths is None or [(id(x), w) for x, w in lengths] != [(id(x), w) for x, w in now]:
         layouts = {}
-        graph.__dict__[_KEY] = (graph._graph, now, layouts)
+        setattr(graph._graph, _KEY, (now, layouts))
     return layouts
 
 

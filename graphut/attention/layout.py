@@ -47,6 +47,8 @@ class EdgeLayout(ABC):
     src_lengths: Tensor  #: (batch,) int64 on the CPU, sources of each sentence
     edge_ids: Tensor | None = None
     extra_nodes: bool = False  #: True if some nodes are not tokens
+    #: the types of nodes and edges, which `graphut.nn.HeteroAttention` stores
+    types: Any = field(default=None, init=False, repr=False)
     #: a `graphut.distributed.Halo` if the sources after the destinations belong to other processes
     halo: Any = None
     _trusted: bool = field(default=False, repr=False)  # whether to skip the checks
@@ -82,9 +84,12 @@ class EdgeLayout(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_unwritten()
-        fresh: Any = {"_copies": {}, "_original": None, "_writes": {}}
-        fresh["plans"] = WeakKeyDictionary()
-        return vars(self) | fresh
+        state = {**vars(self), "_copies": {}, "_cache": {}, "_original": None, "_writes": {}}
+        del state["plans"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, plans=WeakKeyDictionary())
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):

@@ -96,7 +96,7 @@ class HeteroAttention(nn.Module):
         by_id = [torch.empty_like(edge).index_copy(0, edge, ends) for ends in (entry, row)]
         entries, num_dst = layout.num_src * self.num_slots, layout.num_dst
         typed = layout_from_edges(*by_id, num_src=entries, num_dst=num_dst)
-        layout._cache[edge_types] = EdgeTypes(nodes, typed)
+        object.__setattr__(layout, "types", EdgeTypes(nodes, typed))
 
     def forward(
         self,
@@ -124,7 +124,7 @@ class HeteroAttention(nn.Module):
         Without `nodes`, the rows are those of the first nodes. The result is `(A, slots * 2 * H *
         D)`; entries without an edge type are zero.
         """
-        types = layout.cached(edge_types).nodes
+        types = edge_types(layout).nodes
         types = types[: len(rows)] if nodes is None else types[nodes]
         width = 2 * self.out_feats * self.num_slots
 
@@ -155,7 +155,7 @@ class HeteroAttention(nn.Module):
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
         if edge_feat is not None:
             raise ValueError("attention by edge type has no edge_feat: leave it out")
-        nodes, edges = layout.cached(edge_types)
+        nodes, edges = edge_types(layout)
         types = nodes[: layout.num_dst] if frontier is None else nodes[frontier]
         by_head = (self.num_heads, self.out_feats // self.num_heads)
         key, value = projected.reshape(edges.num_src, 2, *by_head).unbind(1)
@@ -181,7 +181,10 @@ class HeteroAttention(nn.Module):
 
 def edge_types(layout: EdgeLayout) -> EdgeTypes:
     """Return the types that `HeteroAttention.add_types` has stored with a layout."""
-    raise ValueError(f"{layout} has no edge types: make it with HeteroAdaptiveConv.union")
+    if layout.types is None:
+        raise ValueError(f"{layout} has no edge types: make it with HeteroAdaptiveConv.union")
+    types: EdgeTypes = layout.types
+    return types
 
 
 def _map_by_type(rows: Tensor, types: Tensor, maps: Any) -> Tensor:

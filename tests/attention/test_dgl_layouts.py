@@ -1,3 +1,6 @@
+import io
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,8 +10,30 @@ from hypothesis import strategies as st
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, IntervalLayout, as_layout
+from graphut.nn import (
+    AdaptiveRecurrence,
+    HaltingUnit,
+    HeteroAdaptiveConv,
+    MessageAggregation,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    UniversalTransformerStep,
+)
 from graphut.topology import Causal, Complete
 from tests.helpers import pairs_of, refuses
+
+
+def by_torch(value: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(value, file)
+    return file.getvalue()
+
+
+def read(saved: bytes) -> Any:
+    if saved.startswith(b"PK"):
+        return torch.load(io.BytesIO(saved), weights_only=False)
+    return pickle.loads(saved)
+
 
 WRITES, READS = ("user", "writes", "text"), ("user", "reads", "text")
 
@@ -51,6 +76,31 @@ def test_as_layout_is_kept_until_edges_nodes_or_sentences_change() -> None:
     graph.set_batch_num_nodes(torch.tensor([3, 2]))
     graph.set_batch_num_edges(torch.tensor([2, 0]))
     assert lengths(as_layout(graph)) == ([3, 2], [3, 2])
+
+
+@pytest.mark.parametrize("save", [pickle.dumps, by_torch])
+def test_graphs_and_layouts_that_were_used_can_be_saved(save: Callable[[Any], bytes]) -> None:
+    graph = dgl.graph(([2, 0, 1, 1], [1, 1, 0, 2]))
+    nothing, feat = len(save(graph)), torch.randn(3, 8)
+    step = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 16))
+    layer = AdaptiveRecurrence(step, HaltingUnit(8))
+    messages = MessageAggregation(8, ["max"])
+    messages.backend = "dgl"
+    out, _ = layer(graph, feat)
+    ponder = layer(graph, feat, get_attention=True)[1]
+    messages(graph, feat)
+    typed, _, _ = HeteroAdaptiveConv(8, 8, (["_N"], [graph.canonical_etypes[0]])).union(
+        graph, {"_N": feat}
+    )
+    assert len(save(graph)) <= nothing + 100  # nothing of ours
+    copy, layout, record, types = read(save([graph, as_layout(graph), ponder, typed]))
+    for each in (copy, layout):
+        assert torch.equal(layer(each, feat)[0], out)
+        assert torch.equal(messages(each, feat), messages(graph, feat))
+    assert pairs_of(layout) == pairs_of(as_layout(graph)) == pairs_of(types)
+    assert torch.equal(types.types.nodes, torch.zeros(3, dtype=torch.int64))
+    assert torch.equal(record.steps, ponder.steps) and record.flops == ponder.flops
+    assert torch.equal(record.attention.dense(), ponder.attention.dense())
 
 
 def test_as_layout_of_a_batch_has_its_graphs_lengths() -> None:

@@ -56,9 +56,6 @@ class Part:
         """Return an empty dictionary, which `forward_table` fills with its templates."""
         return {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: x for name, x in vars(self).items() if name not in ("template", "tables")}
-
     def select(self, frontier: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """Return the ids of the destinations in `frontier` and in `rows`, and their query rows.
 
