@@ -16,7 +16,7 @@ from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import score_graphs
-from graphut.nn.conv_adapters import from_edge_index
+from graphut.nn.graph_call import from_edge_index
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,
