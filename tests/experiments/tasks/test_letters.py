@@ -34,15 +34,6 @@ def test_letter_tasks_a_share_of_the_training_sequences_is_short() -> None:
     assert min(len(source) for source, _ in task.test) > 2
 
 
-def test_letter_tasks_letters_are_uniform_and_at_least_one() -> None:
-    tokens = np.concatenate([source for source, _ in Copy().train(1, 2)])
-    counts = np.bincount(tokens, minlength=28)
-    assert counts[:2].sum() == 0 and len(counts) == 28
-    assert np.abs(counts[2:] - len(tokens) / 26).max() < 5 * (len(tokens) / 26) ** 0.5
-    task = Sort(mean_length=0.1, length_deviation=2.0, held_out=200)
-    assert min(len(source) for source, _ in task.test) == 1
-
-
 def test_letter_tasks_held_out_pairs_are_not_trained_on() -> None:
     task = Sort()
     held_out = {tuple(source) for source, _ in task.validation + task.test}

@@ -1,5 +1,4 @@
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -74,23 +73,11 @@ def test_characters_read_undoes_write(text: str) -> None:
     assert len(characters.read(text)) == len(text)
 
 
-WORD_LISTS = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=9)
-
-
-@given(WORD_LISTS, st.integers(1, 4), st.none() | st.integers(1, 5))
-def test_words_learn_takes_the_most_frequent_words(
-    texts: list[list[str]], least: int, most: int | None
-) -> None:
-    count = Counter(word for text in texts for word in text)
-    words = Words.learn(texts, least=least, most=most)
-    learned = words.symbols[1:]
-    assert words.symbols[0] == UNKNOWN
-    assert all(count[word] >= least for word in learned)
-    left = [word for word in count if count[word] >= least and word not in learned]
-    assert not left or len(learned) == most
-    rarest = min((count[word] for word in learned), default=0)
-    assert all(count[word] <= rarest for word in left)
-    assert [count[word] for word in learned] == sorted(map(count.get, learned), reverse=True)
+def test_words_learn_takes_the_most_frequent_words() -> None:
+    texts = [["b", "a", "b", "c"], ["b", "a", "d"]]
+    assert Words.learn(texts).symbols == (UNKNOWN, "b", "a", "c", "d")
+    assert Words.learn(texts, least=2).symbols == (UNKNOWN, "b", "a")
+    assert Words.learn(texts, most=1).symbols == (UNKNOWN, "b")
 
 
 def test_words_read_what_is_not_known_as_unknown() -> None:
