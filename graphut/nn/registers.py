@@ -235,6 +235,7 @@ class RegisterMessages(nn.Module):
             key = keys @ gumbel_softmax(self.operation, hard=True)
         else:
             key = keys.index_select(1, self.operation.argmax()[None])[:, 0]
+        key = key.masked_fill(is_loop, 0.0)
         if not key.isfinite().all():
             at = int((~key.isfinite()).nonzero()[0])
             raise ValueError(
@@ -242,7 +243,6 @@ class RegisterMessages(nn.Module):
                 f"{weight[at]:g} of its edge to node {target[at]} have no finite sum: scale the "
                 "weights down"
             )
-        key = key.masked_fill(is_loop, 0.0)
         held = torch.where(is_loop, (rows[row, 2] > 0).to(held), held)
         target_held = rows[row, 1]
         if self.training:
