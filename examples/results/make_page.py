@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pandas import DataFrame, Series
 
 from graphut.attention import layout_from_edges
-from graphut.experiments.tables import markdown_table, share, three_digits
+from graphut.experiments.tables import three_digits
 from graphut.plotting import animate_frontier
 from graphut.plotting.figure import line_styles, new_figure
 
@@ -34,6 +34,17 @@ TREES = "graph-distance"
 LABELS = ("--size", "--tasks", "--split", "--text", "--cut-off")
 
 PLACES = {"bits": 2, "bleu": 2, "bleu_interval": 2, "error": 2, "rounds": 0}  # not shares
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table, with escaped pipes."""
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *escaped])
+
+
+def share(value: float) -> str:
+    """Format a share (from 0 to 1) with three decimals; only an exact 1 is written as 1.000."""
+    return f"{min(value, 0.999) if value < 1 else value:.3f}".removeprefix("0")
 
 
 def form_of(metric: str) -> Callable[[float], str]:

@@ -13,7 +13,6 @@ from graphut._version import __version__
 
 # NumPy shuffles, and tokenizers makes subwords: results depend on both.
 _PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
-_BENCH_PACKAGES = ("torch_geometric", "triton")
 
 
 def describe_machine(device: torch.device) -> dict[str, object]:
@@ -27,15 +26,6 @@ def describe_machine(device: torch.device) -> dict[str, object]:
         "graphut": __version__,
         "commit": _commit(),
         **{package: _version(package) for package in _PACKAGES},
-    }
-
-
-def benchmark_machine(device: torch.device) -> dict[str, object]:
-    """Return `describe_machine`'s dictionary with vector instructions and more package versions."""
-    return {
-        "vectors": torch.backends.cpu.get_cpu_capability(),
-        **describe_machine(device),
-        **{package: _version(package) for package in _BENCH_PACKAGES},
     }
 
 

@@ -1,4 +1,4 @@
-"""Tables as plain text, Markdown and CSV, and the numbers in their cells."""
+"""Tables of results as CSV files, and numbers as text."""
 
 import csv
 import io
@@ -12,30 +12,6 @@ from graphut._files import explain_write_errors, read_file, reraise_for_file, wr
 
 NOT_MEASURED = "-"
 _SHARES = ("accuracy", "eccentricity", "known", "quiescent", "share")
-
-
-def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table for the terminal, with the first column aligned left and the others right.
-
-    Of a row that is shorter than `head`, only the first cell is aligned.
-    """
-    lines = [head, *rows]
-    full = [line for line in lines if len(line) == len(head)]
-    widths = [max(map(len, column)) for column in zip(*full, strict=True)]
-    first = max(len(line[0]) for line in lines)
-    texts = []
-    for line in lines:
-        cells = line[1:]
-        if len(line) == len(head):
-            cells = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        texts.append("  ".join([line[0].ljust(first), *cells]).rstrip())
-    return "\n".join(texts)
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, with escaped pipes."""
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *escaped])
 
 
 def three_digits(value: float) -> str:
@@ -52,11 +28,6 @@ def percent(value: float) -> str:
 def is_share(metric: str) -> bool:
     """Return whether a metric's name is that of a share (from 0 to 1), such as an accuracy."""
     return any(word in metric for word in _SHARES)
-
-
-def share(value: float) -> str:
-    """Format a share (from 0 to 1) with three decimals; only an exact 1 is written as 1.000."""
-    return f"{min(value, 0.999) if value < 1 else value:.3f}".removeprefix("0")
 
 
 def with_prefix(value: float) -> str:

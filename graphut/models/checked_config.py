@@ -1,6 +1,6 @@
 """Configurations with help texts for their fields, and checks of types and values."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -73,12 +73,6 @@ class CheckedConfig:
         except ValueError as error:
             reason = cut(str(error).splitlines()[0], 600)
             raise ValueError(f"{name} cannot be {quote(value)}: {reason}") from None
-
-
-def check_different(name: str, values: Sequence[object]) -> None:
-    """Raise `ValueError` if there are no values, or if a value occurs twice."""
-    if not values or len({*values}) < len(values):
-        raise ValueError(f"{name} must be different values, at least one; got {[*values]}")
 
 
 def suggest(name: str, names: Iterable[str]) -> str:

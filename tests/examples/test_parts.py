@@ -8,13 +8,14 @@ import torch
 
 from tests.experiments.training.together import run_together
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "results" / "parts.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / "benchmarks" / "parts.py"
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     # A fork waits for ever for the threads of its parent.
     monkeypatch.setattr(torch, "set_num_threads", lambda number: None)
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     return runpy.run_path(str(SCRIPT))
 
 

@@ -9,33 +9,17 @@ import pytest
 from graphut.experiments.tables import (
     append_rows,
     check_table,
-    markdown_table,
     percent,
-    plain_table,
-    share,
     three_digits,
     with_prefix,
 )
 from tests.helpers import read_rows
 
 
-def test_plain_table_with_a_short_row() -> None:
-    table = plain_table(
-        ["who", "ms", "MiB"], [["a", "1", "22.5"], ["longer", "not installed here"]]
-    )
-    assert table.splitlines() == [
-        "who     ms   MiB",
-        "a        1  22.5",
-        "longer  not installed here",
-    ]
-
-
 def test_numbers_in_cells() -> None:
     assert [*map(three_digits, (0.01234, 45.67, 1234.5))] == ["0.0123", "45.7", "1234"]
     assert [*map(percent, (0.0456, 1.0, 0.99996))] == ["4.56%", "100.00%", "99.99%"]
-    assert [*map(share, (0.5, 1.0, 0.99996))] == [".500", "1.000", ".999"]
     assert [*map(with_prefix, (950, 98_304, 1.25e9))] == ["950", "98.3 k", "1.25 G"]
-    assert markdown_table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
 
 
 def test_append_rows_adds_new_columns_at_the_end(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `graphut train`, `eval`, `generate`, `info`, `bench`, ..."""
+"""The command line: `graphut train`, `eval`, `generate`, `info`, `report`, ..."""
 
 import os
 import sys
@@ -20,11 +20,10 @@ COMMANDS = {
     "plot": "draw loss, accuracy and steps by epoch",
     "report": "write an HTML page about a run",
     "info": "describe the run in a folder",
-    "bench": "measure which backend is fastest here, and the time that halting saves",
     "topology": "describe and draw a topology",
 }
 
-_READERS = {"bench": "bench_options", "topology": "task_options", "train": "task_options"}
+_READERS = {"topology": "task_options", "train": "task_options"}
 
 _THREADS = [
     "",

@@ -1,18 +1,20 @@
 """Compare processes, each with a part of a graph, with a single process.
 
-    torchrun --nproc-per-node 2 examples/results/parts.py
+    torchrun --nproc-per-node 2 examples/benchmarks/parts.py
 
 The single process uses as many threads as there are processes. A timed call is the forward and the
 backward pass of a recurrence of 8 steps, whose nodes halt at random steps. The time ends when all
 processes are done. Peak memory is measured in process 0.
 """
 
-import argparse
+import re
 from collections.abc import Callable
 from math import isclose
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import common
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -21,7 +23,6 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.distributed import Part, assign_parts, cut_graph
-from graphut.experiments.bench.driver import CPU, Row, measure, rows_text
 from graphut.experiments.training.processes import (
     all_reduce_sum,
     barrier,
@@ -61,7 +62,7 @@ def make_edges(family: str, nodes: int) -> NDArray[np.int64]:
     return np.concatenate([ends, ends[::-1], [node, node]], 1)
 
 
-def bench_parts(family: str, nodes: int, dim: int, heads: int, repeats: int) -> list[Row]:
+def bench_parts(family: str, nodes: int, dim: int, heads: int, repeats: int) -> list[common.Row]:
     """Return rows of times on a graph of a family, and rows of MiB sent in each step.
 
     Raise `ArithmeticError` if the loss, or the bytes sent in a step, differ from what is expected.
@@ -107,13 +108,11 @@ def bench_parts(family: str, nodes: int, dim: int, heads: int, repeats: int) -> 
         raise ArithmeticError(f"the loss of the parts is {found}, but of the graph {expected}")
     halo = all_reduce_sum(torch.tensor(len(own.halo_nodes))) / nodes
     names = f"1 process, {processes} threads", f"{processes} processes, 1 thread"
-    rows = measure(
-        f"{family}, {nodes:,} nodes, {edges.shape[1]:,} edges, halo {halo:.2%}",
-        dict(zip(names, (alone, together), strict=True)),
-        repeats=repeats,
-        device=CPU,
-        warm_up=0.0,  # all processes make the same calls
-    )
+    runs = dict(zip(names, (alone, together), strict=True))
+    title = f"{family}, {nodes:,} nodes, {edges.shape[1]:,} edges, halo {halo:.2%}"
+    # `before` replaces the warm-up, because all processes must make the same calls.
+    rows = common.time_in_turns(title, runs, repeats, before=barrier)
+    rows = [{**row, "peak_mib": peak_mib(runs[row["contender"]])} for row in rows]
     title = f"{family}: MiB sent in a step, forward and backward"
     sent = count_bytes(own, dim, together)
     return rows + [
@@ -148,19 +147,23 @@ def count_bytes(part: Part, dim: int, run: Callable[[], object]) -> NDArray[np.i
     return sent
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--nodes", type=int, default=200_000)
-    parser.add_argument("--families", nargs="+", default=["grid", "power-law"])
-    parser.add_argument("--dim", type=int, default=32)
-    parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=9)
-    options = parser.parse_args()
-    with process_group():
-        for family in options.families:
-            sizes = options.nodes, options.dim, options.heads, options.repeats
-            print(rows_text(bench_parts(family, *sizes)), flush=True)
+def peak_mib(run: Callable[[], object]) -> float:
+    """Return the memory that `run` adds to the resident memory of this process."""
+
+    def read(field: str) -> int:
+        found = re.search(rf"{field}:\s+(\d+)", Path("/proc/self/status").read_text())
+        return int(found[1]) if found else 0
+
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the earlier peak
+    before = read("VmRSS")
+    run()
+    return (read("VmHWM") - before) / 1024
 
 
 if __name__ == "__main__":
-    main()
+    families = ("grid", "power-law")
+    options = common.parse_options(__doc__, families=families, nodes=200_000, dim=32, heads=4)
+    sizes = options.nodes, options.dim, options.heads, options.repeats
+    with process_group():
+        groups = (bench_parts(family, *sizes) for family in options.families)
+        common.report("parts", groups, options.results)

@@ -1,0 +1,130 @@
+"""Compare implementations of one attention call, on one topology or on several.
+
+    python examples/benchmarks/attention.py --topology causal --shape 64x10-60
+    python examples/benchmarks/attention.py --topology causal star --shape 1x4096 --contenders auto
+
+Results and gradients are first compared with float64. `--active .25` computes a quarter of the
+nodes, and `--cold` writes 64 MB of other data before each call, to clear the caches.
+"""
+
+from functools import partial
+from typing import Any
+
+import common
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from graphut.attention import edge_attention
+from graphut.topology import parse
+
+CONTENDERS = ("dgl", "torch", "native", "triton", "pyg", "padded", "flex")
+SIDE = 1024  # of a matrix product, which shows the speed of the machine
+
+
+class Call:
+    """One attention call over the edges of a batch of sentences, with fixed random tensors."""
+
+    def __init__(self, spec: str, options: Any) -> None:
+        layout = parse(spec).layout(common.draw_lengths(options.shape)).to(options.device)
+        nodes, generator = layout.num_src, torch.Generator().manual_seed(0)
+        chosen = torch.randperm(nodes, generator=generator)[: round(options.active * nodes)]
+        self.frontier = chosen.sort().values.to(options.device) if options.active < 1 else None
+        self.layout, self.edges = layout, layout.in_edges(self.frontier)[:2]
+        counts, feats = (len(chosen), nodes, nodes, len(chosen)), options.dim // options.heads
+        drawn = (torch.randn(n, options.heads, feats, generator=generator) for n in counts)
+        # The query, the keys, the values and the gradient of the output.
+        self.tensors = [x.to(options.device, getattr(torch, options.dtype)) for x in drawn]
+
+    def prepare(self, name: str) -> tuple[Any, list[Tensor]]:
+        """Return a function that runs a contender forward and backward, and its results."""
+        attend: Any = partial(edge_attention, self.layout, frontier=self.frontier, backend=name)
+        tensors, unpad = self.tensors, list
+        if hasattr(self, name):
+            attend, tensors, unpad = getattr(self, name)()
+        elif name.startswith("float"):
+            attend = partial(attend, backend="torch" if name == "float64" else "auto")
+            tensors = [x.to(getattr(torch, name)) for x in tensors]
+        inputs = [x.clone().requires_grad_() for x in tensors[:3]]
+
+        def run() -> list[Tensor]:
+            out = attend(*inputs)
+            return [out.detach(), *torch.autograd.grad(out, inputs, tensors[3])]
+
+        return run, unpad(run())
+
+    def padded(self) -> tuple[Any, Any, Any]:
+        # Padded before the timing. The batch of active queries may be shorter than that of keys.
+        lengths = self.layout.src_lengths.to(self.tensors[0].device)
+        sentence = torch.repeat_interleave(lengths)
+        active = sentence if self.frontier is None else sentence[self.frontier]
+        rows, sources = map(common.present, (active.bincount(minlength=len(lengths)), lengths))
+        mask = common.attention_mask(rows, sources, self.edges)
+        pairs = zip(self.tensors, (rows, sources, sources, rows), strict=True)
+        tensors = [common.pad(x, each).transpose(1, 2) for x, each in pairs]
+
+        def unpad(found: list[Tensor]) -> list[Tensor]:
+            pairs = zip(found, (rows, rows, sources, sources), strict=True)
+            return [x.transpose(1, 2)[each] for x, each in pairs]
+
+        return partial(scaled_dot_product_attention, attn_mask=mask), tensors, unpad
+
+    def pyg(self) -> tuple[Any, Any, Any]:  # in `TransformerConv`, without linear maps
+        from torch_geometric.nn import TransformerConv
+
+        rows, heads, feats = self.tensors[0].shape
+        conv = TransformerConv(feats, feats, heads=heads, root_weight=False)
+        edges: Any = {"edge_index": torch.stack(self.edges[::-1]), "edge_attr": None}
+        edges["size"] = len(self.tensors[1]), rows
+        attend = partial(conv.propagate, **edges)
+        return lambda q, k, v: attend(query=q, key=k, value=v), self.tensors, list
+
+    def flex(self) -> tuple[Any, Any, Any]:
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        counts = [len(x) for x in self.tensors[:2]]
+        table = torch.zeros(*counts, dtype=torch.bool, device="cuda")
+        table[self.edges] = True
+        mask = create_block_mask(lambda b, h, i, j: table[i, j], None, None, *counts)
+        tensors = [x.transpose(0, 1)[None] for x in self.tensors]
+        unpad = lambda found: [x[0].transpose(0, 1) for x in found]  # noqa: E731
+        return torch.compile(partial(flex_attention, block_mask=mask)), tensors, unpad
+
+
+def bench_attention(options: Any) -> list[common.Row]:
+    """Return a row for each topology and each contender that can run."""
+    is_narrow, device = options.dtype == "bfloat16", options.device
+    runs, calls, errors = {}, {spec: Call(spec, options) for spec in options.topology}, {}
+    for spec, call in calls.items():
+        _, expected = call.prepare("float64")
+        for name in (*options.contenders, *("float32",) * is_narrow):
+            try:
+                runs[spec, name], found = call.prepare(name)
+                limit = 2e-2 if is_narrow else 1e-5
+                errors[spec, name] = common.relative_error(found, expected, limit)
+            except Exception as failure:  # noqa: PERF203, the others still run
+                runs.pop((spec, name), None)
+                print(f"{spec}: {name} cannot run: {str(failure).strip().splitlines()[0]}")
+    runs["", "matrix product"] = partial(torch.mm, *torch.randn(2, SIDE, SIDE, device=device))
+    other = torch.zeros(64 << 20, dtype=torch.uint8, device=device)
+    before = partial(other.add_, 1) if options.cold else None
+    text = f"{options.shape}, {options.dim} features" + ", bfloat16" * is_narrow
+    text += f", {options.active:.0%} active" * (options.active < 1) + ", cold caches" * options.cold
+    *rows, product = common.time_in_turns(text, runs, options.repeats, before)
+    rate = 2e-6 * SIDE**3 / product["ms"]
+    for row in rows:
+        spec, name = key = row["contender"]
+        count = len(calls[spec].edges[0])
+        speed = 14e-6 * count * options.dim / row["ms"]  # 4 forward, 10 backward
+        row |= {"workload": f"{spec}, {text}", "contender": name, "error": errors[key]}
+        row |= {"ns_per_edge": 1e6 * row["ms"] / count, "gflop_s": speed}
+        row["matmul_share"] = speed / rate
+    return [*rows, {**product, "contender": "matrix product", "gflop_s": rate}]
+
+
+if __name__ == "__main__":
+    here = "cuda" if torch.cuda.is_available() else "cpu"
+    size = {"shape": "64x10-60", "dim": 128, "heads": 8, "dtype": "float32", "active": 1.0}
+    how = {"topology": ("complete",), "contenders": CONTENDERS, "cold": False, "device": here}
+    options = common.parse_options(__doc__, **size, **how)
+    common.report("attention", [bench_attention(options)], options.results, options.device)

@@ -1,0 +1,129 @@
+"""Shared by the benchmarks: timing in turns, the table of results, errors and padding."""
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
+from importlib.util import find_spec
+from statistics import median, quantiles
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.benchmark import timer  # waits for the GPU
+
+from graphut.experiments.machine import describe_machine
+from graphut.experiments.tables import append_rows, three_digits
+
+Row = dict[str, Any]  # the figures of one contender, by column of the table of results
+Runs = Mapping[str, Callable[[], object]]
+_COLUMNS = ("ns_per_edge", "gflop_s", "matmul_share", "value", "peak_mib", "error")
+
+
+def parse_options(doc: str, repeats: int = 9, **defaults: Any) -> argparse.Namespace:
+    """Parse an option for each default, of its type; a tuple takes several values."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=doc, formatter_class=formatter)
+    for name, default in {"repeats": repeats, "results": "", **defaults}.items():
+        flag, several = "--" + name.replace("_", "-"), isinstance(default, tuple)
+        if default is False:
+            parser.add_argument(flag, action="store_true")
+        else:
+            kind, nargs = type(default[0] if several else default), "+" if several else None
+            parser.add_argument(flag, type=kind, default=default, nargs=nargs)
+    return parser.parse_args()
+
+
+def time_in_turns(
+    workload: str, runs: Runs, repeats: int, before: Any = None, **columns: Any
+) -> list[Row]:
+    """Time functions, which take turns for `repeats` rounds; return a row for each.
+
+    A slow phase of the machine then affects all of them. A function first runs for 50 ms to fill
+    the caches, or, with `before`, this is called instead. `columns` are added to each row.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(repeats + 1):  # the first call compiles and allocates, and does not count
+        for name, run in runs.items():
+            end = timer() + 0.05 * (number > 0 and times[name][0] < 500)
+            while before is None and timer() < end:
+                run()
+            if before is not None:
+                before()
+            start = timer()
+            result = run()
+            times[name].append(1e3 * (timer() - start))
+            del result  # freeing it is not timed
+    rows = []
+    for name, (_, *ms) in times.items():
+        lower, _, upper = quantiles(ms, n=4, method="inclusive") if ms[1:] else ms * 3
+        row = {"ms": median(ms), "lower_ms": lower, "upper_ms": upper}
+        rows.append({"workload": workload, "contender": name, **row, **columns})
+    return rows
+
+
+def report(bench: str, groups: Iterable[list[Row]], results: str, device: str = "cpu") -> None:
+    """Print a table for each workload, with speeds relative to the first contender; save rows."""
+    origin = {**describe_machine(torch.device(device)), "command": shlex.join(sys.argv)}
+    origin["vectors"] = torch.backends.cpu.get_cpu_capability()
+    origin |= {name: version(name) for name in ("torch_geometric", "triton") if find_spec(name)}
+    for rows in groups:  # as soon as they are measured
+        base: dict[str, float] = {}
+        for row in rows:
+            if row["workload"] not in base:
+                print(f"\n{row['workload']}\n{'':32} {'ms':>9} {'speed':>7}")
+            base.setdefault(row["workload"], row.get("ms", 0.0))
+            speed = base[row["workload"]] / row.get("ms", 1.0)
+            text = (
+                f"{three_digits(row['ms']):>9} {speed:7.2f}  "
+                if "ms" in row
+                else row.get("note", "")
+            )
+            found = [f"{name} {row[name]:.3g}" for name in _COLUMNS if name in row]
+            print(f"{row['contender']:32} {text}{', '.join(found)}", flush=True)
+        if results:
+            append_rows(results, [{"bench": bench, **row, **origin} for row in rows])
+
+
+def relative_error(found: Sequence[Tensor], exact: Sequence[Tensor], limit: float = 1e-5) -> float:
+    """Return the relative error of the first tensor, or of all others together, if it is larger.
+
+    Raise `ArithmeticError` if it is above the limit.
+    """
+    errors = [0.0]
+    for one, two in ((found[:1], exact[:1]), (found[1:], exact[1:])):
+        if one:
+            a, b = (torch.cat([x.detach().double().flatten() for x in part]) for part in (one, two))
+            errors.append(float((a - b).norm() / b.norm()))
+    if not all(error <= limit for error in errors):
+        raise ArithmeticError(f"wrong by {max(errors):.0e}")
+    return max(errors)
+
+
+def draw_lengths(shape: str, seed: int = 0) -> Tensor:
+    """Return random lengths; "64x10-60" is 64 sentences of 10 to 60 tokens."""
+    sentences, _, lengths = shape.partition("x")
+    low, _, high = lengths.partition("-")
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(int(low), int(high or low) + 1, (int(sentences),), generator=generator)
+
+
+def present(lengths: Tensor) -> Tensor:
+    """Return a mask of the positions that are not padding, `(batch, longest)`."""
+    return torch.arange(int(lengths.max()), device=lengths.device) < lengths[:, None]
+
+
+def pad(rows: Tensor, mask: Tensor) -> Tensor:
+    """Return the rows of all sentences, `(N, ...)`, as `(batch, longest, ...)` with zeros."""
+    table = rows.new_zeros(*mask.shape, *rows.shape[1:])
+    table[mask] = rows
+    return table
+
+
+def attention_mask(rows: Tensor, sources: Tensor, edges: Sequence[Tensor]) -> Tensor:
+    """Return the mask of padded attention; padded queries attend to all sources."""
+    (sentence, line), column = rows.nonzero()[edges[0]].T, sources.nonzero()[edges[1], 1]
+    mask = sources[:, None] & ~rows[..., None]
+    mask[sentence, line, column] = True
+    return (mask[:, :1] if bool((mask == mask[:, :1]).all()) else mask)[:, None]

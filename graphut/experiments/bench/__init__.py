@@ -1,1 +1,0 @@
-"""Benchmarks of attention calls, graph layers, adaptive recurrences and long sentences."""
