@@ -52,4 +52,5 @@ class GraphMIS(GraphProblem):
             labels[joins] = 1
             phase += 1
             depth[is_open & (labels >= 0)] = phase
-        return np.zeros_like(labels), labels, depth, is_smaller[None].astype(np.float32)
+        nodes, feats = np.zeros_like(labels), is_smaller[:, None].astype(np.float32)
+        return {"nodes": nodes, "labels": labels, "depth": depth, "edge_feats": feats}

@@ -48,4 +48,5 @@ class PrefixParity(GraphProblem):
         ones = np.empty_like(bits)
         ones[in_order] = bits[in_order].cumsum()
         before = ones[first] - bits[first]
-        return bits + 2 * (place == 0), (ones - before[union.graph]) % 2, place
+        labels = (ones - before[union.graph]) % 2
+        return {"nodes": bits + 2 * (place == 0), "labels": labels, "depth": place}

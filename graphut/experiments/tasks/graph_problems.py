@@ -28,10 +28,8 @@ from graphut.models.checked_config import option
 _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])
 
-Solution = (
-    tuple[NDArray[Any], Numbers, Numbers] | tuple[NDArray[Any], Numbers, Numbers, NDArray[Any]]
-)
-"""Kinds of nodes, labels, depths and, in some problems, `(F, E)` features of edges."""
+Solution = dict[str, NDArray[Any]]
+"""Fields of `LabelledGraph` for all graphs together: `nodes`, `labels`, `depth`, `edge_feats`."""
 
 
 @dataclass(frozen=True)
@@ -106,19 +104,13 @@ class GraphProblem(DrawnTask, GraphTask):
         pairs = zip(families, sizes.tolist(), strict=True)
         parts = [self._draw_edges(family, size, random) for family, size in pairs]
         union = GraphUnion.of(sizes, parts, random, self.directed)
-        kinds, labels, depth, *feats = self.solve(union, random)
-        by_part = union.by_edge if self.answer_at == "edge" else union.by_node
-        columns = (
-            union.by_edge(union.edges - union.first[union.graph[union.edges[1]]]),
-            union.by_node(kinds),
-            by_part(labels),
-            union.by_node(depth),
-            families,
-            [rows.T for rows in union.by_edge(feats[0])] if feats else [None] * len(families),
-        )
+        ends = union.edges - union.first[union.graph[union.edges[1]]]
+        fields = {"edges": ends.T, **self.solve(union, random)}
+        columns = zip(families, *map(union.split, fields.values()), strict=True)
+        graphs = ((family, dict(zip(fields, rows, strict=True))) for family, *rows in columns)
         return [
-            LabelledGraph(edges, nodes, answers, depth, group=family, edge_feats=edge_feats)
-            for edges, nodes, answers, depth, family, edge_feats in zip(*columns, strict=True)
+            LabelledGraph(edges=rows.pop("edges").T, group=family, **rows)
+            for family, rows in graphs
         ]
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
@@ -126,10 +118,10 @@ class GraphProblem(DrawnTask, GraphTask):
 
     @abstractmethod
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Make the nodes' inputs and labels; return kinds, labels, depths and edge features.
+        """Make the nodes' inputs and labels.
 
         The kind of a node is its input, such as "marked". Its depth measures how many steps of
-        message passing its label needs. Some problems have no edge features.
+        message passing its label needs.
         """
 
     def _listed(self, name: str) -> list[str]:
@@ -164,7 +156,7 @@ class GraphDistance(GraphProblem):
         marked = union.draw(random)
         distance = union.distances(marked)
         labels = np.where(distance < 0, -1, distance % 2)
-        return _marks(union, marked), labels, distance.clip(0)
+        return {"nodes": _marks(union, marked), "labels": labels, "depth": distance.clip(0)}
 
 
 class GraphReach(GraphProblem):
@@ -179,7 +171,7 @@ class GraphReach(GraphProblem):
     presets = graph_presets.REACH
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
-        """Mark a random node of each graph; return kinds, labels and depths of all nodes.
+        """Mark a random node of each graph.
 
         The depth is the distance to the marked node or, without a path, to the farthest node of the
         component. It is -1 (unknown) in a component with a cycle, but without the marked node.
@@ -188,7 +180,7 @@ class GraphReach(GraphProblem):
         distance = union.distances(marked)
         reached = (distance >= 0).astype(np.int64)
         depth = np.where(distance >= 0, distance, union.eccentricities())
-        return _marks(union, marked), reached, depth
+        return {"nodes": _marks(union, marked), "labels": reached, "depth": depth}
 
     def _draw_edges(self, family: str, size: int, random: np.random.Generator) -> Edges:
         edges = super()._draw_edges(family, size, random)
@@ -225,7 +217,8 @@ class GraphPath(GraphProblem):
         apart = np.repeat(from_one[other], union.sizes)
         between = from_one + union.distances(other) == apart
         depth = np.where(between, 0, below + 1)
-        return _marks(union, one) + _marks(union, other), between.astype(np.int64), depth
+        nodes = _marks(union, np.concatenate([one, other]))
+        return {"nodes": nodes, "labels": between.astype(np.int64), "depth": depth}
 
 
 @dataclass(frozen=True)
@@ -252,7 +245,8 @@ class GraphBFS(GraphProblem):
         source, target = union.edges
         nearer = distance[source] == distance[target] - 1
         at_mark = (source == target) & (distance[target] == 0)
-        return _marks(union, marked), (nearer | at_mark).astype(np.int64), distance
+        labels = (nearer | at_mark).astype(np.int64)
+        return {"nodes": _marks(union, marked), "labels": labels, "depth": distance}
 
 
 @dataclass(frozen=True)
@@ -279,7 +273,8 @@ class GraphDijkstra(GraphBFS):
         source, target = union.edges
         parent[marked] = marked
         labels = (source == parent[target]).astype(np.int64)
-        return _marks(union, marked), labels, depth, weights[None]
+        nodes, feats = _marks(union, marked), weights[:, None]
+        return {"nodes": nodes, "labels": labels, "depth": depth, "edge_feats": feats}
 
 
 def _marks(union: GraphUnion, marked: Numbers) -> Numbers:

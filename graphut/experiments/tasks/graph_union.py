@@ -110,15 +110,14 @@ class GraphUnion:
         edges = np.stack([parent[child], child]).astype(np.int64)
         return GraphUnion(self.sizes, np.concatenate([edges, edges[::-1]], 1))
 
-    def by_node(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split an array with a row for each node; return a list with one array for each graph."""
-        return np.split(values, self.first[1:])
+    def split(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        """Split rows, one for each node or for each edge, into the rows of each graph.
 
-    def by_edge(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split an array `(..., E)` over all edges; return a list with one array for each graph."""
-        graph = self.graph[self.edges[1]]
+        If there are as many edges as nodes, these are the loops, in the order of the nodes.
+        """
+        graph = self.graph if len(rows) == self.sizes.sum() else self.graph[self.edges[1]]
         ends = np.bincount(graph, minlength=len(self.sizes)).cumsum()
-        return np.split(values[..., np.argsort(graph, kind="stable")], ends[:-1], axis=-1)
+        return np.split(rows[np.argsort(graph, kind="stable")], ends[:-1])
 
     def _matrix(self, weights: NDArray[np.float64] | None = None) -> csr_array:
         from scipy.sparse import coo_array
