@@ -16,7 +16,6 @@ from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from graphut.experiments.cli.device import check_device
 from graphut.experiments.messages import flag
 from graphut.experiments.tables import check_table
 
@@ -59,7 +58,6 @@ class Parser(ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line whose options may be mixed with the positional arguments."""
         options = self.parse_intermixed_args(args, namespace)
-        check_device(getattr(options, "device", None))
         for name in ("results", "curves"):
             if getattr(options, name, None) is not None:
                 check_table(getattr(options, name))

@@ -5,6 +5,7 @@ from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +75,9 @@ def _check_out(command: str, out: str) -> None:
             raise FileNotFoundError(f"cannot write {out}: make its folder, or name another")
         if command == "report":
             new_figure(1, 1)  # raises ImportError without matplotlib
-        if suffix == ".parquet":
-            try:
-                import pandas
-
-                pandas.DataFrame({"class": ["a"]}).to_parquet()
-            except ImportError:
-                advice = "pip install pandas pyarrow, or write .csv"
-                raise ImportError(f"{out} needs pandas and pyarrow: {advice}") from None
+        if suffix == ".parquet" and not (find_spec("pandas") and find_spec("pyarrow")):
+            advice = "pip install pandas pyarrow, or write .csv"
+            raise ImportError(f"{out} needs pandas and pyarrow: {advice}")
 
 
 def _check_run(command: str, options: Namespace, run: Run) -> None:

@@ -29,19 +29,14 @@ def process_group() -> Iterator[None]:
     Only the first process prints. GPUs communicate by NCCL, CPUs by gloo. Raise `ConnectionError`
     if another process ends early.
     """
-    names = ["WORLD_SIZE", "RANK", "MASTER_PORT"] + ["LOCAL_RANK"] * torch.cuda.is_available()
-    values = [os.environ.get(name, "") for name in names]
-    if values[0] in ("", "1"):
+    if os.environ.get("WORLD_SIZE", "1") in ("", "1"):
         barrier()  # in a group of the caller: nothing is written before all have read the options
         yield
         return
-    if not all(map(str.isdecimal, values)):
-        raise ValueError(f"{', '.join(names)} must be numbers; got {values}: start with torchrun")
-    size, own_rank, _, *local_rank = map(int, values)
-    for gpu in local_rank:
-        torch.cuda.set_device(gpu)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     with reraise_lost_process(), open(os.devnull, "w") as nowhere:
-        dist.init_process_group(rank=own_rank, world_size=size, timeout=_TIMEOUT)
+        dist.init_process_group(timeout=_TIMEOUT)
         with redirect_stdout(sys.stdout if is_first() else nowhere):
             yield
         # Not after an error: the other processes notice that this one ends.

@@ -16,17 +16,6 @@ from graphut.experiments.training.learner import Outcome
 
 
 @dataclass
-class PartTotals:
-    """Sums over an epoch, for the encoder or for the decoder."""
-
-    nodes: int = 0  # tokens, and extra nodes of the topology
-    steps: int = 0
-    flops: int = 0
-    all_flops: int = 0  # the operations if every node had taken all steps
-    active: list[int] = field(default_factory=list)  # number of nodes that took step 1, 2, ...
-
-
-@dataclass
 class Totals:
     """Sums over an epoch."""
 
@@ -34,7 +23,9 @@ class Totals:
     loss: float = 0.0
     labels: int = 0
     correct: int = 0
-    parts: dict[str, PartTotals] = field(default_factory=dict)
+    # For "encoder" and "decoder": the nodes (tokens, and extra nodes of the topology), their steps,
+    # operations, operations if every node had taken all steps, and nodes active in step 1, 2, ...
+    parts: dict[str, list[int]] = field(default_factory=dict)
 
     def add(self, parts: Sequence[str], numbers: Sequence[float]) -> None:
         """Add the loss and counts of one update (`numbers`); `parts` names encoder and decoder."""
@@ -45,13 +36,9 @@ class Totals:
         self.labels += labels
         width = len(sums) // len(parts)
         for index, name in enumerate(parts):
-            part = self.parts.setdefault(name, PartTotals())
-            nodes, steps, flops, all_flops, *active = sums[index * width : (index + 1) * width]
-            part.nodes += nodes
-            part.steps += steps
-            part.flops += flops
-            part.all_flops += all_flops
-            part.active = [sum(counts) for counts in zip_longest(part.active, active, fillvalue=0)]
+            added = sums[index * width : (index + 1) * width]
+            both = zip_longest(self.parts.get(name, ()), added, fillvalue=0)
+            self.parts[name] = [*map(sum, both)]
 
     @property
     def accuracy(self) -> float:
@@ -60,7 +47,7 @@ class Totals:
 
     def steps(self) -> dict[str, float]:
         """Return a dictionary from "encoder" and "decoder" to the mean steps of their nodes."""
-        return {name: part.steps / part.nodes for name, part in self.parts.items()}
+        return {name: steps / nodes for name, (nodes, steps, *_) in self.parts.items()}
 
     def means(self) -> dict[str, Any]:
         """Return a dictionary of means over the epoch, for the file `metrics.jsonl`.
@@ -68,16 +55,15 @@ class Totals:
         `flops_share` is the ratio of the operations to those without halting; `active` contains,
         for encoder and decoder, the shares of nodes that took step 1, 2, ...
         """
-        parts = self.parts.values()
-        share = sum(part.flops for part in parts) / sum(part.all_flops for part in parts)
+        flops, all_flops = (sum(part[at] for part in self.parts.values()) for at in (2, 3))
         return {
             "loss": self.loss / self.updates,
             "accuracy": self.accuracy,
             **{f"{name}_steps": steps for name, steps in self.steps().items()},
-            "flops_share": share,
+            "flops_share": flops / all_flops,
             "active": {
-                name: [round(count / part.active[0], 6) for count in part.active]
-                for name, part in self.parts.items()
+                name: [round(count / active[0], 6) for count in active]
+                for name, (_, _, _, _, *active) in self.parts.items()
             },
         }
 

@@ -22,7 +22,7 @@ from graphut.experiments.training.run_files import (
     check_is_run,
     folder_lock,
 )
-from graphut.models.config import ModelConfig, upgrade_fields
+from graphut.models.config import ModelConfig
 from graphut.models.model_files import CONFIG, check_is_trained, read_config
 
 if TYPE_CHECKING:
@@ -147,13 +147,9 @@ class Run:
     @property
     def options(self) -> dict[str, Any]:
         """Return the values of all options: of the task, of the training and of the model."""
-        model = upgrade_fields(
-            read_config(self.folder, self.learner_kind.model_kind.__name__).values
-        )
-        options = {
-            name: x for name, x in model.items() if name not in TASKS[self.task_name].from_data
-        }
-        return {**self.task_options, **asdict(self.training), **options}
+        from_data = TASKS[self.task_name].from_data
+        model = {name: x for name, x in vars(self.config).items() if name not in from_data}
+        return {**self.task_options, **asdict(self.training), **model}
 
     def task(self, *, check_data: bool = True) -> Task:
         """Return the task; with `check_data`, check that its data has not changed.

@@ -67,7 +67,6 @@ train copy --out x --accumulate 0 => --accumulate: must be a whole number, at le
 train copy --out x --epoch-size 0 => epoch_size must be at least 1; got 0
 train copy --out x --num-heads 7 => num_heads must be a divisor of 64; got 7
 train copy --out x --curves missing/c.csv => cannot write missing/c.csv: make its folder
-train copy --out x --device abacus => --device must be "cpu", "cuda" or, of several, "cuda:1"
 train copy --out x --tensorboard => --tensorboard needs it: pip install tensorboard
 train copy --out x --rule foo => rule cannot be 'foo': there is no halting rule 'foo'; choose one of
 train graphs --out x --data missing => missing: name a .graphml file, a .json file

@@ -1,7 +1,5 @@
 import os
-from contextlib import suppress
 from pathlib import Path
-from socket import SHUT_RDWR, socket
 
 import pytest
 import torch
@@ -50,23 +48,6 @@ def test_a_process_notices_that_another_one_has_ended(tmp_path: Path) -> None:
     run_together(check, tmp_path)
 
 
-def test_processes_notice_that_their_connection_is_cut(tmp_path: Path) -> None:
-    def check() -> None:
-        processes.barrier()
-        if processes.rank() == 1:
-            for file in map(int, os.listdir("/dev/fd")):
-                with suppress(OSError):  # a file, or a socket that is not connected
-                    connection = socket(fileno=os.dup(file))
-                    connection.getpeername()
-                    connection.shutdown(SHUT_RDWR)
-        error = pytest.raises(ConnectionError, match="cannot be reached")
-        with error, processes.reraise_lost_process():
-            processes.barrier()
-        os._exit(0)  # without a word to the store, whose connection is cut too
-
-    run_together(check, tmp_path)
-
-
 def test_reraise_lost_process_leaves_other_errors_alone() -> None:
     with pytest.raises(RuntimeError, match="a bug"), processes.reraise_lost_process():
         raise RuntimeError("a bug")
@@ -80,21 +61,3 @@ def test_process_group_of_one_process(
     with processes.process_group():
         print(processes.num_processes(), processes.rank())
     assert capsys.readouterr().out == "1 0\n"
-
-
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        ({"RANK": "x"}, r"RANK, .* must be numbers; got \['2', 'x', '29500'\]"),
-        ({}, r"must be numbers; got \['2', '', '29500'\]: start with torchrun"),
-    ],
-)
-def test_process_group_refuses_a_wrong_environment(
-    environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    usual = {"WORLD_SIZE": "2", "MASTER_PORT": "29500"}
-    for name, value in {**usual, **environment}.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError, match=message), processes.process_group():
-        pass

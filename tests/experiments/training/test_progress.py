@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from graphut.experiments.training import Outcome, TrainingConfig
-from graphut.experiments.training.learners.questions import QuestionLearner
+from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.progress import Progress, Totals, update_numbers
 from tests.experiments.training.learners.small_models import evaluation_of
@@ -74,17 +74,16 @@ def test_progress_keeps_the_last_of_equally_good_models() -> None:
 def test_progress_follows_choose_by(choose_by: Any, kept: list[bool]) -> None:
     config = TrainingConfig(choose_by=choose_by, target_accuracy=0.5, patience=1, warmup=0)
     judged = [(0.5, -0.2), (0.9, -0.3), (0.8, -0.1), (0.7, -0.15), (0.9, -0.2)]
-    lines = [
-        {"epoch": n, "update": n, "validation": evaluation_of(QuestionLearner, *x, 1, 0, 1.0, 1.0)}
-        for n, x in enumerate(judged, 1)
-    ]
+    others = [None] * (len(GraphLearner.metric_meanings) - 4)
+    evaluations = [evaluation_of(GraphLearner, x, 1.0, y, 1.0, *others) for x, y in judged]
+    lines = [{"epoch": n, "update": n, "validation": x} for n, x in enumerate(evaluations, 1)]
     progress, found = Progress(), []
     for line in lines:
         progress.epoch = progress.update = line["epoch"]
         found.append(progress.add(line["validation"], config))
     assert found == kept
     metrics = [{**line, "seconds": 0.0, "validation": line["validation"].metrics} for line in lines]
-    assert Progress.replayed(metrics, config, QuestionLearner.evaluation) == progress
+    assert Progress.replayed(metrics, config, GraphLearner.evaluation) == progress
     assert (progress.end(config) is None) == (choose_by == "last")
 
 
