@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import graphut
-from graphut.experiments.cli import predict
 from tests.experiments.cli.tiny import MODEL
 from tests.helpers import read_rows
 
@@ -88,16 +87,3 @@ def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Comman
     output("eval", run, "--set", "test", "--restarts", 2)
     [file] = run.glob("evaluation-test,restarts=2.json")
     assert json.loads(file.read_text())["options"] == {"restarts": 2}
-
-
-def test_predict_writes_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
-    pandas: Any = pytest.importorskip("pandas")
-    rows = [{"graph": "g", "class": "a", "steps": 2}]
-    found = []
-
-    def to_parquet(table: Any, *, index: bool) -> bytes:
-        found.append(table.to_dict("records"))
-        return b"parquet"
-
-    monkeypatch.setattr(pandas.DataFrame, "to_parquet", to_parquet)
-    assert predict._ENCODERS[".parquet"](rows) == b"parquet" and found[-1] == rows

@@ -2,12 +2,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from shutil import copytree
 from socket import socket
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -22,48 +20,12 @@ from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY
 
 
-@pytest.fixture
-def read_only(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The current folder holds a run, nobody may write there, and this process is not root.
-
-    `monkeypatch` goes back to the former folder after this process is root again.
-    """
-    with TemporaryDirectory() as folder:
-        copytree(finished_run, Path(folder, "run"))
-        for path in (Path(folder), Path(folder, "run")):
-            path.chmod(0o555)
-        monkeypatch.chdir(folder)
-        user = os.geteuid()
-        if user == 0:
-            os.seteuid(65534)
-        yield
-        os.seteuid(user)
-        Path(folder, "run").chmod(0o755)
-
-
-@pytest.mark.parametrize(
-    ("argv", "file"),
-    [
-        (["train", "sort", *TINY, "--out", "new"], "new"),
-        (["train", "sort", "--device", "cpu", "--resume", "--out", "run"], "run/lock"),
-        (["eval", "run", "--device", "cpu"], "run/evaluation-test.json"),
-        (["info", "run"], None),
-    ],
-)
-def test_train_and_eval_say_that_a_folder_is_read_only(
-    finished_run: Path, tmp_path: Path, argv: list[str], file: str | None,
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-) -> None:  # fmt: skip
-    copytree(finished_run, tmp_path / "run")
-    monkeypatch.chdir(tmp_path)
-    main(argv)  # imports all that the command needs, from where perhaps only root may read
-    capsys.readouterr()
-    request.getfixturevalue("read_only")
-    assert main(argv) == (2 if file else 0)
-    message = f"graphut: cannot write {file}: Permission denied: name a folder in which"
-    said = capsys.readouterr().err
-    assert said.startswith(message) if file else not said
+def test_train_says_that_a_folder_cannot_be_written(refusal: Callable[..., str]) -> None:
+    said = refusal("train", "sort", *TINY, "--out", "/dev/null/run")
+    assert said == (
+        "graphut: cannot write /dev/null/run: Not a directory: name a folder in which you may "
+        "write\n"
+    )
 
 
 @pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])
