@@ -52,7 +52,11 @@ def main(arguments: Namespace) -> int:
             model.evaluation_rule = replace(rule, max_rounds=changed["max_steps"])
     if data is None:
         sets: Mapping[str, Sequence[Any]] = run.task().test_sets
-        sets = sets if arguments.set is None else {arguments.set: sets[arguments.set]}
+        if (name := arguments.set) is not None:
+            if name not in sets:
+                has = f"it has: {', '.join(sets)}"
+                raise ValueError(f"{run.task_name} has no test set {name!r}; {has}")
+            sets = {name: sets[name]}
     else:
         task = run.task(check_data=False)
         sets = {data: learner.read(data, task)}

@@ -26,10 +26,9 @@ def main(arguments: Namespace) -> int:
     The processes of `torchrun` share the work if `graphut partition` has divided the graph.
     """
     encode = _ENCODERS[Path(arguments.out).suffix.lower()]
-    run = arguments.run
+    run, files = arguments.run, read_graphs(arguments.data, target=None)
     learner = run.learner(run.trained_model(pick_device(arguments.device)))
     assert isinstance(learner, GraphLearner)
-    files = read_graphs(arguments.data, target=None)
     restarts = Restarts(**arguments.restarting)
     rows = [*learner.prediction_rows(files, restarts)]
     if (part := files[0].part) is not None:

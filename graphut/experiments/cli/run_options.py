@@ -1,6 +1,5 @@
 """The options of commands that read a run, which are parsed before torch is imported."""
 
-import re
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -20,12 +19,9 @@ from graphut.experiments.cli.options import (
 )
 from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASKS, GraphTask
-from graphut.experiments.tasks.files import check_is_file
-from graphut.experiments.tasks.raw_graph import find_graph_files
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
 from graphut.models.config.restarts import Restarts
-from graphut.models.model_files import check_is_trained
 from graphut.plotting.figure import check_picture_path, new_figure
 
 _Part = Callable[[Parser], object]  # adds an argument, or several, to the parser of a command
@@ -49,15 +45,11 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     if "folder" in options:
         [options.run] = options.runs
         _check_run(command, options, options.run)
-    if command in ("partition", "predict") and not Path(options.data).exists():
-        find_graph_files(options.data)  # says what to name
     if command == "generate":
         if bool(options.texts) == (options.input is not None):
             raise ValueError("give either texts, or a file of them with --input")
         if options.skip_unknown and options.input is None:
             raise ValueError("--skip-unknown skips lines of a file: name it with --input")
-        if options.input not in (None, "-"):
-            check_is_file(options.input)
     if command == "show" and options.draw == "all" and Path(options.out).suffix.lower() == ".gif":
         raise ValueError("a .gif shows one thing: --draw ponder, the active tokens, or attention")
     return options
@@ -90,23 +82,8 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
         raise ValueError(
             f"{name} is a task on graphs: graphut predict FOLDER --data FILE reads them"
         )
-    if command == "show" and is_graph:
-        if not re.fullmatch("0*[1-9][0-9]*", options.text):
-            advice = "name a graph by its number in the test set, from 1"
-            raise ValueError(f"{advice}; got {options.text!r}")
-        if options.draw:
-            raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
-    if command == "eval" and options.data is not None:
-        if not issubclass(kind, GraphTask):
-            check_is_file(options.data)
-        elif kind.read is GraphTask.read and not Path(options.data).exists():
-            find_graph_files(options.data)  # says what to name
-    if command == "eval" and options.set is not None:
-        sets = run.task(check_data=False).test_sets
-        if options.set not in sets:
-            raise ValueError(f"{name} has no test set {options.set!r}; it has: {', '.join(sets)}")
-    if command != "info":
-        check_is_trained(options.folder)
+    if command == "show" and is_graph and options.draw:
+        raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
     for option in field_names(GenerationOptions):
         if option in options and not (kind.searches if command == "eval" else kind.generates):
             raise ValueError(f"{flag(option)} is no option of the task {name}")
@@ -118,8 +95,6 @@ def _check_run(command: str, options: Namespace, run: Run) -> None:
     options.search = search if kind.generates else None
     options.changed = {name: values[name] for name in EVALUATION_SETTINGS if name in options}
     replace(run.config, **options.changed)  # checks the values
-    if command in ("eval", "generate", "predict", "show"):
-        _ = run.vocabularies  # raises an error if a file is damaged
 
 
 def _argument(*names: str, **settings: Any) -> _Part:

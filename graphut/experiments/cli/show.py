@@ -71,7 +71,7 @@ def main(arguments: Namespace) -> int:
 
 def _show_graph(learner: AnyLearner, task: Task, number: str, out: str, animated: bool) -> int:
     """Draw test graph `number`, counted from 1, with the active nodes of each step; return 0."""
-    if int(number) > len(task.test):
+    if not number.isdecimal() or not 0 < int(number) <= len(task.test):
         raise ValueError(
             f"a graph is named by its number in the test set, 1 to {len(task.test)}; got {number!r}"
         )

@@ -18,7 +18,7 @@ from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.epoch_log import tensorboard_log
 from graphut.experiments.training.processes import barrier, is_first, process_group
-from graphut.experiments.training.run_files import check_is_new, folder_lock, model_digest
+from graphut.experiments.training.run_files import folder_lock, model_digest
 
 _SHOWN = 3  # test examples that are answered after training
 
@@ -66,7 +66,6 @@ def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
     """Read the data of a new run; return its task, and a function that writes and returns it."""
     name, folder = arguments.task, arguments.out
     options: Mapping[str, Any] = {**preset_of(name, arguments.preset), **vars(arguments)}
-    check_is_new(folder)
     task = build(TASKS[name], options)
     training = build(TrainingConfig, options)
     # Read all data now, so that a fault in a file is reported before training.

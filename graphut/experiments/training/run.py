@@ -62,7 +62,6 @@ class Run:
         `task_name` is the key of the task in `TASKS`, if it differs from the name of the task.
         """
         folder = Path(folder)
-        task.check_choice(training.choose_by)
         with folder_lock(folder):
             check_is_new(folder)
             for name, vocabulary in task.vocabularies.items():

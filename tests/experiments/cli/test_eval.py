@@ -40,7 +40,10 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_eval_of_one_or_all_test_sets(long_run: Path, output: Command) -> None:
+def test_eval_of_one_or_all_test_sets(long_run: Path, output: Command, refusal: Command) -> None:
+    said = refusal("eval", long_run, "--set", "tset")
+    assert "has no test set 'tset'; it has: test, up-to-6, exactly-6" in said
+    assert "there is no missing" in refusal("eval", long_run, "--data", "missing")
     names = ["test", "up-to-6", "exactly-6"]
     lines = output("eval", long_run, "--device", "cpu").splitlines()
     assert [line.partition(",")[0] for line in lines] == names

@@ -70,6 +70,7 @@ def test_generate_skips_lines_with_an_unknown_symbol(
     ("argv", "message"),
     [
         (["hello world"], "unknown symbol 'hello'; known are: a b c"),
+        (["--input", "missing"], "there is no missing"),
         (["a", " "], "the text ' ' is empty: give at least one symbol"),
     ],
 )

@@ -76,13 +76,10 @@ train pairs --out x --data . --subwords 300 => pip install tokenizers
 topology windw:3|causal => unknown topology 'windw', did you mean window? (import the module of
 topology window:3 --out a.foo => cannot draw into a.foo: 'foo' is not supported
 topology window:3 --nodes 9999 => n must be between 1 and 2048 tokens, got 9999
-partition missing --parts 2 --out parts => there is no missing: name a .graphml file
 partition of-graphs --parts 0 --out parts => argument --parts: must be a whole number, at least 1
-predict of-graphs --data missing --out p.csv => there is no missing: name a .graphml file
 predict of-graphs --data missing --out p.xlsx => --out must end with .csv, .json, .parquet
 predict of-graphs --data missing --out p.parquet => p.parquet needs pandas and pyarrow: pip install
 predict of-texts --data missing --out p.csv => sort is not a task on graphs: graphut generate
-show of-graphs one --out a.png => name a graph by its number in the test set, from 1; got 'one'
 show of-graphs 1 --out a.png --draw ponder => --draw is for texts; of a graph, the active nodes
 show of-graphs 1 --out a.png --temperature 1 => --temperature is no option of the task
 show of-texts a --out a.gif --draw all => a .gif shows one thing: --draw ponder, the active tokens
@@ -91,34 +88,24 @@ plot missing --out a.png => there is no run in missing
 report of-graphs --out a.pdf => --out must end with .html, .htm; got 'a.pdf'
 generate of-graphs a => graph-distance is a task on graphs: graphut predict FOLDER --data FILE
 generate of-texts => give either texts, or a file of them with --input
-generate of-texts --input missing => there is no missing
 generate of-texts a --skip-unknown => --skip-unknown skips lines of a file: name it with --input
 generate of-texts a --beam-size 0 => beam_size must be at least 1; got 0
-generate lacking a => lacking/source_vocabulary.json: No such file or directory
 eval missing => there is no run in missing
-eval of-texts --data missing => there is no missing
-eval of-sums --set tset => no test set 'tset'; it has: test, up-to-400, exactly-400
 eval of-texts --max-steps 0 => max_steps must be at least 1; got 0
 eval of-texts --evaluation-rule threshold:p=.5 => 'threshold' has no setting 'p'
 eval of-graphs --beam-size 3 => --beam-size is no option of the task graph-distance
 eval of-texts --restarts 2 => --restarts is no option of the task
 eval of-graphs --restarts 0 => restarts must be at least 1; got 0
-eval of-graphs --data missing => there is no missing: name a .graphml file
 """
 """Command lines that end before torch is imported, and a part of the error message of each."""
 
 
 def test_main_prints_help_and_refuses_mistakes_without_torch(tmp_path: Path) -> None:
-    tasks = {
-        "begun": "copy", "of-graphs": "graph-distance", "of-texts": "sort",
-        "of-sums": "algorithmic-addition",
-    }  # fmt: skip
+    tasks = {"begun": "copy", "of-graphs": "graph-distance", "of-texts": "sort"}
     for folder, task in tasks.items():
         describe_run(tmp_path / folder, task)
     describe_run(tmp_path / "damaged", "copy")
     (tmp_path / "damaged" / "config.json").write_text("{")
-    describe_run(tmp_path / "lacking", "copy")
-    (tmp_path / "lacking" / "source_vocabulary.json").unlink()
     (tmp_path / "file").touch()
     (tmp_path / "table.csv").write_text("a,a\n")
     refused = [line.split(" => ") for line in REFUSED.strip().splitlines()]

@@ -23,11 +23,15 @@ def write_letters(path: Path) -> Path:
     return path
 
 
-def test_predict_writes_a_row_for_each_node(tmp_path: Path, output: Command) -> None:
+def test_predict_writes_a_row_for_each_node(
+    tmp_path: Path, output: Command, refusal: Command
+) -> None:
     data, run = write_letters(tmp_path / "letters.graphml"), tmp_path / "run"
     output("train", "graphs", "--data", data, "--out", run, *MODEL)
     said = output("predict", run, "--data", data, "--out", tmp_path / "found.csv")
     assert said == f"12 predictions for 1 graph in {tmp_path / 'found.csv'}\n"
+    said = refusal("predict", run, "--data", "missing", "--out", tmp_path / "p.csv")
+    assert "there is no missing: name a .graphml file" in said
     rows = read_rows(tmp_path / "found.csv")
     assert [row["node"] for row in rows] == [*"abcdefghijkl"]
     assert {row["graph"] for row in rows} == {"letters.graphml"}
