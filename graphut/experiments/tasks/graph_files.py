@@ -102,7 +102,7 @@ def _all_labels(
 
 def _read_networkx(path: Path) -> Columns:
     """Return the columns of a graph in GraphML or JSON, of which networkx must read everything."""
-    with reraise_for_file(path, f"is not a graph of networkx ({path.suffix})"):
+    with reraise_for_file(path, f"is not a {path.suffix} file that networkx reads"):
         graph, listed = (_graphml if path.suffix == ".graphml" else _node_link)(path)
         sizes = graph.number_of_nodes(), graph.number_of_edges()
         if sizes != listed:

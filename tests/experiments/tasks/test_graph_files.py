@@ -83,7 +83,7 @@ def graphml(inner: str) -> str:
 
 ONE, TWO = {"id": 1, "label": 1}, {"id": 2, "label": 2}
 BAD_FILES = {
-    r"is not a graph of networkx \(\.json\): Expecting property name": "{",
+    r"is not a \.json file that networkx reads: Expecting property name": "{",
     r"it has \[1\]; expected nodes, and links or edges": "[1]",
     r"it has \['nodes', 'arcs'\]; expected nodes, and links": '{"nodes": [], "arcs": []}',
     "holds a graph without nodes": node_link(graph={"label": 1}),
@@ -102,7 +102,7 @@ BAD_FILES = {
     "lists 2 nodes and 3 edges, but networkx reads 2 and 2": node_link(
         ONE, TWO, links=[(1, 2), (1, 2)], edges=[{"source": 1, "target": 2}]
     ),
-    r"is not a graph of networkx \(\.graphml\)": "<graphml>",
+    r"is not a \.graphml file that networkx reads": "<graphml>",
     "lists 1 nodes and 0 edges, but networkx reads 0 and 0: .* beside the": graphml(
         '<graph edgedefault="directed"/><graph edgedefault="directed"><node id="x"/></graph>'
     ),

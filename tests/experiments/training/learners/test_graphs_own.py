@@ -8,13 +8,11 @@ import networkx
 import numpy as np
 import pytest
 import torch
-from scipy.special import softmax
 
 from graphut.experiments.records.record import RunRecord
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import learner_of
-from graphut.experiments.training.learners.graph_scores import answer_metrics, auc, macro_f1, r2
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.run_files import read_metrics
 from tests.experiments.cli.tiny import MODEL
@@ -22,7 +20,6 @@ from tests.experiments.training.learners.small_models import small_model
 from tests.helpers import read_rows
 
 Command = Callable[..., str]
-RANDOM = np.random.default_rng(0)
 LABELS: dict[str, Callable[[int], Any]] = {
     "class": lambda n: "odd" if n % 2 else "even",
     "labels": lambda n: [n % 2, int(n % 3 == 0)],
@@ -141,43 +138,3 @@ def test_edge_weights_need_attention(tmp_path: Path, refusal: Command) -> None:
         file.write_text(json.dumps(graph))
     message = "00.json has edge weights, which need --layer attention, not gin"
     assert message in refusal(*words)
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_answer_metrics_of_classes_equal_scikit_learn(classes: int) -> None:
-    learned = pytest.importorskip("sklearn.metrics")
-    logits = RANDOM.normal(size=(200, classes))
-    logits[:20] = 0  # ties
-    labels = RANDOM.integers(0, classes, 200)
-    metrics = answer_metrics("class", logits, labels)
-    shares = softmax(logits, 1)
-    by_class = learned.roc_auc_score(
-        labels, shares[:, 1] if classes == 2 else shares, multi_class="ovr"
-    )
-    assert metrics["auc"] == pytest.approx(by_class)
-    wanted = learned.f1_score(labels, logits.argmax(1), average="macro")
-    assert metrics["macro_f1"] == pytest.approx(wanted)
-    assert metrics["mae"] is metrics["r2"] is metrics["label_accuracy"] is None
-
-
-def test_answer_metrics_of_labels_and_values_equal_scikit_learn() -> None:
-    learned = pytest.importorskip("sklearn.metrics")
-    logits, labels = RANDOM.normal(size=(90, 3)), RANDOM.integers(0, 2, (90, 3))
-    metrics = answer_metrics("labels", logits, labels)
-    assert metrics["macro_f1"] == pytest.approx(
-        learned.f1_score(labels, logits > 0, average="macro")
-    )
-    assert metrics["auc"] == pytest.approx(learned.roc_auc_score(labels, logits))
-    assert metrics["label_accuracy"] == pytest.approx(((logits > 0) == labels).mean())
-    metrics = answer_metrics("values", logits, logits + labels)
-    assert metrics["mae"] == pytest.approx(labels.mean())
-    assert metrics["r2"] == pytest.approx(learned.r2_score(logits + labels, logits))
-
-
-def test_metrics_without_a_value_are_none() -> None:
-    ones = np.ones((4, 2), bool)
-    assert auc(np.arange(8.0).reshape(4, 2), ones) is None
-    assert r2(np.zeros((3, 1)), np.ones((3, 1))) is None
-    assert macro_f1(~ones, ~ones) == 0
-    half = np.array([[True, True], [False, True]])
-    assert auc(np.array([[2.0, 0.0], [1.0, 0.0]]), half) == 1.0  # of the first column alone
