@@ -1,18 +1,23 @@
 """Topologies: which nodes of a sentence attend to which. Their operators and spec strings."""
 
+from typing import TYPE_CHECKING
+
+from graphut._lazy import lazy_names
 from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology
-from graphut.topology.binary_partition import BinaryPartition
-from graphut.topology.compositions import bigbird, exphormer, longformer
-from graphut.topology.edges import Ancestors, Edges, Tree, from_edges, from_mask, from_parents
-from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
-from graphut.topology.global_tokens import Global, Last, Star, Virtual
-from graphut.topology.grid import Axial, Patch
 from graphut.topology.parse import parse, spec_signatures
-from graphut.topology.random_graphs import Expander, Random
 from graphut.topology.registry import register_composition
 from graphut.topology.statistics import statistics
-from graphut.topology.window import Causal, Complete, Dilated, Fixed, Strided, Window
+
+if TYPE_CHECKING:
+    from graphut.topology.binary_partition import BinaryPartition
+    from graphut.topology.compositions import bigbird, exphormer, longformer
+    from graphut.topology.edges import Ancestors, Edges, Tree, from_edges, from_mask, from_parents
+    from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
+    from graphut.topology.global_tokens import Global, Last, Star, Virtual
+    from graphut.topology.grid import Axial, Patch
+    from graphut.topology.random_graphs import Expander, Random
+    from graphut.topology.window import Causal, Complete, Dilated, Fixed, Strided, Window
 
 __all__ = [
     "Ancestors",
@@ -50,3 +55,5 @@ __all__ = [
     "token_nodes",
     "with_extra_nodes",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

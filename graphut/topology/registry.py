@@ -1,12 +1,38 @@
 """Registry of the names and the operators in spec strings."""
 
 import re
+from collections import UserDict
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
-registry: dict[str, Callable[..., Any]] = {}  # by name in spec strings, such as "window"
+_MODULES = {
+    "binary_partition": "binary_partition",
+    "compositions": "bigbird exphormer longformer",
+    "edges": "ancestors edges tree",
+    "global_tokens": "global last star virtual",
+    "grid": "axial patch",
+    "random_graphs": "expander random",
+    "window": "causal complete dilated fixed strided window",
+}
+
+
+class _Registry(UserDict[str, Any]):
+    """Classes and functions by name; a module of this package is imported at its first use."""
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        if isinstance(module := self.data[name], str):
+            import_module(module)  # registers its names
+        make: Callable[..., Any] = self.data[name]
+        return make
+
+
+# By name in spec strings, such as "window".
+registry = _Registry(
+    {n: f"{__package__}.{file}" for file in _MODULES for n in _MODULES[file].split()}
+)
 operators: dict[str, Callable[..., Any]] = {}  # "|" and "&"; `Topology` cannot import them
 
 
@@ -37,7 +63,7 @@ def register(name: Any, make: Callable[..., Any]) -> None:
             f"{label}.name is {name!r}: a topology needs a name of lower-case "
             'letters, digits and underscores, such as name = "window"'
         )
-    other = registry.get(name)
+    other = make if registry.data.get(name) == make.__module__ else registry.get(name)
     # A topology may be defined again, for example in a notebook.
     if other and (other.__module__, other.__qualname__) != (make.__module__, make.__qualname__):
         raise TypeError(

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-import graphut.topology
 from graphut.attention import EdgeLayout, as_layout, edge_attention
 from graphut.topology import Topology, parse
 from graphut.topology.registry import registry
@@ -20,7 +19,7 @@ def edges_of(layout: EdgeLayout) -> torch.Tensor:
 
 def test_catalogue_names_every_topology() -> None:
     specs = "|".join([*ALL, *(str(parse(spec)) for spec in ALL)])
-    ours = [name for name, make in registry.items() if make in vars(graphut.topology).values()]
+    ours = [name for name, make in registry.items() if make.__module__.startswith("graphut.")]
     assert ours and [name for name in ours if name not in specs] == []
 
 
