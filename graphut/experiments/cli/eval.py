@@ -96,7 +96,7 @@ def evaluate_set(
             run.folder / f"evaluation-{name}{safe}.json", {**head, **evaluation.metrics, **tail}
         )
     if any(files):
-        from graphut.experiments.records.record import DATA, RunRecord
+        from graphut.experiments.report import DATA, RunRecord
 
         name = name if digest is not None else f"{DATA}{Path(name).name}"
         record = RunRecord.of(run)

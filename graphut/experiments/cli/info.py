@@ -6,7 +6,7 @@ from textwrap import TextWrapper
 from typing import Any
 
 from graphut.experiments.messages import pluralize
-from graphut.experiments.records.record import RunRecord, Setup, without_folders
+from graphut.experiments.report import RunRecord, Setup
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics
 
@@ -20,8 +20,7 @@ def main(arguments: Namespace) -> int:
     _print("model", f"{weights:,} weights: {_listing(model.config.to_dict())}")
     _print("training", _listing(vars(run.training)))
     _print("progress", _progress(run))
-    setup = Setup.of(run.task_name, without_folders(run.options), run.imports)
-    print(f"command   {setup.command()}")
+    print(f"command   {Setup.of(run.task_name, run.options, run.imports).command()}")
     return 0
 
 
@@ -38,9 +37,9 @@ def _listing(values: Mapping[str, Any]) -> str:
 def _progress(run: Run) -> str:
     if not read_metrics(run.folder / METRICS):
         return "no epoch is complete yet"
-    record = RunRecord.of(run)
+    progress = RunRecord.of(run).progress
     return (
-        f"{pluralize(record.epochs, 'epoch')}, {pluralize(record.updates, 'update')}, "
-        f"{record.seconds} seconds; best on the validation set: {record.validation}, after "
-        f"{pluralize(record.best_epoch, 'epoch')}"
+        f"{pluralize(progress.epoch, 'epoch')}, {pluralize(progress.update, 'update')}, "
+        f"{progress.seconds} seconds; best on the validation set: {progress.best}, after "
+        f"{pluralize(progress.best_epoch, 'epoch')}"
     )

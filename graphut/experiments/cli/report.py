@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from graphut._files import write_atomically
 from graphut.experiments.cli.device import pick_device
-from graphut.experiments.records.report import run_report
+from graphut.experiments.report import run_report
 
 
 def main(arguments: Namespace) -> int:

@@ -8,7 +8,7 @@ import torch
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.records.record import RunRecord
+from graphut.experiments.report import RunRecord
 from graphut.experiments.tasks import TASKS, Sort
 from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.training import Run, evaluate

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graphut.experiments.cli import main
-from graphut.experiments.records.record import RunRecord
+from graphut.experiments.report import RunRecord
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Run
 from graphut.experiments.training.learners.sequences import PairLearner

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphut.experiments.records.record import RunRecord
+from graphut.experiments.report import RunRecord
 from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training import Run, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import learner_of
@@ -64,7 +64,8 @@ def test_own_graphs_are_trained_evaluated_and_predicted(
     assert output("eval", run).startswith(f"test, {count} graph{'s' * (count > 1)}: ")
     record = RunRecord.of(Run.open(run))
     assert ("mae" in record.metrics) == (target == "values")
-    assert None not in record.results[0]
+    [evaluation] = record.evaluations.values()
+    assert None not in [evaluation[metric] for metric in record.metrics]
     output("eval", run, "--data", data)
     output("predict", run, "--data", data, "--out", out)
     rows = read_rows(out)

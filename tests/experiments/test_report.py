@@ -9,19 +9,21 @@ import pytest
 import torch
 
 from graphut._files import read_checked_json, read_json, with_checksum, write_json
+from graphut.experiments import report
 from graphut.experiments.cli import main
-from graphut.experiments.records import report
-from graphut.experiments.records.record import RunRecord
-from graphut.experiments.records.report import run_report, steps_html
+from graphut.experiments.report import RunRecord, run_report
 from graphut.experiments.tables import percent, with_prefix
 from graphut.experiments.training import Run
 from graphut.nn.attention import AttentionRecord
 from graphut.plotting.figure import new_figure
-from tests.experiments.records.html_page import Page
+from tests.experiments.html_page import Page
 
 CPU = torch.device("cpu")
 TINY = ["--d-model", "8", "--num-heads", "2", "--d-hidden", "8", "--epochs", "2", "--device", "cpu"]
 TINY += ["--max-steps", "3"]
+
+
+pytestmark = pytest.mark.usefixtures("tiny_presets")
 
 
 @pytest.fixture(autouse=True)
@@ -71,29 +73,31 @@ def test_run_report_has_the_numbers_of_the_record(runs: dict[str, Path]) -> None
     for what, value in page.tables["Machines and versions"][1:]:
         assert value == ("-" if machine[what] is None else str(machine[what]))
     assert f"{record.weights:,} weights" in page.text
-    assert f"epoch {record.best_epoch} of 2" in page.text and "4 updates" in page.text
+    assert f"epoch {record.progress.best_epoch} of 2" in page.text and "4 updates" in page.text
     assert all(command in page.text for command in record.commands)
     assert "graphut report RUN --out report.html" in page.text
 
 
 def test_run_report_says_where_the_depth_goes(runs: dict[str, Path]) -> None:
-    _, page = report_of(runs["small"])
+    html, page = report_of(runs["small"])
     run = Run.open(runs["small"])
-    pairs, model = run.task().test, run.model()
-    with torch.no_grad(), model.evaluating():
-        parts = run.learner(model).outcome(pairs, 0.0).ponders
-    for name, ponder in parts.items():
-        rows = page.tables[f"{name}: where nodes halt"][1:]
-        for step, share in rows:
-            wanted = float((ponder.steps == int(step)).double().mean())
-            assert share == percent(wanted)
+    answers = run.learner(run.model()).answers(run.task().test)
+    for number, name in enumerate(("encoder", "decoder")):
+        steps = [answer.parts[number].steps for answer in answers]
+        every = [n for own in steps for n in own]
+        for step, share in page.tables[f"{name}: steps of nodes"][1:]:
+            assert share == percent(every.count(int(step)) / len(every))
         rows = page.tables[f"{name}: steps by position"][1:]
-        lengths = ponder.layouts[0].dst_lengths.tolist()
-        steps = [own.tolist() for own in ponder.steps.split(lengths)]
         for position, mean in rows:
             here = [own[int(position) - 1] for own in steps if len(own) >= int(position)]
             assert float(mean) == pytest.approx(sum(here) / len(here), rel=1e-3)
-        assert len(rows) == max(lengths)
+        assert len(rows) == max(map(len, steps))
+    # The more steps a token takes, the darker it is.
+    shades = re.findall(r"114, 178, (\d\.\d+)\)\" title=\"(\d+) steps\">\w+<sub>(\d+)\+?<", html)
+    assert shades and all(steps == shown for _, steps, shown in shades)
+    assert all(
+        float(shade) == pytest.approx(0.3 * int(steps), abs=0.31) for shade, steps, _ in shades
+    )
 
 
 def test_run_report_shows_the_options_that_differ(runs: dict[str, Path]) -> None:
@@ -172,16 +176,3 @@ def test_run_report_of_a_run_that_is_not_finished(runs: dict[str, Path], tmp_pat
     write_json(folder / "run.json", with_checksum(state))
     text = " ".join(report_of(folder)[1].text.split())
     assert "was stopped before its end, 9 epochs" in text and "--epochs 9 " in text
-
-
-def test_steps_html_shades_a_token_the_more_the_more_steps_it_takes() -> None:
-    html = steps_html({"input": (["a", "b"], [1, 3], ["1", "3"]), "output": (["c"], [6], ["6+"])})
-    colours = [tuple(map(int, found.split(", "))) for found in re.findall(r"rgb\(([^)]*)\)", html)]
-    assert len(colours) == 3
-    assert sorted(colours, reverse=True) == colours  # from light to dark
-    assert re.findall(r"(\w)<sub>(\S+)</sub>", html) == [("a", "1"), ("b", "3"), ("c", "6+")]
-
-
-def test_steps_html_says_how_many_tokens_are_left_out() -> None:
-    html = steps_html({"long": (range(507), [1] * 507, ["1"] * 507)})
-    assert html.count("<sub>") == 500 and html.endswith(" and 7 more</div>")

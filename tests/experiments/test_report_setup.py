@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from graphut.experiments.cli.options import build
 from graphut.experiments.cli.task_options import read_options
-from graphut.experiments.records.record import Setup, option_words
+from graphut.experiments.report import Setup, option_words
 from graphut.experiments.tasks import preset_of
 from graphut.experiments.tasks.algorithmic import AlgorithmicCopy
 from graphut.experiments.training import TrainingConfig
 from graphut.models import UniversalTransformerConfig
-from tests.experiments.records.tiny import TINY_PRESETS
+from tests.experiments.conftest import TINY_PRESETS
 
 SIZES = {"source_vocab": 28, "target_vocab": 28}
 PRESETS_OF_COPY = TINY_PRESETS["algorithmic-copy"]

@@ -1,1 +1,0 @@
-"""Training runs: the commands that repeat them, and their record and report."""

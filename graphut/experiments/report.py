@@ -1,0 +1,401 @@
+"""Records of training runs: the commands that repeat them, rows of results, and an HTML report."""
+
+from __future__ import annotations
+
+import shlex
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from io import BytesIO
+from itertools import zip_longest
+from math import ceil
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from graphut._files import is_path, read_checked_json, reraise_for_file
+from graphut._version import __version__
+from graphut.experiments.messages import flag, import_words, meaning_of
+from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
+from graphut.experiments.tasks import TASKS, GraphTask, LabelledGraph
+from graphut.experiments.tasks.base import in_batches
+from graphut.experiments.training import Run, TrainingConfig, run_files
+from graphut.experiments.training.evaluation import progress_bar
+from graphut.experiments.training.generation import PonderedPart, attention_tables
+from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.progress import Progress
+from graphut.plotting import draw_attention, draw_frontier
+from graphut.plotting.figure import new_figure
+from graphut.plotting.frontier import place_nodes
+from graphut.plotting.training import PANEL, training_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+DATA = "DATA/"  # in place of the folder of the user's data, in commands and tables
+_ANSWERED = 100  # test examples
+_BATCH = 20  # examples whose attention is in memory at the same time
+_STEPS, _LONGEST = 6, 40  # steps and tokens of attention that is drawn
+_LARGEST_GRAPH = 60  # nodes of a graph that is drawn
+_TITLES = {False: "Wrong: test example", True: "Correct: test example", None: "Test example"}
+_WORK = "test set", "per example", "share of a run without halting"
+_Content = dict[str, Any]  # a table, a picture or an example, as the template reads it
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The task, the preset and the options with which `graphut train` repeats a run."""
+
+    task: str  # a key of `TASKS`: a name, or a file
+    preset: str | None  # one of the task's presets; `None` if it has no presets
+    options: Mapping[str, Any]  # that differ from the preset; paths begin with `DATA/`
+    seed: int
+    imports: Sequence[str]  # modules with the user's own task, topology or rule
+
+    @classmethod
+    def of(cls, task: str, values: Mapping[str, Any], imports: Sequence[str] = ()) -> Setup:
+        """Return the setup of a run, with the preset that needs the fewest further options.
+
+        In paths, `DATA/` replaces the folder. An option that is missing in `values`, because the
+        run is older, has its default.
+        """
+        kind = TASKS[task]
+        # In the order of `train --help`.
+        options = [
+            each for part in (kind, TrainingConfig, kind.config_kind) for each in fields(part)
+        ]
+        usual = {each.name: each.default for each in options if each.name not in kind.from_data}
+        values = {**usual, **{name: _without_folder(x) for name, x in values.items()}}
+        setups, presets = [], list[str | None](kind.presets) or [None]
+        for preset in presets:
+            given = {**usual, **(kind.presets[preset] if preset else {}), "seed": values["seed"]}
+            changed = {name: x for name, x in values.items() if x != given[name]}
+            setups.append(cls(task, preset, changed, values["seed"], imports))
+        return min(setups, key=lambda setup: len(setup.options))
+
+    def command(self) -> str:
+        """Return the `graphut train` command line that repeats the run."""
+        preset = ["--preset", self.preset] if self.preset else []
+        start = ["graphut", "train", self.task, *preset, *option_words(self.options)]
+        end = ["--seed", str(self.seed), "--out", "RUN", *import_words(self.imports)]
+        return shlex.join([*start, *end])
+
+
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """Return a list of command-line words for options, such as `["--epochs", "3"]`."""
+    words = []
+    for name, value in options.items():
+        is_switch = isinstance(value, bool)
+        words.append(flag(f"no_{name}" if value is False else name))
+        words += [] if is_switch else [str(value)]
+    return words
+
+
+def _without_folder(value: Any) -> Any:
+    """Return an option with the folder of each path in it replaced by `DATA/`."""
+    if not isinstance(value, str):
+        return value
+    parts = value.split(",")
+    return ",".join(f"{DATA}{Path(part).name}" if is_path(part) else part for part in parts)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The options, the training and the evaluations of a run, read from its files."""
+
+    run: Run
+    weights: int  # number of learned parameters
+    machines: list[dict[str, Any]]  # by `describe_machine`
+    progress: Progress
+    training_accuracy: float  # share of correct labels in the last epoch, with teacher forcing
+
+    @classmethod
+    def of(cls, run: Run) -> RunRecord:
+        """Read the record of a run; raise `ValueError` if no epoch is complete."""
+        path = run.folder / run_files.METRICS
+        lines = run_files.read_metrics(path)
+        if not lines:
+            raise ValueError(f"{run.folder}: no epoch is complete yet")
+        weights = sum(parameter.numel() for parameter in run.model().parameters())
+        machines = run_files.read_machines(run.folder)
+        with reraise_for_file(path):
+            progress = Progress.replayed(lines, run.training, run.learner_kind.evaluation)
+            return cls(run, weights, machines, progress, lines[-1]["accuracy"])
+
+    @cached_property
+    def setup(self) -> Setup:
+        """The task, the preset, and the options that differ from the preset."""
+        return Setup.of(self.run.task_name, self.run.options, self.run.imports)
+
+    @property
+    def end(self) -> str | None:
+        """The reason why the training ended; `None` if it was stopped."""
+        return self.progress.end(self.run.training)
+
+    @cached_property
+    def evaluations(self) -> dict[str, dict[str, Any]]:
+        """The contents of the evaluation files, by test set, such as "test --max-steps 1".
+
+        Raise `ValueError` if there is no such file, or if one is damaged or about another model.
+        """
+        folder, evaluations = self.run.folder, {}
+        again = ["graphut", "eval", str(folder), *import_words(self.run.imports)]
+        digest, unmeasured = run_files.model_digest(folder), dict.fromkeys(self.meanings)
+        for path in sorted(folder.glob("evaluation-*.json"), key=lambda path: path.stem):
+            evaluation = {**unmeasured, **read_checked_json(path)}
+            words = option_words(evaluation["options"])
+            if evaluation.pop("model", None) != digest:
+                command = shlex.join([*again, *words])
+                raise ValueError(
+                    f"{path} is the evaluation of another model: {command}, or remove the file"
+                )
+            evaluations[shlex.join([evaluation["set"], *words])] = evaluation
+        if not evaluations:
+            raise ValueError(f"{folder} has no evaluation: {shlex.join(again)}")
+        return evaluations
+
+    @property
+    def meanings(self) -> Mapping[str, str]:
+        """The meaning of each metric of the task."""
+        return self.run.learner_kind.metric_meanings
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The meaning of each metric that an evaluation has measured."""
+        found = self.evaluations.values()
+        measured = {name for each in found for name in self.meanings if each[name] is not None}
+        return {name: meaning for name, meaning in self.meanings.items() if name in measured}
+
+    @property
+    def commands(self) -> list[str]:
+        """The command lines that train and evaluate the run again."""
+        commands, end = [self.setup.command()], import_words(self.run.imports)
+        if self.end is None:  # stopped; `graphut train` then evaluates nothing
+            commands = [f"{commands[0]} --minutes {ceil(self.progress.seconds / 60)}"]
+        for each in self.evaluations.values():
+            words = option_words(each["options"])
+            if words or each["set"] != "test" or self.end is None:
+                start = ["graphut", "eval", "RUN", "--set", each["set"]]
+                commands.append(shlex.join([*start, *words, *end]))
+        return commands
+
+    @property
+    def chosen(self) -> str:
+        """The epoch of the saved model, in words, such as "epoch 3 of 9, the last one"."""
+        last = self.run.training.choose_by == "last"
+        which = "the last one" if last else "the best one on the validation set"
+        return f"epoch {self.progress.best_epoch} of {self.progress.epoch}, {which}"
+
+    def row(
+        self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return a CSV row, by column, for the evaluation of test set `name` with `options`."""
+        progress = self.progress
+        assert progress.best is not None  # an epoch is complete
+        machines = {
+            key: "; ".join(dict.fromkeys(str(m[key]) for m in self.machines if m.get(key)))
+            for key in dict.fromkeys(key for machine in self.machines for key in machine)
+        }
+        return {
+            **self._key(name, options),
+            **{key: x for key, x in evaluation.items() if not isinstance(x, (list, dict))},
+            "weights": self.weights,
+            "updates": progress.update,
+            "epochs": progress.epoch,
+            "epoch_limit": self.run.training.epochs,
+            "best_epoch": progress.best_epoch,
+            "minutes": progress.seconds / 60,
+            "training_accuracy": self.training_accuracy,
+            "validation": progress.best.rank[0],
+            **machines,
+        }
+
+    def curve_rows(
+        self, name: str, options: Mapping[str, Any], evaluation: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return CSV rows, as from `row`, one per group of examples, such as those of a length."""
+        return [
+            {**self._key(name, options), "by": key.removeprefix("by_"), **part}
+            for key, parts in evaluation.items()
+            if key.startswith("by_")
+            for part in parts
+        ]
+
+    def _key(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "task": self.setup.task,
+            "preset": self.setup.preset,
+            "options": shlex.join(option_words(self.setup.options)),
+            "seed": self.setup.seed,
+            "set": name,
+            "eval_options": shlex.join(option_words(options)),
+        }
+
+
+def run_report(run: Run, device: torch.device) -> str:
+    """Return the report of a run as one self-contained HTML page.
+
+    The model answers the first 100 test examples; all other numbers come from the files of the run.
+    Raise `ValueError` if no epoch is complete, the model was not evaluated, or a file is damaged.
+    """
+    new_figure(1, 1)  # raises ImportError without matplotlib, before the model answers
+    record = RunRecord.of(run)
+    evaluations, metrics = record.evaluations, record.metrics
+    learner, task = run.learner(run.trained_model(device)), run.task()
+    answers = [*_answers(learner, task.test[:_ANSWERED])]
+    head = ["test set", f"{learner.example}s", *metrics]
+    results = (
+        [k, x["examples"], *(x[metric] for metric in metrics)] for k, x in evaluations.items()
+    )
+    groups = [
+        _table(f"{name}, {key.replace('_', ' ')}", [*rows[0]], map(dict.values, rows))
+        for name, evaluation in evaluations.items()
+        for key, rows in evaluation.items()
+        if key.startswith("by_") and rows
+    ]
+    work = [
+        [name, with_prefix(evaluation["flops_per_example"]), percent(evaluation["flops_share"])]
+        for name, evaluation in evaluations.items()
+        if "flops_share" in evaluation
+    ]
+    keys = dict.fromkeys(key for machine in record.machines for key in machine)
+    machines = [[key, *(machine.get(key) for machine in record.machines)] for key in keys]
+    names = [f"machine {number}" for number, _ in enumerate(record.machines, 1)]
+    seconds, options = record.progress.seconds, record.setup.options.items()
+    size, unit = (1, "seconds") if seconds < 60 else (60, "minutes")
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return templates.get_template("report.html").render(
+        record=record,
+        meaning=meaning_of(type(task)),
+        duration=f"{three_digits(seconds / size)} {unit}",
+        options=_table("Options", ["option", "value"], ((name, str(x)) for name, x in options)),
+        curves=[*_curves(run)],
+        results=_table("Metrics", head, results),
+        meanings=metrics,
+        groups=groups,
+        examples=[_example(learner, task.test[index], index) for index in _selected(answers)],
+        longest=_LONGEST,
+        verdicts=Counter(answer.verdict for answer in answers),
+        depth=[*_depth_tables(answers, is_graph=isinstance(task, GraphTask))],
+        work=_table("Operations", _WORK, work),
+        machines=_table("Machines and versions", ["property", *names], machines),
+        needs_data=any(DATA in command for command in record.commands),
+        version=__version__,
+    )
+
+
+def _curves(run: Run) -> Iterator[_Content]:
+    """Yield a picture for each panel of `draw_training`."""
+    path = run.folder / run_files.METRICS
+    with reraise_for_file(path):
+        runs = {run.folder.absolute().name: run_files.read_metrics(path)}
+        for title, draw in training_panels(runs).items():
+            figure = new_figure(*PANEL)
+            draw(axes := figure.add_subplot())
+            alt = f"{title}, for each epoch."
+            if axes.lines:
+                curve: Any = axes.lines[0].get_ydata()
+                text = percent if is_share(title) else three_digits
+                alt = f"Curve of {title}; first {text(curve[0])}, last {text(curve[-1])}."
+            yield _picture(figure, alt)
+
+
+class _Answered(NamedTuple):
+    """The verdict about an answer, and the steps of each part, such as the encoder."""
+
+    verdict: bool | None
+    steps: dict[str, list[int]]
+
+
+def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[_Answered]:
+    for batch in progress_bar(iterable=[*in_batches(examples, _BATCH)], desc="answering"):
+        for answer in learner.answers(batch):
+            yield _Answered(answer.is_correct, {part.name: part.steps for part in answer.parts})
+
+
+def _depth_tables(answers: Sequence[_Answered], *, is_graph: bool) -> Iterator[_Content]:
+    """Yield tables of steps in each part: shares of nodes, and means by position."""
+    for part in answers[0].steps:
+        columns = [answer.steps[part] for answer in answers]
+        counts = Counter(n for steps in columns for n in steps)
+        shares = [(n, counts[n] / counts.total()) for n in range(1, max(counts, default=0) + 1)]
+        yield _table(f"{part}: steps of nodes", ["steps", "share of the nodes"], shares)
+        if not is_graph:  # nodes of graphs have no order
+            by_place = ([*filter(None, place)] for place in zip_longest(*columns))
+            means = enumerate(map(fmean, by_place), 1)
+            yield _table(f"{part}: steps by position", ["position", "mean steps"], means)
+
+
+def _selected(answers: Sequence[_Answered]) -> list[int]:
+    """Return the shortest, the median and the longest of the wrong and of the correct answers."""
+    selected: list[int] = []
+    for verdict in _TITLES:
+        found = [index for index, answer in enumerate(answers) if answer.verdict is verdict]
+        found.sort(key=lambda index: sum(map(len, answers[index].steps.values())))
+        selected += dict.fromkeys([*found[:1], *found[len(found) // 2 :][:1], *found[-1:]])
+    return selected
+
+
+def _example(learner: AnyLearner, example: Any, index: int) -> _Content:
+    answer = learner.answer(example)
+    first, steps = answer.parts[0], {}
+    for part in filter(lambda part: part.is_listed, answer.parts):
+        counts = part.ponder.steps.tolist()
+        steps[part.name] = [*zip(part.node_names, counts, part.counts(counts), strict=True)]
+    is_graph = isinstance(example, LabelledGraph) and len(first.names) <= _LARGEST_GRAPH
+    return {
+        "title": f"{_TITLES[answer.is_correct]} {index + 1}",
+        "answer": answer.text,
+        "expected": answer.correct,
+        "steps": steps,
+        "most": max((count for row in steps.values() for _, count, _ in row), default=1),
+        "summary": "" if steps else first.table(),
+        "graph": _draw_graph(first) if is_graph else None,
+        "attention": _attention(answer.parts),
+    }
+
+
+def _attention(parts: Sequence[PonderedPart]) -> list[tuple[str, _Content]]:
+    """Return a title and a picture for each short attention map, averaged over the heads."""
+    pictures = []
+    for title, weights, queries, keys in attention_tables(parts, _LONGEST):
+        figure = draw_attention(weights[:_STEPS].mean(1, keepdim=True), queries, keys)
+        picture = _picture(figure, "Each row of the picture is a step.")
+        pictures.append((f"Attention, {title}: mean over the heads", picture))
+    return pictures
+
+
+def _draw_graph(part: PonderedPart) -> _Content:
+    """Draw a graph and its active nodes at each step."""
+    layout, names = part.ponder.layouts[0], [*map(str, range(len(part.names)))]
+    active = part.ponder.frontiers or part.ponder.steps
+    figure = draw_frontier(layout, active, names=names, places=place_nodes(layout))
+    titles = "; ".join(axes.get_title() for axes in figure.axes)
+    return _picture(figure, f"The graph, and its active nodes in blue. {titles}.")
+
+
+def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> _Content:
+    """Return a table of text: shares become percentages, and other floats have four digits."""
+
+    def text(name: str, value: Any) -> str:
+        if isinstance(value, float):
+            return percent(value) if is_share(name) else f"{value:.4g}"
+        return NOT_MEASURED if value is None else str(value)
+
+    cells = [[*map(text, head, row)] for row in rows]
+    return {"caption": caption, "head": [name.replace("_", " ") for name in head], "rows": cells}
+
+
+def _picture(figure: Figure | SubFigure, alt: str) -> _Content:
+    stream = BytesIO()
+    figure.figure.savefig(stream, format="png")
+    width = round(96 * figure.figure.get_figwidth())
+    return {"alt": alt, "png": b64encode(stream.getvalue()).decode(), "width": width}
