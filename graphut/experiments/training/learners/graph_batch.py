@@ -32,21 +32,19 @@ class GraphBatch(JoinedGraphs):
     @classmethod
     def of(cls, graphs: Sequence[LabelledGraph], answer_at: str) -> GraphBatch:
         """Return the union of graphs; `answer_at` is what has labels: "node", "edge" or "graph"."""
-        labels = torch.from_numpy(np.concatenate([graph.labels for graph in graphs]))
+        has_label = np.concatenate([graph.has_label for graph in graphs])
         depths = [np.full(len(g.nodes), -1) if g.depth is None else g.depth for g in graphs]
         batch = cls.join(
             graphs,
-            labels=labels,
-            labelled=torch.from_numpy(
-                np.concatenate([graph.has_label for graph in graphs])
-            ).argwhere()[:, 0],
+            labels=torch.from_numpy(np.concatenate([graph.labels for graph in graphs])),
+            labelled=torch.from_numpy(np.flatnonzero(has_label)),
             label_weights=join_arrays(graph.label_weights for graph in graphs),
             depth=torch.from_numpy(np.concatenate(depths)),
         )
         if answer_at != "edge":
             return batch
         target, _, edge = batch.layout.in_edges()
-        return replace(batch, labelled=target[labels[edge] == 1].unique())
+        return replace(batch, labelled=target[batch.labels[edge] == 1].unique())
 
     @property
     def num_known(self) -> int:
@@ -94,20 +92,6 @@ class GraphBatch(JoinedGraphs):
         )
         return -likely[rows].clamp_min(tiny).log(), (best_correct > best_wrong)[rows]
 
-    def judge_depth(
-        self, model: UniversalGraphTransformer, states: Tensor, nodes: Tensor
-    ) -> Tensor | float:
-        """Return the summed loss of predicting the known depths of `nodes` from `states`.
-
-        The classes are the depths modulo `depth_modulus`. It is 0 without an auxiliary classifier.
-        """
-        if model.auxiliary is None:
-            return 0.0
-        depth = self.depth.to(states.device)[nodes]
-        is_known = depth >= 0
-        target = depth[is_known] % model.config.depth_modulus
-        return cross_entropy(model.auxiliary(states[is_known]), target, reduction="sum")
-
 
 def _judge_answers(
     model: UniversalGraphTransformer, logits: Tensor, labels: Tensor, smoothing: float
@@ -119,8 +103,7 @@ def _judge_answers(
         return loss, logits.argmax(-1) == labels
     _check_smoothing(smoothing, f"with the target {target!r}")
     if target == "labels":
-        targets = labels.to(logits.dtype)
-        loss = binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        loss = binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
         return loss, ((logits > 0) == (labels > 0)).all(1)
     error = (logits - labels) / model.value_scale
     return error.square(), (error.abs() < 0.5).all(1)
@@ -160,17 +143,15 @@ def step_losses(
 ) -> StepLosses:
     """Return losses that are computed from the states after each step.
 
-    The loss of the predictions is a mean over steps, and over the nodes with a label (or in a graph
-    with a label). A halted node adds 0 to later steps: the sum over steps is divided by
-    `max_steps`. With `step_loss="second_half"`, only the second half of the steps counts. With
-    `step_loss="known"`, a node adds 0 before step `2 * depth + 2`, so that it does not learn to
-    guess while its answer cannot be known. With
-    `step_loss="weighted"` (arXiv 2107.05407, Eq. 7), the losses are summed with the weights that
-    the states have in the output. The loss of the auxiliary target is of the same steps.
+    The loss of the answers, and of the auxiliary target, is a mean over steps and over the nodes
+    with a label (or in a graph with a label). A halted node adds 0 to later steps: the sum over
+    steps is divided by `max_steps`. With `step_loss="second_half"`, only the second half of the
+    steps counts. With `"known"`, a node adds 0 before step `2 * depth + 2`, so that it does not
+    learn to guess. With `"weighted"` (arXiv 2107.05407, Eq. 7), the losses are summed with the
+    weights that the states have in the output.
 
-    The halting probability learns to predict whether the node's prediction after the step is
-    correct; with `halting_target="stays_right"`, whether it is correct after all later steps, too.
-    No gradient flows through this target.
+    The halting probability learns whether the answer after the step is correct, or, with
+    `halting_target="stays_right"`, also after all later steps; the target has no gradient.
     """
     config, answer_of_node = model.config, batch.answer_of_node(model.config.answer_at)
     answer_of_node = answer_of_node.to(model.device)
@@ -181,7 +162,7 @@ def step_losses(
     first = {"none": len(steps) + 1, "second_half": model.max_steps // 2 + 1}.get(
         config.step_loss, 1
     )
-    known_from = 2 * batch.depth.to(model.device) + 2
+    depth_of = batch.depth.to(model.device)
     losses, logits, correct_by_step, depths = [states.new_zeros(())], [], [], []
     for number, rows in enumerate(steps, 1):
         is_all = len(rows.nodes) == len(states)
@@ -194,9 +175,13 @@ def step_losses(
         if number >= first:
             loss = loss[answer[has_label]]
             if config.step_loss == "known":
-                loss = loss * (number >= known_from[rows.nodes[has_label]])
+                loss = loss * (number >= 2 * depth_of[rows.nodes[has_label]] + 2)
             losses.append((loss * rows.weights[has_label] if weighted else loss).sum())
-            depths.append(batch.judge_depth(model, rows.states, rows.nodes))
+            if model.auxiliary is not None:  # learns the known depths, modulo a number
+                depth = depth_of[rows.nodes]
+                target = depth[depth >= 0] % config.depth_modulus
+                guess = model.auxiliary(rows.states[depth >= 0])
+                depths.append(cross_entropy(guess, target, reduction="sum"))
         if rows.probability is not None:
             logits.append((torch.logit(rows.probability[has_label], eps=1e-6), answer[has_label]))
             correct_by_step.append(is_correct)

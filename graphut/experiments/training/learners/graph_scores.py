@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut.experiments.tasks import LabelledGraph
@@ -45,22 +44,19 @@ class GraphScores:
     log_probability: Column  # (N,) of the correct answer, in nats, or NaN
     steps: Column  # (N,)
     depth: Column  # (N,) see `LabelledGraph`; NaN if unknown
-    graph: NDArray[np.int64]  # (N,)
+    graph: Column  # (N,)
     groups: list[str]  # of each graph
     flops: int
     all_flops: int  # if every node had taken all steps
     needed_flops: float  # if nodes had stopped after depth + 1 steps; NaN if a depth is unknown
-    # With the rule `EventDriven`: (G,) rounds of each graph, and whether it became quiescent.
-    rounds: NDArray[np.int64] | None = None
-    quiescent: NDArray[np.bool_] | None = None
-    # With registers on edges without weights: (G,) whether the largest register of a graph is the
-    # largest depth of its nodes, the eccentricity of the marked node.
-    eccentricity: NDArray[np.bool_] | None = None
-    # Unless edges answer: the logits or values of the nodes or graphs with a label, and the labels.
-    predictions: NDArray[Any] | None = None
-    targets: NDArray[Any] | None = None
-    # With `Restarts`: (N,) the agreement of each answer, or NaN without a label.
-    agreement: Column | None = None
+    rounds: Column | None = None  # (G,) with `EventDriven`, as `quiescent`
+    quiescent: Column | None = None
+    # With registers, without weights of edges: (G,) whether the largest is the largest depth, which
+    # is the eccentricity of the marked node.
+    eccentricity: Column | None = None
+    predictions: Column | None = None  # unless edges answer: logits or values, where there is
+    targets: Column | None = None  # a label; and the labels
+    agreement: Column | None = None  # (N,) with `Restarts`, or NaN without a label
 
     @classmethod
     def joined(cls, parts: Sequence[GraphScores]) -> GraphScores:
@@ -127,7 +123,7 @@ class GraphScores:
             for name, graphs in masks.items()
         ]
 
-    def activity(self, graphs: NDArray[np.bool_] | slice = slice(None)) -> dict[str, Any]:
+    def activity(self, graphs: Column | slice = slice(None)) -> dict[str, Any]:
         """Return the most rounds, and shares of graphs, of a run with `EventDriven`; else nothing.
 
         The shares are those of quiescent graphs and, with registers, of graphs whose largest
@@ -156,7 +152,7 @@ class GraphScores:
             rows[f"{name}_recall"] = both / int(wrong.sum()) if wrong.any() else None
         return rows
 
-    def _means(self, nodes: NDArray[np.bool_]) -> dict[str, Any]:
+    def _means(self, nodes: Column) -> dict[str, Any]:
         correct = self.correct[nodes & ~np.isnan(self.correct)]
         accuracy = float(correct.mean()) if correct.size else None
         steps = float(self.steps[nodes].mean())
@@ -227,7 +223,7 @@ def _score(
     )
 
 
-def _eccentricity(batch: GraphBatch, registers: Tensor | None) -> NDArray[np.bool_] | None:
+def _eccentricity(batch: GraphBatch, registers: Tensor | None) -> Column | None:
     """Return for each graph whether its largest register is its largest depth, or None."""
     if registers is None or batch.options.get("edge_feats") is not None:
         return None
