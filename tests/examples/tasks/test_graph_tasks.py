@@ -17,7 +17,7 @@ from tests.helpers import refuses
 FOLDER = Path(__file__).parents[3] / "examples" / "tasks"
 MODEL = "--d-model 12 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu"
 SMALL = "--epoch-size 16 --held-out 4"
-GRAPHS = f"{SMALL} --sizes 4-8 --test-sizes 12 --test-nodes 1 --test-graphs 2"
+GRAPHS = f"{SMALL} --pool 16 --sizes 4-8 --test-sizes 12 --test-nodes 1 --test-graphs 2"
 
 
 def task_of(name: str, **options: Any) -> Any:
