@@ -14,8 +14,7 @@ from statistics import fmean
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from graphut.experiments.tasks.base import LazySets, Text, TextTask, hold_out
-from graphut.experiments.tasks.cache import cached
-from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
+from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import Words
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics

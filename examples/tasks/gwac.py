@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from graphut.experiments.tasks.graph_families import TREES, Edges
-from graphut.experiments.tasks.graph_presets import DISTANCE
 from graphut.experiments.tasks.graph_problems import GraphDistance
-from graphut.experiments.tasks.presets import QUANTIZED
+from graphut.experiments.tasks.presets import DISTANCE, QUANTIZED
 
 PRESET = DISTANCE["waking"] | QUANTIZED | {"families": "gwac", "sizes": "10-10", "pool": 100}
 PRESET |= {"max_steps": 12, "epochs": 3, "test_families": "gwac"}

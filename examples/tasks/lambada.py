@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from graphut.experiments.tasks import files
 from graphut.experiments.tasks.base import Text, TextTask, hold_out, random_windows
-from graphut.experiments.tasks.cache import cached
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
 from graphut.experiments.tasks.vocabulary import UNKNOWN, Words
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
@@ -166,7 +165,7 @@ class Lambada(TextTask):
             texts = (text.split() for text in self._novel_texts())
             return Words.learn(texts, least=2, most=self.words).symbols
 
-        words: list[str] = cached(learn, self.name, self.words, texts=self._novel_texts())
+        words: list[str] = files.cached(learn, self.name, self.words, texts=self._novel_texts())
         return words
 
     @cached_property

@@ -18,8 +18,7 @@ import numpy as np
 
 from graphut.experiments.tasks import Vocabulary, presets
 from graphut.experiments.tasks.base import GraphTask, LabelledGraph, LazySets, Pair, PairTask, Task
-from graphut.experiments.tasks.cache import cached
-from graphut.experiments.tasks.files import DataSet, published_checksums
+from graphut.experiments.tasks.files import DataSet, cached, published_checksums
 from graphut.experiments.training.evaluation import rows_by
 from graphut.experiments.training.learners.sequences import PairLearner, by_number, pair_metrics
 from graphut.models.checked_config import option

@@ -12,10 +12,14 @@ from typing import ClassVar
 import numpy as np
 
 from graphut.experiments.tasks import Vocabulary
-from graphut.experiments.tasks.graph_presets import DEFAULT, SALSA_GRAPHS
 from graphut.experiments.tasks.graph_problems import GraphProblem, Solution
 from graphut.experiments.tasks.graph_union import GraphUnion
-from graphut.experiments.tasks.presets import QUANTIZED, WAKING_GRAPHS
+from graphut.experiments.tasks.presets import (
+    GRAPH_PROBLEM,
+    QUANTIZED,
+    SALSA_GRAPHS,
+    WAKING_GRAPHS,
+)
 
 # From noisy states, a model learns to find the answer whatever was known before.
 SALSA_CLRS = WAKING_GRAPHS | SALSA_GRAPHS | QUANTIZED
@@ -34,7 +38,7 @@ class GraphMIS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-mis"
-    presets = DEFAULT | {"salsa-clrs": SALSA_CLRS}
+    presets = GRAPH_PROBLEM | {"salsa-clrs": SALSA_CLRS}
     node_kinds: ClassVar[Vocabulary] = Vocabulary(["node"])
     edge_feats: ClassVar[int] = 1
 

@@ -9,8 +9,8 @@ graph-dijkstra has the same graphs; maximal independent sets are in mis.py.
 
 from typing import ClassVar
 
-from graphut.experiments.tasks.graph_presets import BFS, SALSA_GRAPHS
 from graphut.experiments.tasks.graph_problems import GraphBFS
+from graphut.experiments.tasks.presets import BFS, SALSA_GRAPHS
 
 PRESET = BFS["waking"] | SALSA_GRAPHS | {"max_steps": 16, "messages": "none", "epochs": 5}
 

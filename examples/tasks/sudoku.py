@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary, option
 from graphut.experiments.tasks.base import PARTS, LazySets
-from graphut.experiments.tasks.cache import cached
+from graphut.experiments.tasks.files import cached
 from graphut.experiments.tasks.presets import EVENT_DRIVEN, WHEN_RIGHT, model_size, with_baselines
 
 Cells = NDArray[np.int64]

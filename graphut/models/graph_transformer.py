@@ -16,8 +16,7 @@ from graphut.attention.ragged import row_log_sums
 from graphut.attention.tensor_checks import check_tensor
 from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.models.config import UniversalGraphTransformerConfig
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts, UniversalGraphTransformerConfig
 from graphut.models.graph_columns import GraphInput
 from graphut.models.graph_inputs import (
     JoinedGraphs,

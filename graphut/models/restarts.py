@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts
 from graphut.models.graph_inputs import JoinedGraphs
 from graphut.models.outputs import GraphOutput
 from graphut.nn import EventDriven

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer
-from graphut.models.tensor_file import read_checked_tensors, write_tensors
+from graphut.models.model_files import read_checked_tensors, write_tensors
 from graphut.nn import InputNoise, Quantized, Threshold
 from tests.helpers import refuses
 from tests.models.cases import SOURCES, build_model, logits_of, small

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from graphut.models import UniversalGraphTransformer, UniversalGraphTransformerConfig
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts
 from graphut.models.graph_columns import GraphInput
 from graphut.models.graph_inputs import JoinedGraphs
 from graphut.models.restarts import run_restarts

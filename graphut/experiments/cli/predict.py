@@ -14,7 +14,7 @@ from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather, is_first, process_group
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -21,7 +21,7 @@ from graphut.experiments.messages import flag
 from graphut.experiments.tasks import TASKS, GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts
 from graphut.plotting.figure import check_picture_path, new_figure
 
 _Part = Callable[[Parser], object]  # adds an argument, or several, to the parser of a command

@@ -1,11 +1,20 @@
-"""Files of published data sets, and text files of the user."""
+"""Files of published data sets, text files of the user, and a cache of parsed data."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from graphut._files import reraise_for_file
+from graphut._files import (
+    cache_folder,
+    read_checked_json,
+    reraise_for_file,
+    with_checksum,
+    write_atomically,
+)
 
 _NO_TEXT = "is not a text file in UTF-8"
 
@@ -84,3 +93,22 @@ def read_text(path: str | Path, origin: str = "") -> str:
     check_is_file(path, origin)
     with reraise_for_file(path, _NO_TEXT):
         return Path(path).read_text(encoding="utf-8-sig")
+
+
+def cached(make: Callable[[], Any], *settings: object, texts: Iterable[str] = ()) -> Any:
+    """Load a value from the cache, or call `make` and save its result there, as JSON.
+
+    The key of the cache consists of the settings and of checksums of the texts. The result must not
+    depend on anything else: after a change of the code of `make`, pass another setting. Tuples
+    become lists. A damaged file is replaced, and an error while writing is ignored. The files are
+    in `cache_folder() / "tasks"`.
+    """
+    key = repr((settings, [sha256(text.encode()).hexdigest() for text in texts]))
+    path = cache_folder() / "tasks" / f"{sha256(key.encode()).hexdigest()}.json"
+    with suppress(OSError, ValueError):
+        return read_checked_json(path)["value"]
+    data = json.dumps(with_checksum({"value": make()}))
+    with suppress(OSError):  # such as a full or read-only disk
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data.encode())
+    return json.loads(data)["value"]

@@ -10,7 +10,6 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks import graph_presets
 from graphut.experiments.tasks.base import (
     PARTS,
     DrawnTask,
@@ -21,7 +20,7 @@ from graphut.experiments.tasks.base import (
 )
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, UNCONNECTED, Edges, cut_apart
 from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
-from graphut.experiments.tasks.presets import Preset
+from graphut.experiments.tasks.presets import BFS, DIJKSTRA, DISTANCE, GRAPH_PROBLEM, PATH, REACH
 from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 
@@ -41,7 +40,7 @@ class GraphProblem(DrawnTask, GraphTask):
     `graphut eval RUN --max-steps 2000`. Models of the preset `waking` run until no state changes.
     """
 
-    presets: ClassVar[dict[str, Preset]] = graph_presets.DEFAULT
+    presets = GRAPH_PROBLEM
     node_kinds: ClassVar[Vocabulary] = _PLACES
     answers: ClassVar[Vocabulary] = _YES_NO
     directed: ClassVar[bool] = False
@@ -149,7 +148,7 @@ class GraphDistance(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-distance"
-    presets = graph_presets.DISTANCE
+    presets = DISTANCE
     known_families = (*FAMILIES, *UNCONNECTED)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -168,7 +167,7 @@ class GraphReach(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-reach"
-    presets = graph_presets.REACH
+    presets = REACH
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
         """Mark a random node of each graph.
@@ -207,7 +206,7 @@ class GraphPath(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-path"
-    presets = graph_presets.PATH
+    presets = PATH
     known_families = tuple(TREES)
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:
@@ -230,7 +229,7 @@ class GraphBFS(GraphProblem):
     """
 
     name: ClassVar[str] = "graph-bfs"
-    presets = graph_presets.BFS
+    presets = BFS
     answer_at: ClassVar[Literal["node", "edge", "graph"]] = "edge"
     answers: ClassVar[Vocabulary] = Vocabulary([])
 
@@ -260,7 +259,7 @@ class GraphDijkstra(GraphBFS):
     """
 
     name: ClassVar[str] = "graph-dijkstra"
-    presets = graph_presets.DIJKSTRA
+    presets = DIJKSTRA
     edge_feats: ClassVar[int] = 1
 
     def solve(self, union: GraphUnion, random: np.random.Generator) -> Solution:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
-from graphut.experiments.tasks.cache import cached
-from graphut.experiments.tasks.files import DataSet, lines_of, published_checksums
+from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
 from graphut.experiments.tasks.subwords import (
     BYTES,

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from graphut._files import reraise_for_file
 from graphut.models.checked_config import quote
-from graphut.models.tensor_file import read_checked_tensors, write_tensors
+from graphut.models.model_files import read_checked_tensors, write_tensors
 
 _FORMAT = "graphut checkpoint 4"
 

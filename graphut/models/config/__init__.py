@@ -5,8 +5,7 @@ from graphut.models.config.generative_model import (
     UniversalTransformerConfig,
     UniversalTransformerLMConfig,
 )
-from graphut.models.config.graph_transformer import UniversalGraphTransformerConfig
-from graphut.models.config.restarts import Restarts
+from graphut.models.config.graph_transformer import Restarts, UniversalGraphTransformerConfig
 
 __all__ = [
     "ModelConfig",

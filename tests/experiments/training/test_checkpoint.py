@@ -11,7 +11,7 @@ from torch import nn
 from graphut.experiments.training import TrainingConfig
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.optimization import make_optimizer
-from graphut.models.tensor_file import write_tensors
+from graphut.models.model_files import write_tensors
 from tests.helpers import refuses
 
 

@@ -23,7 +23,7 @@ from graphut.experiments.training.learners.answer_metrics import (
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
 from graphut.models.restarts import run_restarts
 from graphut.nn import Ponder

@@ -7,7 +7,7 @@ from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import needed_flops, score_graphs
-from graphut.models.config.restarts import Restarts
+from graphut.models.config import Restarts
 from graphut.models.graph_inputs import until_quiescent
 from graphut.nn import AdaptiveRecurrence, EventDriven, ScheduledHalting
 from tests.experiments.training.learners.small_graphs import (

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from graphut.models.tensor_file import read_checked_tensors, write_tensors
+from graphut.models.model_files import read_checked_tensors, write_tensors
 
 TENSORS = {
     "matrix": torch.arange(6.0).view(2, 3),
