@@ -11,13 +11,28 @@ from graphut.topology.statistics import statistics
 
 if TYPE_CHECKING:
     from graphut.topology.binary_partition import BinaryPartition
-    from graphut.topology.compositions import bigbird, exphormer, longformer
     from graphut.topology.edges import Ancestors, Edges, Tree, from_edges, from_mask, from_parents
     from graphut.topology.extra_nodes import node_positions, token_nodes, with_extra_nodes
-    from graphut.topology.global_tokens import Global, Last, Star, Virtual
-    from graphut.topology.grid import Axial, Patch
+    from graphut.topology.global_tokens import (
+        Global,
+        Last,
+        Star,
+        Virtual,
+        bigbird,
+        exphormer,
+        longformer,
+    )
     from graphut.topology.random_graphs import Expander, Random
-    from graphut.topology.window import Causal, Complete, Dilated, Fixed, Strided, Window
+    from graphut.topology.window import (
+        Axial,
+        Causal,
+        Complete,
+        Dilated,
+        Fixed,
+        Patch,
+        Strided,
+        Window,
+    )
 
 __all__ = [
     "Ancestors",

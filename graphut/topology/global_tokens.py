@@ -1,4 +1,4 @@
-"""Topologies with nodes that attend to all tokens: `Global`, `Last`, `Virtual` and `Star`."""
+"""Topologies with nodes that attend to all tokens, and published combinations with them."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,9 @@ from graphut._torch import Tensor, torch
 from graphut.attention.ragged import ragged_arange
 from graphut.topology.base import Topology
 from graphut.topology.batch import Interval
+from graphut.topology.random_graphs import Expander, Random
+from graphut.topology.registry import register_composition
+from graphut.topology.window import Window
 
 
 @dataclass(frozen=True)
@@ -130,3 +133,39 @@ class Star(Topology):
 
     def extra_nodes(self, n: Tensor) -> Tensor:
         return torch.ones_like(n)
+
+
+@register_composition
+def longformer(radius: int, global_tokens: int) -> Topology:
+    """Return a window topology whose first tokens are global: Longformer (arXiv 2004.05150).
+
+    Examples
+    --------
+    >>> longformer(16, 2).spec()
+    'window:16|global:0,1'
+    """
+    return Window(radius) | Global(*range(global_tokens))
+
+
+@register_composition
+def bigbird(radius: int, global_tokens: int, links: int, seed: int = 0) -> Topology:
+    """Return a Longformer with random links: BigBird (arXiv 2007.14062).
+
+    Examples
+    --------
+    >>> bigbird(3, 2, 8, seed=7).spec()
+    'window:3|global:0,1|random:8@7'
+    """
+    return longformer(radius, global_tokens) | Random(links, seed)
+
+
+@register_composition
+def exphormer(degree: int, virtual_nodes: int, seed: int = 0) -> Topology:
+    """Return a path, an expander and virtual nodes: Exphormer (arXiv 2303.06147).
+
+    Examples
+    --------
+    >>> exphormer(4, 1, seed=7).spec()
+    'window:1|expander:4@7|virtual:1'
+    """
+    return Window(1) | Expander(degree, seed) | Virtual(virtual_nodes)

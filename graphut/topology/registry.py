@@ -10,12 +10,10 @@ Maker = TypeVar("Maker", bound=Callable[..., Any])
 
 _MODULES = {
     "binary_partition": "binary_partition",
-    "compositions": "bigbird exphormer longformer",
     "edges": "ancestors edges tree",
-    "global_tokens": "global last star virtual",
-    "grid": "axial patch",
+    "global_tokens": "bigbird exphormer global last longformer star virtual",
     "random_graphs": "expander random",
-    "window": "causal complete dilated fixed strided window",
+    "window": "axial causal complete dilated fixed patch strided window",
 }
 
 
