@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, ClassVar, TypeVar
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -59,10 +59,6 @@ class EdgeLayout(ABC):
     _original: ref[EdgeLayout] | None = field(default=None, repr=False)
     _cache: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     _writes: dict[str, int] = field(default_factory=dict, init=False, repr=False)
-    #: For each layer that was called with the layout: what it decided about such calls.
-    plans: WeakKeyDictionary[Any, Any] = field(
-        default_factory=WeakKeyDictionary, init=False, repr=False
-    )
 
     _index_names: ClassVar[tuple[str, ...]]  # the fields with index tensors
     _size_names: ClassVar[tuple[str, ...]] = ("num_src",)  # sizes that are not shapes of tensors
@@ -84,12 +80,7 @@ class EdgeLayout(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_unwritten()
-        state = {**vars(self), "_copies": {}, "_cache": {}, "_original": None, "_writes": {}}
-        del state["plans"]
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, plans=WeakKeyDictionary())
+        return {**vars(self), "_copies": {}, "_cache": {}, "_original": None, "_writes": {}}
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):

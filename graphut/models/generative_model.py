@@ -14,7 +14,12 @@ from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenD
 from graphut.models.decoding.search import beam_search, sample
 from graphut.models.decoding.search_options import SearchOptions
 from graphut.models.outputs import Generation
-from graphut.nn import AdaptiveRecurrence, PositionwiseTransition, SeparableConvTransition
+from graphut.nn import (
+    AdaptiveRecurrence,
+    PositionwiseTransition,
+    ScheduledHalting,
+    SeparableConvTransition,
+)
 from graphut.nn.module_checks import is_hooked
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
@@ -87,6 +92,11 @@ class GenerativeModel(AdaptiveModel):
             top_p=top_p,
             generator=generator,
         )
+        if isinstance(self.decoder.halting, ScheduledHalting):
+            raise ValueError(
+                "generate cannot use ScheduledHalting, whose schedule is for one graph: set "
+                "decoder.halting to a HaltingUnit, or call the model on whole sequences"
+            )
         with self.evaluating():
             answers = self._generate(sequences, options)
             if not get_attention:
@@ -129,13 +139,14 @@ class GenerativeModel(AdaptiveModel):
 
     @property
     def _is_extended(self) -> bool:
-        """True if the decoder has hooks or custom classes, which a cached decoder would skip."""
+        """True if a hook or a custom class acts on whole sentences, which a cache does not have."""
         steps = self.decoder.steps
         transitions = [step.transition for step in steps if step.transition is not None]
-        classes = PositionwiseTransition, SeparableConvTransition
-        custom = not all(isinstance(transition, classes) for transition in transitions)
-        hooked = any(step.is_hooked for step in steps)
-        return custom or hooked or any(map(is_hooked, (self.decoder, *transitions)))
+        return is_hooked(self.decoder) or any(
+            not isinstance(each, PositionwiseTransition)
+            and (type(each) is not SeparableConvTransition or is_hooked(each))
+            for each in transitions
+        )
 
     def _token_decoder(
         self,
@@ -156,7 +167,7 @@ class GenerativeModel(AdaptiveModel):
             which = f"the topologies {str(topology)!r} and {str(source.topology)!r} are"
         reason = f"{which} not known to be stable as a sentence grows"
         if extended:
-            reason = "hooks or custom classes in the decoder act on whole sentences"
+            reason = "a hook or custom class in the decoder acts on whole sentences"
         warnings.warn(
             f"{reason}, so the whole prefix is run again for every token",
             stacklevel=5,  # the caller of generate, which torch.no_grad wraps

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from graphut.nn import Ponder
-from graphut.nn.call_state import FrontierRows
+from graphut.nn.call import FrontierRows
 
 
 class SequenceOutput(NamedTuple):

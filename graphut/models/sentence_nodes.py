@@ -115,7 +115,7 @@ def _edges(settings: tuple[Topology, bool], lengths: Tensor) -> tuple[EdgeLayout
 
 
 def kept_for_small_batches(make: Callable[..., Any], settings: Hashable, *lengths: Tensor) -> Any:
-    """Return `make(settings, *lengths)`; keep small layouts, and with them their plans."""
+    """Return `make(settings, *lengths)`; keep small layouts."""
     sizes = [tuple(each.tolist()) for each in lengths]
     is_small = sum(map(sum, sizes)) <= 1024
     return _make_once(make, settings, *sizes) if is_small else make(settings, *lengths)

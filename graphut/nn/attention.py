@@ -160,6 +160,8 @@ class MultiHeadAttention(nn.Module):
         edge_weight: Tensor | None = None,
         edge_distance: Tensor | None = None,
         get_attention: bool = False,
+        stored: Tensor | KeyValueMemory | None = None,
+        value_shift: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend over the in-edges of all destinations, or of the destinations in `frontier`.
 
@@ -184,6 +186,9 @@ class MultiHeadAttention(nn.Module):
         get_attention : bool
             Also return the attention weights, `(E, num_heads)`, indexed by edge id; they are
             zero for edges into destinations outside `frontier`.
+        stored, value_shift
+            Keys and values of all sources, which a recurrence has stored, and a vector to be added
+            to all values. Then `feat` has only the rows of the destinations to compute.
 
         Returns
         -------
@@ -195,6 +200,27 @@ class MultiHeadAttention(nn.Module):
         TypeError, ValueError
             If the features do not fit the graph or the layer, or if a node has no in-edge.
         """
+        options: dict[str, Any] = {
+            "edge_bias": edge_bias,
+            "edge_feat": edge_feat,
+            "edge_weight": edge_weight,
+            "edge_distance": edge_distance,
+            "get_attention": get_attention,
+            "frontier": frontier,
+        }
+        layout: EdgeLayout = as_layout(graph)
+        rows: Any = feat
+        if stored is None:
+            rows, stored = self._read(graph, feat, frontier)
+        else:
+            options["value_shift"] = value_shift
+        out, weights = self.attend(layout, rows, stored, **options)
+        return out if weights is None else (out, weights)
+
+    def _read(
+        self, graph: DGLGraph | EdgeLayout, feat: Any, frontier: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Check the arguments; return the features of destinations, and keys and values."""
         layout = as_layout(graph)
         if isinstance(feat, tuple):
             feat_src, feat_dst = feat
@@ -207,20 +233,8 @@ class MultiHeadAttention(nn.Module):
         check_feat(feat_dst, "destination", layout.num_dst, self.in_feats[1], self)
         if frontier is not None:
             check_frontier(layout, frontier)
-        out, weights = self.attend(
-            layout,
-            feat_dst if frontier is None else feat_dst[frontier],
-            self.project(feat_src),
-            frontier=frontier,
-            edge_bias=edge_bias,
-            edge_feat=edge_feat,
-            edge_weight=edge_weight,
-            edge_distance=edge_distance,
-            get_attention=get_attention,
-        )
-        return out if weights is None else (out, weights)
-
-    plain_forward = forward  # for `is_hooked`
+        rows = feat_dst if frontier is None else feat_dst[frontier]
+        return rows, self.project(feat_src)
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return the keys and values of the sources, `(N_src, 2 * num_heads * head_feats)`."""
@@ -233,10 +247,12 @@ class MultiHeadAttention(nn.Module):
         return is_own and is_plain_linear(self.key_value)
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend_memory` supports a layout and features like the tensor `like`."""
+        """Return whether `attend` supports a `KeyValueMemory` with this layout."""
         by_edge = self.edge or self.relative or (self.training and self.attn_drop)
         if by_edge or not self.has_plain_projection:
             return False  # the result of another projection may be used elsewhere too
+        if type(self).attend is not MultiHeadAttention.attend:
+            return False
         return fits_memory(self.backend, layout, self.num_heads, like)
 
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
@@ -246,25 +262,11 @@ class MultiHeadAttention(nn.Module):
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
-    def attend_memory(
-        self,
-        layout: EdgeLayout,
-        rows: Tensor,
-        memory: KeyValueMemory,
-        frontier: Tensor | None = None,
-        value_shift: Tensor | None = None,
-    ) -> Tensor:
-        """Return the output `(A, out_feats)` of `attend`, over a memory (see `fits_memory`)."""
-        query = self._queries(layout, rows, frontier)[:, 0]
-        out = memory.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
-        # The weights of a node sum to one, so that shifting all values shifts all results.
-        return self.output(out if value_shift is None else out + value_shift)
-
     def attend(
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        key_value: Tensor,
+        stored: Tensor | KeyValueMemory,
         *,
         frontier: Tensor | None = None,
         value_shift: Tensor | None = None,
@@ -277,10 +279,15 @@ class MultiHeadAttention(nn.Module):
         """Return the output for `A` destinations, `(A, out_feats)`, and the attention weights.
 
         The weights are None without `get_attention`. `rows`, `(A, in_feats)`, are the features of
-        the destinations, and `frontier` and the `edge_` options are as in `forward`. `key_value` is
-        the result of `project`. `value_shift`, `(num_heads * head_feats,)`, is added to every
-        value.
+        the destinations, and `frontier` and the `edge_` options are as in `forward`. `stored` is
+        the result of `project`, or holds it. `value_shift`, `(num_heads * head_feats,)`, is added
+        to every value.
         """
+        if isinstance(stored, KeyValueMemory):
+            query = self._queries(layout, rows, frontier)[:, 0]
+            out = stored.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
+            # The weights of a node sum to one, so that shifting all values shifts all results.
+            return self.output(out if value_shift is None else out + value_shift), None
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
         sum_to_one = not (dropout or layout.has_empty_rows)
@@ -293,7 +300,7 @@ class MultiHeadAttention(nn.Module):
             edge_bias = scores if edge_bias is None else scores + edge_bias.reshape(len(scores), -1)
         by_head = (self.num_heads, self.head_feats)
         options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
-        key, value = key_value.unflatten(1, (2, *by_head)).unbind(1)
+        key, value = stored.unflatten(1, (2, *by_head)).unbind(1)
         if value_shift is not None and not sum_to_one:
             value = value + value_shift.view(by_head)
         result = edge_attention(

@@ -179,13 +179,22 @@ class ConvAsAttention(nn.Module):
         """Return the features unchanged; a convolution has no keys and values."""
         return feat_src
 
-    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
-        """Return the convolution's output for `feat`, `(N_src, feats)`; options as in `attend`."""
-        layout, frontier = as_layout(graph), options.get("frontier")
-        rows = destination_rows(layout, feat, frontier)
-        return self.attend(layout, rows, feat, **options)[0]
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        stored: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Return the convolution's output for `feat`, `(N_src, feats)`; options as in `attend`.
 
-    plain_forward = forward  # for `is_hooked`
+        With `stored`, the features of all sources, `feat` has the rows of the destinations.
+        """
+        layout, rows = as_layout(graph), feat
+        if stored is None:
+            rows, stored = destination_rows(layout, feat, options.get("frontier")), feat
+        return self.attend(layout, rows, stored, **options)[0]
 
     def attend(
         self,

@@ -104,19 +104,19 @@ class HeteroAttention(nn.Module):
         feat: Tensor,
         *,
         frontier: Tensor | None = None,
+        stored: Tensor | None = None,
         **options: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attend over the in-edges of all destinations, or of the destinations in `frontier`.
 
         Arguments and results are as in `MultiHeadAttention.forward`, without `edge_feat`.
         """
-        check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
-        rows = destination_rows(layout, feat, frontier)
-        projected = self.project(feat, layout)
-        out, weights = self.attend(layout, rows, projected, frontier=frontier, **options)
+        rows = feat
+        if stored is None:
+            check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
+            rows, stored = destination_rows(layout, feat, frontier), self.project(feat, layout)
+        out, weights = self.attend(layout, rows, stored, frontier=frontier, **options)
         return out if weights is None else (out, weights)
-
-    plain_forward = forward  # for `is_hooked`
 
     def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
         """Return the keys and values of `nodes` with states `rows`, for each of their edge types.

@@ -1,241 +1,223 @@
-"""One call of an adaptive recurrence: check the arguments, repeat the step, build the record."""
+"""The adaptive loop: repeat a step until every node has halted."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.key_value_memory import KeyValueMemory
-from graphut.attention.tensor_checks import check_tensor
-from graphut.nn.attention import AttentionRecord
-from graphut.nn.call_state import FrontierRows, GraphContext, LoopOutput, LoopState
-from graphut.nn.finite_checks import FiniteChecks
-from graphut.nn.gpu import run_program
-from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.halting_frontier import HaltingFrontier
-from graphut.nn.input_checks import check_same_nodes
-from graphut.nn.masked_frontier import MaskedFrontier
-from graphut.nn.plan import Options, Plan
-from graphut.nn.planning import Recurrence, plan_for
-from graphut.nn.ponder import Ponder
-from graphut.nn.relative import edge_distances
-from graphut.nn.rules import BatchIndex, EventDriven, HaltingRule
-from graphut.nn.rules.base import batch_index
-from graphut.nn.step import read_cross
-from graphut.nn.transition import SeparableConvTransition
-from graphut.nn.waking_frontier import Start, WakingFrontier
-
-Graph: TypeAlias = DGLGraph | EdgeLayout
+from graphut.nn.call import Call, LoopOutput
+from graphut.nn.noise import with_noise
+from graphut.nn.rules import FixedDepth
+from graphut.nn.rules.base import RuleState
 
 
-def call_recurrence(
-    layer: Recurrence,
-    graph: Graph | Sequence[Graph],
-    feat: Tensor,
-    *,
-    start: Start | None = None,
-    positions: Tensor | None = None,
-    cross: tuple[Graph, Tensor] | None = None,
-    graph_ids: Tensor | None = None,
-    get_attention: bool = False,
-    get_steps: bool = False,
-    edge_bias: Any = None,
-    edge_feat: Any = None,
-    edge_weight: Any = None,
-) -> tuple[Any, ...]:
-    """Return the results of `layer.forward`, or with `start` those of `layer.resume`."""
-    blocks: Sequence[EdgeLayout] = ()
-    check_tensor(feat, "features of source nodes")
-    by_edge = not (edge_bias is None and edge_feat is None and edge_weight is None)
-    options: dict[str, Any] = {}
-    if by_edge:
-        options = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
-    if isinstance(graph, Sequence):
-        blocks = [block.to(feat.device) for block in _block_layouts(layer, graph, options)]
-        layout = blocks[0]
-    else:
-        if isinstance(graph, EdgeLayout):
-            layout = graph
-            layout.check_unwritten()
+def repeat_until_halted(call: Call) -> LoopOutput:
+    """Repeat the step for the nodes that have not halted, and return the results of all nodes.
+
+    `rows` are the states of the nodes that the last step computed, with the ids `computed`. `keep`
+    are the indices of the rows whose nodes are still active, and `nodes` their ids. None means all.
+    A node that has just halted is among `rows` for one more step, because the stored keys and
+    values are older than its final state. Sources that are no destinations count as halted before
+    the first step.
+    """
+    store, halted, noise, encodings = call.store, call.halted, call.noise, call.encodings
+    rows, table, size = call.feat, call.feat, store.num_dst
+    computed = nodes = keep = None
+    if rows.shape[0] > size:
+        nodes = keep = torch.arange(size, device=rows.device)
+    decided = RuleState(call.rule, rows if keep is None else rows[:size], call.batch)
+    results: Any = _WhileRunning(call, size) if call.runs_on else _AtHalting(call, size)
+    is_untied = len(call.steps) > 1  # whether each step has its own maps
+    linear = not is_untied and call.step(1).has_linear_projection
+    rewrites_all = call.exchange is None and not call.fills_cache
+    decides = call.rows is not None or not isinstance(call.rule, FixedDepth)
+    for t in range(1, call.max_steps + 1):
+        if not (call.fills_cache or call.any_active(results.num_active)):
+            break
+        step, signal = call.step(t), None if call.signal_of is None else call.signal_of[t - 1]
+        store.begin_step(t)
+        seen = _plus(rows, encodings)
+        seen = with_noise(noise, "every_step", seen, computed, t) if noise else seen
+        before = _plus(_select(seen, keep), signal)
+
+        # Store the keys and values that have changed since the last step.
+        moves = halted == "copied" and signal is not None  # whether all values change
+        if nodes is None and rewrites_all:
+            changed, read, table = None, before, seen if moves else before
         else:
-            check_same_nodes(graph)
-            layout = as_layout(graph)
-        if layout.device != feat.device:
-            layout = layout.to(feat.device)
-    step, recorded = layer.steps[0], get_attention or get_steps
-    between = encoded = None
-    if cross is not None or step.cross_attention is not None:
-        between, encoded = read_cross(step.cross_attention, cross)
-    kind = Options(bool(blocks), by_edge, get_attention, recorded, graph_ids is not None)
-    plan = plan_for(layer, layout, between, feat, kind)
-    context = GraphContext(layout, between, encoded, blocks, options, get_attention)
-    if plan.in_place:
-        context.in_place = KeyValueMemory(plan.in_place)
-    context.cross_in_place = plan.cross_in_place
-    halo, exchange = layout.halo, None
-    if positions is not None:
-        _check_positions(positions, layout.num_src if halo is None else layout.num_dst)
-        if positions.device != feat.device:
-            positions = positions.to(feat.device, non_blocking=True)
-    if halo is not None:
-        _check_part(layer.steps, start, graph_ids)
-        exchange = halo.begin()
-    if positions is not None and getattr(step.attention, "relative", None):
-        of_step = [edge_distances(each, positions[: each.num_src]) for each in blocks or [layout]]
-        context.of_edges = {**options, "edge_distance": of_step if blocks else of_step[0]}
-    checks = FiniteChecks(plan.is_traced)
-    if not plan.waits:
-        checks = AsyncFiniteChecks(layer)
-    if plan.waits or plan.program is None:
-        checks.check_features(feat)
-    rows: list[FrontierRows] | None = [] if recorded else None
-    state = LoopState(
-        plan,
-        context,
-        feat,
-        positions,
-        blocks[-1].num_dst if blocks else layout.num_dst,
-        batch=_batch(plan.rule, context, graph_ids),
-        checks=checks,
-        rows=rows,
-        exchange=exchange,
-    )
-    output = run_loop(state, start)
-    checks.close()
-    if exchange is not None:
-        output, rows = exchange.close((output, rows))
-    ponder = _ponder(plan, context, output, rows)
-    records = ([context.weights] if get_attention else []) + ([rows] if get_steps else [])
-    return output.out, ponder, *records
+            if halted == "stale" and t > 1:
+                changed, read = nodes, before
+            else:
+                changed, read = computed, _plus(seen, None if moves else signal)
+            changed, read = call.with_halo(changed, read)
+            if moves and linear:  # by one vector, which is added after attention
+                store.value_shift = step.value_shift(signal)
+            elif moves or is_untied:
+                if changed is not None:
+                    read = table[: store.layout.num_src].index_copy(0, changed, read)
+                changed, table, read = None, read, _plus(read, signal if moves else None)
+        store_rows(call, step, changed, read)
+        if not results.num_active and call.fills_cache:  # later tokens may take more steps
+            if halted == "copied" and not linear:
+                continue
+            break
+
+        if store.num_dst < size:  # each sampled block has fewer destinations
+            size = store.num_dst
+            nodes, keep = _below(size, nodes, keep, rows)
+            before = before[: len(nodes)]
+            results.keep_first(size, len(nodes))
+            decided.keep_first(len(nodes))
+        store.frontier = nodes if nodes is None or len(nodes) < size else None
+        after = run_step(call, step, before, t, nodes)
+        halts = None
+        if decides or t == call.max_steps:
+            last = None if call.rows is None else _select(rows, keep)
+            halts = call.decide(decided, before, after, t, nodes, last, results.active)
+        if encodings is not None:
+            encodings = _select(encodings, keep)
+        rows, computed = after, nodes
+        keep = None if halts is None else results.add(decided, halts, t, nodes)
+        if keep is not None:
+            nodes = keep if nodes is None else nodes.index_select(0, keep)
+            decided.keep(keep)
+    return results.result(decided)
 
 
-def run_loop(state: LoopState, start: Start | None = None) -> LoopOutput:
-    """Repeat the step until no node is active, and return the results of all nodes."""
-    plan = state.plan
-    if plan.program is not None:
-        output = run_program(state, start)
+def store_rows(call: Call, step: Any, nodes: Tensor | None, read: Tensor) -> None:
+    """Project what neighbours `read` of `nodes` (None: all) to keys and values, and store them."""
+    if call.checkpoints:  # `run_step` projects the states
+        call.store.write(nodes, read)
+        call.store.work.projections[-1] = (call.store.layout.num_src, None)
     else:
-        frontier: Any = FRONTIERS[plan.frontier]
-        frontier = frontier(state) if start is None else WakingFrontier(state, start)
-        for t in range(1, plan.max_steps + 1):
-            if not state.any_active(frontier.num_active):
-                break
-            before = frontier.refresh_keys_and_values(t)
-            after = state.update(before, t)
-            frontier.end_step(before, after, t)
-        output = frontier.result()
-    out = state.readout(output.out)
-    return output if out is output.out else output._replace(out=out)
+        call.store.write(nodes, step.project(read, call.store.layout, nodes))
 
 
-FRONTIERS: dict[str, Callable[[LoopState], Any]] = {
-    "halting": HaltingFrontier,  # nodes halt for good
-    "masked": MaskedFrontier,  # every node computes in every step
-    "waking": WakingFrontier,  # a node computes when something that it reads has changed
-}
+def run_step(call: Call, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
+    """Run step `t` on its input for the active `nodes`, `(A, d)`, and return their new states."""
+    store, quantize = call.store, call.quantize
+    new: Tensor = _run_again(step, store, rows) if call.checkpoints else step(store, rows)
+    store.count_step()
+    if quantize is None:
+        return new
+    return quantize.round(with_noise(call.noise, "quantized", new, nodes, t))
 
 
-def _check_positions(positions: Tensor, nodes: int) -> None:
-    check_tensor(positions, "positions")
-    if positions.shape[:1] != (nodes,) or positions.dim() > 2:
-        raise ValueError(
-            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
-            f"shape {tuple(positions.shape)}"
-        )
+def _run_again(step: Any, store: Any, rows: Tensor) -> Tensor:
+    """Run a step that the backward pass runs again, with the states as its key/value table."""
+    if store.encoded is not None:  # projected once for all steps
+        store.encoded.stored(step.cross_attention)
+    # The second run must not see the results of later steps.
+    begun = store.branch(store.table)
 
+    def run(states: Tensor, rows: Tensor) -> tuple[Any, ...]:
+        branch = begun.branch(step.project(states, begun.layout))
+        return step(branch, rows), branch.combined, branch.weights, branch.cross_weights
 
-def _check_part(steps: Sequence[Any], start: Start | None, graph_ids: Tensor | None) -> None:
-    """Raise a `ValueError` if a graph divided among processes does not support these settings."""
-    unsupported = ""
-    if start is not None:
-        unsupported = "resume"
-    elif graph_ids is not None:
-        unsupported = "graph_ids: it is a part of a single graph"
-    elif any(isinstance(step.transition, SeparableConvTransition) for step in steps):
-        unsupported = "a separable convolution, which reads other nodes than in-neighbours"
-    elif any(step.cross_attention is not None for step in steps):
-        unsupported = "a decoder step"
-    elif any(getattr(step.attention, "relative", None) for step in steps):
-        unsupported = "relative positions, because it has only the positions of its own nodes"
-    if unsupported:
-        raise ValueError(f"a part of a graph does not support {unsupported}")
-
-
-def _block_layouts(
-    layer: Recurrence, blocks: Sequence[Graph], of_edges: Mapping[str, Any]
-) -> list[EdgeLayout]:
-    """Check sampled blocks, one for each step, and return their edges as `EdgeLayout`s."""
-    if isinstance(layer.active_rule, EventDriven):
-        raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
-    layouts, step = [as_layout(block) for block in blocks], layer.steps[0]
-    if len(blocks) != layer.max_steps:
-        raise ValueError(
-            f"got {len(blocks)} blocks for max_steps={layer.max_steps}; sample one for each "
-            f"step, for example with NeighborSampler([10] * {layer.max_steps})"
-        )
-    for name, by_block in of_edges.items():
-        if by_block is not None and len(by_block) != len(blocks):
-            raise ValueError(f"{name} has {len(by_block)} entries for {len(blocks)} blocks")
-    if step.cross_attention is not None:
-        raise ValueError("a decoder step needs one graph for all steps, not a list of blocks")
-    if isinstance(step.transition, SeparableConvTransition):
-        raise ValueError("a convolution needs sentences, which a list of blocks does not have")
-    for block in blocks:
-        check_same_nodes(block)
-    for t, (block, following) in enumerate(pairwise(layouts)):
-        if block.num_dst != following.num_src:
-            raise ValueError(
-                f"block {t} has {block.num_dst} destinations, but block {t + 1} has "
-                f"{following.num_src} sources; they must be the same nodes"
-            )
-    return layouts
-
-
-def _batch(rule: HaltingRule, context: GraphContext, graph_ids: Tensor | None) -> BatchIndex | None:
-    """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
-    if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
-        if graph_ids is None and len(context.layout.dst_lengths) == 1:
-            return None
-    elif not rule.needs_members:
-        return None
-    if context.blocks:
-        raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
-    return context.layout.cached(batch_index).renamed(graph_ids)
-
-
-def _ponder(
-    plan: Plan, context: GraphContext, output: LoopOutput, rows: Sequence[FrontierRows] | None
-) -> Ponder:
-    max_steps = plan.max_steps
-    records: dict[str, Any] = dict(output.waking or {})
-    if output.waking is not None:
-        max_steps = len(output.waking["round_sizes"])
-    if context.get_attention and not context.blocks:
-        records["attention"] = AttentionRecord(context.layout, context.weights)
-        if (between := context.cross_layout) is not None:
-            records["cross_attention"] = AttentionRecord(between, context.cross_weights)
-        halting = [(r.nodes, r.probability) for r in rows or [] if r.probability is not None]
-        if halting:
-            missing = halting[0][1].new_full((context.num_dst,), torch.nan)
-            records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
-            records["stopped"] = torch.zeros_like(missing, dtype=torch.bool)
-            if rows and rows[-1].halts is not None and len(rows) == max_steps:
-                records["stopped"][rows[-1].nodes] = ~rows[-1].halts
-    return Ponder(
-        steps=output.steps,
-        remainder=output.remainder,
-        cost=output.cost.mean() if output.cost.shape[0] else output.cost.sum(),
-        max_steps=max_steps,
-        work=context.work,
-        layouts=tuple(context.blocks) or (context.layout,) * max_steps,
-        cross_layout=context.cross_layout,
-        node_flops=plan.node_flops,
-        key_value_flops=plan.key_value_flops,
-        edge_flops=plan.edge_flops,
-        encoded_flops=0 if context.encoded is None else context.encoded.flops,
-        **records,
+    new, store.combined, weights, cross_weights = checkpoint(
+        run, store.table, rows, use_reentrant=False
     )
+    store.weights += weights
+    store.cross_weights += cross_weights
+    return new
+
+
+class _AtHalting:
+    """The results of nodes, stored when they halt."""
+
+    active = None  # nodes that have halted are not computed
+
+    def __init__(self, call: Call, size: int) -> None:
+        self.call, self.num_active = call, max(size, 1)  # without nodes, the steps run all the same
+        # For each step: nodes that halted (None: all), their steps, output, remainder and cost.
+        self.finished: list[tuple[Any, ...]] = []
+
+    def keep_first(self, size: int, num_active: int) -> None:
+        """Forget the nodes from `size` on; `num_active` nodes are left."""
+        self.num_active = num_active
+
+    def add(self, decided: RuleState, halts: Tensor, t: int, nodes: Tensor | None) -> Tensor | None:
+        """Store the results of nodes that halt; return the indices of the others (None: all)."""
+        rows, is_last = halts.shape[0], t == self.call.max_steps
+        count = rows if is_last else int(torch.count_nonzero(halts))
+        if not count and (self.finished or not is_last):
+            return None
+        self.num_active -= count
+        keep, columns = None, [decided.out, decided.remainder, decided.cost]
+        if count == rows:
+            keep = halts.new_empty(0, dtype=torch.int64)
+        else:
+            gone, keep = halts.nonzero()[:, 0], (~halts).nonzero()[:, 0]
+            nodes = gone if nodes is None else nodes.index_select(0, gone)
+            columns = [column.index_select(0, gone) for column in columns]
+        steps = torch.full(columns[0].shape[:1], t, device=halts.device)
+        self.finished.append((nodes, steps, *columns))
+        return keep
+
+    def result(self, decided: RuleState) -> LoopOutput:
+        """Return the output, number of steps, ACT remainder and ponder cost of each node."""
+        size = self.call.num_dst
+        if len(self.finished) == 1 and self.finished[0][0] is None:  # all nodes halted together
+            steps, *columns = (_first(column, size) for column in self.finished[0][1:])
+        else:
+            nodes, *parts = map(torch.cat, zip(*self.finished, strict=True))
+            row_of = nodes.new_empty(len(self.call.feat))
+            row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
+            steps, *columns = (part.index_select(0, row_of[:size]) for part in parts)
+        out, remainder, cost = columns
+        return LoopOutput(out, steps, remainder, cost)
+
+
+class _WhileRunning:
+    """The results of nodes that all go on computing; a mask protects those that have halted."""
+
+    def __init__(self, call: Call, size: int) -> None:
+        self.call, self.num_active = call, max(size, 1)
+        self.active = torch.ones(size, dtype=torch.bool, device=call.feat.device)
+        self.steps = torch.zeros_like(self.active, dtype=torch.int64)
+        wide = torch.promote_types(call.feat.dtype, torch.float32)
+        self.remainder, self.cost = call.feat.new_zeros(2, size, dtype=wide)
+
+    def keep_first(self, size: int, num_active: int) -> None:
+        """Forget the nodes from `size` on."""
+        self.active, self.steps = self.active[:size], self.steps[:size]
+        self.remainder, self.cost = self.remainder[:size], self.cost[:size]
+
+    def add(self, decided: RuleState, halts: Tensor, t: int, nodes: Tensor | None) -> None:
+        """Store the results of nodes that halt."""
+        call, self.steps = self.call, self.steps + self.active
+        self.remainder = torch.where(halts, decided.remainder, self.remainder)
+        self.cost = torch.where(halts, decided.cost, self.cost)
+        self.active = self.active & ~halts
+        if call.waits and not (call.fills_cache or call.is_traced):
+            self.num_active = int(self.active.sum())
+
+    def result(self, decided: RuleState) -> LoopOutput:
+        """Return the output, number of steps, ACT remainder and ponder cost of each node."""
+        size = self.call.num_dst
+        if size < len(self.steps):
+            self.keep_first(size, 0)
+        return LoopOutput(_first(decided.out, size), self.steps, self.remainder, self.cost)
+
+
+def _plus(rows: Tensor, added: Tensor | None) -> Tensor:
+    return rows if added is None else rows + added
+
+
+def _select(rows: Tensor, keep: Tensor | None) -> Tensor:
+    return rows if keep is None else rows.index_select(0, keep)
+
+
+def _first(rows: Tensor, size: int) -> Tensor:
+    return rows if rows.shape[0] == size else rows[:size]  # no view without need
+
+
+def _below(
+    size: int, nodes: Tensor | None, keep: Tensor | None, rows: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the active nodes with ids below `size`, and the indices of their rows."""
+    every = torch.arange(rows.shape[0], device=rows.device)
+    nodes, keep = every if nodes is None else nodes, every if keep is None else keep
+    count = int((nodes < size).sum())
+    return nodes[:count], keep[:count]

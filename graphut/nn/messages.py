@@ -15,7 +15,6 @@ from graphut.attention.ragged import row_sums
 from graphut.attention.tracing import is_intercepted, outside_autocast
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
-from graphut.nn.module_checks import is_hooked
 
 AGGREGATORS = ("max", "sum")
 BACKENDS = ("auto", "torch", "dgl")
@@ -128,39 +127,27 @@ class MessageAggregation(nn.Module):
         if self.attention is not None:
             self.attention.reset_parameters()
 
-    @property
-    def has_hooked_parts(self) -> bool:
-        """True if the attention must be called as a module, so that its hooks run."""
-        return self.attention is not None and is_hooked(self.attention)
-
     def forward(
         self,
         graph: DGLGraph | EdgeLayout,
         feat: Tensor,
         *,
         frontier: Tensor | None = None,
+        stored: Tensor | None = None,
         **options: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Aggregate messages for all destinations, or for the destinations in `frontier`.
 
         Arguments and results are as in `MultiHeadAttention.forward`; `feat` must be one tensor.
         """
-        layout = as_layout(graph)
-        check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
-        rows = destination_rows(layout, feat, frontier)
-        if self.attention is not None:
-            check_same_nodes(graph, "messages beside attention need a graph with one node type")
-        if self.attention is not None and self.has_hooked_parts:
-            result = self.attention(layout, feat, frontier=frontier, **options)
-            out, weights = result if isinstance(result, tuple) else (result, None)
-            out = out + self.aggregate(layout, self._messages(feat), frontier, _edge_feat(options))
-        else:
-            out, weights = self.attend(
-                layout, rows, self.project(feat), frontier=frontier, **options
-            )
+        layout, rows = as_layout(graph), feat
+        if stored is None:
+            check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
+            rows, stored = destination_rows(layout, feat, frontier), self.project(feat)
+            if self.attention is not None:
+                check_same_nodes(graph, "messages beside attention need a graph with one node type")
+        out, weights = self.attend(layout, rows, stored, frontier=frontier, **options)
         return out if weights is None else (out, weights)
-
-    plain_forward = forward  # for `is_hooked`
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return keys, values and messages of all sources as one tensor, `(N_src, total width)`.
@@ -192,7 +179,8 @@ class MessageAggregation(nn.Module):
         messages = self.aggregate(layout, projected[:, -width:], frontier, _edge_feat(options))
         if self.attention is not None:
             keys = projected[:, :-width]
-            out, weights = self.attention.attend(layout, rows, keys, frontier=frontier, **options)
+            result = self.attention(layout, rows, stored=keys, frontier=frontier, **options)
+            out, weights = result if isinstance(result, tuple) else (result, None)
             return out + messages, weights
         unread = options if self.edge is None else {**options, "edge_feat": None}
         for name, value in unread.items():

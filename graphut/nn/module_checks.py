@@ -90,14 +90,13 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
 
 def check_sharding(*parts: nn.Module | None) -> None:
     """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step."""
-    is_group = distributed.is_available() and distributed.is_initialized()
-    if not is_group or distributed.get_world_size() == 1:
+    if not (distributed.is_available() and distributed.is_initialized()):
         return
     for module in chain.from_iterable(part.modules() for part in parts if part is not None):
         if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
             raise RuntimeError(
-                f"fully_shard was called on {type(module).__name__}, which runs in every step, but "
-                "processes may take different numbers of steps: call fully_shard on the "
+                f"fully_shard was called on {type(module).__name__}, which runs in every step, and "
+                "keys and values are computed outside of it: call fully_shard on the "
                 "AdaptiveRecurrence, or on a module that contains it, and not inside it"
             )
 
@@ -120,13 +119,7 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
 
 
 def is_hooked(layer: nn.Module) -> bool:
-    """Return whether `layer` must be called as a module: it has hooks or overrides `forward`.
-
-    A recurrence calls methods such as `attend` instead of `forward`, which graphut's layers also
-    store as `plain_forward`. Global hooks are ignored, because torch's FLOP counter uses them.
-    """
+    """Return whether `layer` has hooks or a `forward` of its own, beside its class."""
     hooks = layer._forward_hooks or layer._forward_pre_hooks
-    kind, parts = type(layer), getattr(layer, "has_hooked_parts", False)
-    return bool(hooks or parts or layer._backward_hooks or layer._backward_pre_hooks) or (
-        "forward" in layer.__dict__ or getattr(kind, "plain_forward", kind.forward) != kind.forward
-    )
+    hooks = hooks or layer._backward_hooks or layer._backward_pre_hooks
+    return bool(hooks) or "forward" in vars(layer)

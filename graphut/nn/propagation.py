@@ -196,13 +196,22 @@ class Propagation(nn.Module):
         """Return the features unchanged."""
         return feat_src
 
-    def forward(self, graph: DGLGraph | EdgeLayout, feat: Tensor, **options: Any) -> Tensor:
-        """Return one step for `feat`, `(2 * N, C)`; options as in `attend`."""
-        layout = as_layout(graph)
-        rows = destination_rows(layout, feat, options.get("frontier"))
-        return self.attend(layout, rows, feat, **options)[0]
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        stored: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Return one step for `feat`, `(2 * N, C)`; options as in `attend`.
 
-    plain_forward = forward  # for `is_hooked`
+        With `stored`, the features of all sources, `feat` has the rows of the destinations.
+        """
+        layout, rows = as_layout(graph), feat
+        if stored is None:
+            rows, stored = destination_rows(layout, feat, options.get("frontier")), feat
+        return self.attend(layout, rows, stored, **options)[0]
 
     def attend(
         self,

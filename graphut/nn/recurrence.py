@@ -11,19 +11,19 @@ from torch.compiler import is_compiling
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.tracing import is_exporting
+from graphut.nn.call import begin_call, close_call, needs_host
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.input_checks import sources_of
-from graphut.nn.loop import call_recurrence
 from graphut.nn.module_checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.noise import InputNoise, kinds_of_noise
-from graphut.nn.planning import needs_host
 from graphut.nn.ponder import Ponder
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
+from graphut.nn.run import run_call
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.waking_frontier import start_of_changes
+from graphut.nn.waking import Start, start_of_changes
 
 HALTED = ("copied", "frozen", "stale", "running")
 _FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules
@@ -228,7 +228,7 @@ class AdaptiveRecurrence(nn.Module):
             come in a later call, because the host does not wait for the device.
         RuntimeError
             If nodes halt while a CUDA graph is captured; or if `fully_shard` was called on the
-            step and there are several processes.
+            step.
 
         Examples
         --------
@@ -259,9 +259,7 @@ class AdaptiveRecurrence(nn.Module):
             return _uncompiled(self, graph, feat, **options)
         if not isinstance(feat, Tensor):
             feat = sources_of(feat)
-        return call_recurrence(self, graph, feat, **options)
-
-    plain_forward = forward  # for `is_hooked`
+        return self._run(graph, feat, None, options)
 
     def resume(
         self,
@@ -324,8 +322,19 @@ class AdaptiveRecurrence(nn.Module):
             raise ValueError("resume takes one graph, not a list of blocks")
         feat = sources_of(feat)
         layout = as_layout(graph).to(feat.device)
+        if layout.halo is not None:
+            raise ValueError("a part of a graph does not support resume")
         start = start_of_changes(layout, shown, feat, changed, edges_into)
-        return call_recurrence(self, graph, feat, start=start, **options)
+        return self._run(graph, feat, start, options)
+
+    def _run(
+        self, graph: Any, feat: Tensor, start: Start | None, options: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """Return the results of `forward`; with `start`, continue from there."""
+        call = begin_call(self, graph, feat, **options)
+        output = run_call(call, start)
+        asked = {name: options.get(name, False) for name in ("get_attention", "get_steps")}
+        return close_call(call, output, **asked)
 
     @property
     def steps(self) -> list[UniversalTransformerStep]:

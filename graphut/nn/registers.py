@@ -127,6 +127,8 @@ class RegisterMessages(nn.Module):
         *,
         frontier: Tensor | None = None,
         edge_feat: Tensor | None = None,
+        stored: Tensor | None = None,
+        **options: Any,
     ) -> Tensor:
         """Return the new states, `(A, 3)`, of all destinations or of those in `frontier`.
 
@@ -138,6 +140,11 @@ class RegisterMessages(nn.Module):
             `(N_src, 3)`, the states of the sources.
         edge_feat : Tensor, optional
             `(E, 1)`, the weights of the edges; all are 1 by default.
+        stored : Tensor, optional
+            The states of all sources, which a recurrence has stored. Then `feat` has only the rows
+            of the destinations to compute.
+        **options
+            Refused unless they are None: registers have no edge bias, for example.
 
         Raises
         ------
@@ -145,12 +152,12 @@ class RegisterMessages(nn.Module):
             If states or weights do not have these shapes or are not finite, or if a node has no
             self-loop.
         """
-        layout = as_layout(graph)
-        check_feat(feat, "source", layout.num_src, 3, self)
-        rows = destination_rows(layout, feat, frontier)
-        return self.attend(layout, rows, feat, frontier=frontier, edge_feat=edge_feat)[0]
-
-    plain_forward = forward  # for `is_hooked`
+        layout, rows = as_layout(graph), feat
+        if stored is None:
+            check_feat(feat, "source", layout.num_src, 3, self)
+            rows, stored = destination_rows(layout, feat, frontier), feat
+        options |= {"frontier": frontier, "edge_feat": edge_feat}
+        return self.attend(layout, rows, stored, **options)[0]
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return a copy of the states, which neighbours read as they are."""

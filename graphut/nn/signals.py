@@ -102,31 +102,27 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     """Return the signal of `n` coordinates, `(n, d)`, in the dtype of `like`, `(..., d)`."""
     if coordinates.dim() > 1:
         return _call_signal(signal, coordinates, like)
+    is_small = coordinates.dtype == torch.int64 and coordinates.device.type == "cpu"
+    if is_small and coordinates.numel() and _is_fixed(signal, like):
+        low, high = coordinates.aminmax()
+        if low.item() >= 0 and high.item() < _TABLE:
+            table = _sinusoids(signal.count_from - 1, _TABLE, like)
+            return table.index_select(0, coordinates)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
-
-
-def position_table(signal: Signal | None, like: Tensor) -> Tensor | None:
-    """Return the rows of a signal for 0, 1, ... if they can be kept; on the CPU only."""
-    if signal is None or like.device.type != "cpu" or is_intercepted():
-        return None
-    return _sinusoids(signal.count_from - 1, _TABLE, like) if _is_fixed(signal, like) else None
 
 
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
     """Return the signals of steps 1 to `steps`, `(steps, d)`, with width and dtype of `like`."""
+    if _is_fixed(signal, like):
+        return _sinusoids(signal.count_from, steps, like)
     return _call_signal(signal, torch.arange(1, steps + 1, device=like.device), like)
-
-
-def fixed_step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor | None:
-    """Return `step_signals` if they depend on nothing else, or None."""
-    return _sinusoids(signal.count_from, steps, like) if _is_fixed(signal, like) else None
 
 
 def _is_fixed(signal: Signal, like: Tensor) -> TypeGuard[SinusoidalSignal]:
     """Return whether a signal depends only on coordinates, and its rows can be kept."""
     if type(signal) is not SinusoidalSignal or signal.dim != like.shape[-1]:
         return False
-    return not (is_compiling() or is_hooked(signal))
+    return not (is_intercepted() or is_hooked(signal))
 
 
 def _sinusoids(first: int, count: int, like: Tensor) -> Tensor:

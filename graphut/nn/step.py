@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +10,10 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.call_state import EncoderOutput, GraphContext
+from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
-from graphut.nn.module_checks import check_widths, is_hooked
+from graphut.nn.module_checks import check_widths
+from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import Transition
 
 NORMS = ("post", "pre", None)
@@ -73,10 +73,6 @@ class UniversalTransformerStep(nn.Module):
     torch.Size([5, 8])
     """
 
-    # The context of the loop, set by `HookedStep` during a call. It is no argument of `forward`,
-    # because hooks may copy arguments.
-    loop_context: GraphContext | None = None
-
     def __init__(
         self,
         attention: MultiHeadAttention,
@@ -128,7 +124,7 @@ class UniversalTransformerStep(nn.Module):
 
     def forward(
         self,
-        graph: DGLGraph | EdgeLayout,
+        graph: DGLGraph | EdgeLayout | Store,
         feat: Tensor | tuple[Tensor, Tensor],
         *,
         frontier: Tensor | None = None,
@@ -140,6 +136,9 @@ class UniversalTransformerStep(nn.Module):
         get_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the states after one step, of all nodes or of the nodes in `frontier`.
+
+        A recurrence passes a `Store`, from which the step reads the neighbours, in the place of the
+        graph; then `feat` are the rows of the active nodes.
 
         Parameters
         ----------
@@ -162,45 +161,35 @@ class UniversalTransformerStep(nn.Module):
             If the features do not fit the graph or the step, if a node has no in-edge, or if
             `cross` is missing in a decoder step or given to another step.
         """
+        if isinstance(graph, Store):
+            return self.update(feat, graph)  # type: ignore[arg-type]
         check_same_nodes(graph)
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
-        rows, context = destination_rows(layout, feat, frontier), self.loop_context
-        if context is None:
-            between, encoded = read_cross(self.cross_attention, cross)
-            of_edges = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
-            of_edges |= {} if edge_distance is None else {"edge_distance": edge_distance}
-            context = GraphContext(
-                layout.to(feat.device), between, encoded, (), of_edges, get_attention
-            )
-            context.frontier = frontier
-            if frontier is not None:
-                context.combined = torch.zeros_like(feat[: layout.num_dst])
-        if self.loop_context is not None or is_hooked(self.attention):
-            context.sources = self.attention_norm(feat) if self.norm == "pre" else feat
-        else:
-            context.project(self, None, feat)
-        out = self.update(rows, context)
-        return (out, context.weights[0]) if get_attention else out
+        rows = destination_rows(layout, feat, frontier)
+        between, encoded = read_cross(self.cross_attention, cross)
+        options = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+        store = Store(
+            [layout.to(feat.device)],
+            cross_layout=between,
+            encoded=encoded,
+            edge_options=options | {"edge_distance": edge_distance},
+            get_attention=get_attention,
+        )
+        store.frontier = frontier
+        if frontier is not None:
+            store.combined = torch.zeros_like(feat[: layout.num_dst])
+        store.write(None, self.project(feat, store.layout))
+        out = self.update(rows, store)
+        return (out, store.weights[0]) if get_attention else out
 
-    plain_forward = forward  # for `is_hooked`
-
-    @property
-    def is_hooked(self) -> bool:
-        """True if the step or its attention has hooks, or is a subclass with another `forward`."""
-        parts = (self, self.attention, self.cross_attention)
-        return any(part is not None and is_hooked(part) for part in parts)
-
-    def project(self, rows: Tensor, *types: Any) -> Tensor:
-        """Return the keys and values, `(R, 2 * H * D)`, of nodes with states `(R, d)`.
-
-        `types`, for `HeteroAttention`, are the layout and the ids of the nodes.
-        """
-        attention: Any = self.attention
+    def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
+        """Return the keys and values, `(R, 2 * H * D)`, of `nodes` (None: all), `(R, d)`."""
         rows = self.attention_norm(rows) if self.norm == "pre" else rows
-        found: Tensor = attention.project(rows, *types)
-        return found
+        types = (layout, nodes) if isinstance(self.attention, HeteroAttention) else ()
+        projected: Tensor = self.attention.project(rows, *types)
+        return projected
 
     @property
     def has_linear_projection(self) -> bool:
@@ -218,18 +207,18 @@ class UniversalTransformerStep(nn.Module):
         """
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
-    def update(self, rows: Tensor, context: GraphContext) -> Tensor:
+    def update(self, rows: Tensor, store: Store) -> Tensor:
         """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
         pre = self.norm == "pre"
-        attended = context.attend(self.attention, self.attention_norm(rows) if pre else rows)
+        attended = store.attend(self.attention, self.attention_norm(rows) if pre else rows)
         rows = self._add(rows, attended, self.attention_norm)
         if self.cross_attention is not None and self.cross_norm is not None:
             query = self.cross_norm(rows) if pre else rows
-            attended = context.cross_attend(self.cross_attention, query)
+            attended = store.cross_attend(self.cross_attention, query)
             rows = self._add(rows, attended, self.cross_norm)
         if self.transition is None:
             return rows
-        moved = context.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
+        moved = store.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
         return self._add(rows, moved, self.transition_norm)
 
     def _add(self, rows: Tensor, change: Tensor, norm: nn.Module) -> Tensor:

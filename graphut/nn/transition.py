@@ -75,8 +75,6 @@ class PositionwiseTransition(_Transition):
         """
         return self.layers(feat if frontier is None else feat[frontier])
 
-    plain_forward = forward  # for `is_hooked`
-
 
 class SeparableConvTransition(_Transition):
     r"""Separable convolution along each sentence, an activation, and a linear map.
@@ -162,8 +160,6 @@ class SeparableConvTransition(_Transition):
         inside = taps.clamp(0, feat.shape[0] - 1)
         present = (inside == taps) & (sentence[inside] == sentence[nodes, None])
         return self.convolve(feat[inside] * present[..., None].to(feat.dtype))
-
-    plain_forward = forward  # for `is_hooked`
 
     def convolve(self, window: Tensor) -> Tensor:
         """Return the output of `A` tokens, given `window`: the features that the filter covers."""

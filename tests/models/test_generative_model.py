@@ -7,6 +7,7 @@ from torch import Tensor
 
 from graphut.models import generative_model
 from graphut.models.decoding.decoder import PrefixDecoder
+from graphut.nn import ScheduledHalting
 from tests.helpers import assert_same, covering, name_of, refuses
 from tests.models.cases import (
     EOS,
@@ -146,3 +147,9 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
         assert text.encoder is None and text.decoder is not None
         assert text.decoder.steps.tolist() == text.source_steps + text.steps
         assert not text.decoder.halting[0].isnan().any()
+
+
+def test_generate_refuses_a_schedule_for_the_nodes_of_one_graph() -> None:
+    model = build_language_model()
+    model.decoder.halting = ScheduledHalting(torch.tensor([4, 1]))
+    refuses("generate cannot use ScheduledHalting", model.generate, [[2], [3]], max_length=3)

@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -5,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphut._tokens import EOS
-from graphut.nn import ACT, PositionwiseTransition
+from graphut.nn import ACT, MultiHeadAttention, PositionwiseTransition
 from graphut.nn.reference import dense_recurrence
 from graphut.topology import Causal
 from tests.helpers import assert_same, name_of, refuses
@@ -98,17 +99,31 @@ class Twice(PositionwiseTransition):
         return 2 * super().forward(*args, **options)
 
 
-@pytest.mark.parametrize("part", ["attention", "transition", "its class", "decoder"])
+class Halved(MultiHeadAttention):
+    def attend(self, *args: Any, **options: Any) -> Any:
+        out, weights = super().attend(*args, **options)
+        return out / 2, weights
+
+
+@pytest.mark.parametrize(
+    "part", ["step", "attention", "its class", "transition", "class of the transition", "decoder"]
+)
 def test_language_model_decodes_with_what_hooks_and_own_classes_do(part: str) -> None:
     model = build_language_model()
     step = model.decoder.step
+    modules = {"step": step, "attention": step.attention, "transition": step.transition}
     if part == "its class":
+        step.attention.__class__ = Halved
+    elif part == "class of the transition":
         step.transition.__class__ = Twice
-    elif part != "decoder":
-        getattr(step, part).register_forward_hook(lambda module, args, out: 2 * out)
-    else:
+    elif part == "decoder":
         model.decoder.register_forward_hook(lambda module, args, out: (2 * out[0], *out[1:]))
-    with pytest.warns(UserWarning, match="hooks or custom classes.*whole prefix is run"):
+    else:
+        modules[part].register_forward_hook(lambda module, args, out: 2 * out)
+    expected = nullcontext()
+    if part == "decoder":
+        expected = pytest.warns(UserWarning, match="hook or custom class.*whole prefix is run")
+    with expected:
         [found] = model.generate([[3, 2]], max_length=4)
     [scores] = model.log_likelihood([[3, 2, *found.tokens]], ends=found.ended)
     assert found.score == pytest.approx(float(scores[2:].sum()))

@@ -1,6 +1,7 @@
 import math
 from collections import Counter
 from itertools import chain, permutations, product
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from graphut._tokens import EOS
 from graphut.models.sentence_nodes import SentenceNodes, draw_positions
-from graphut.nn.call_state import LoopState
+from graphut.nn import call
 from graphut.sentences import sentence_graph
 from graphut.topology import Topology, parse
 from tests.helpers import refuses
@@ -92,13 +93,13 @@ def test_draw_positions_spread_has_the_documented_distribution() -> None:
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """The positions for which signals were computed: for sources, for targets, ..."""
     seen: list[Tensor] = []
-    encode = LoopState.encode
+    encode = call.encode
 
-    def spy(state: LoopState, positions: Tensor, feat: Tensor) -> Tensor:
+    def spy(signal: Any, positions: Tensor, feat: Tensor) -> Tensor:
         seen.append(positions)
-        return encode(state, positions, feat)
+        return encode(signal, positions, feat)
 
-    monkeypatch.setattr(LoopState, "encode", spy)
+    monkeypatch.setattr(call, "encode", spy)
     return seen
 
 

@@ -132,13 +132,10 @@ def test_layer_as_conv_on_a_subgraph_that_pyg_sampled(sampler: str) -> None:
     assert_same([found], [conv(x, edges)[seeds]])
 
 
-def test_layer_as_conv_in_torchinfo_and_torchview() -> None:
-    torchinfo, torchview = (pytest.importorskip(name) for name in ("torchinfo", "torchview"))
+def test_layer_as_conv_in_torchview() -> None:
+    torchview = pytest.importorskip("torchview")
     conv = LayerAsConv(build_case().layer)
     inputs = [normal(4, FEATS).detach(), EDGES]
-    found = torchinfo.summary(conv, input_data=inputs, verbose=0)
-    assert found.total_params == sum(weight.numel() for weight in conv.parameters())
-    assert "MultiHeadAttention" in str(found) and "HaltingUnit" in str(found)
     picture = torchview.draw_graph(conv, input_data=inputs, depth=2).visual_graph.source
     assert picture.count("HaltingUnit") > 1  # once for each step
 

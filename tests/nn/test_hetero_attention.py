@@ -15,7 +15,7 @@ from graphut.nn import (
     dense_event_driven,
     dense_recurrence,
 )
-from graphut.nn.waking_frontier import with_out_neighbours
+from graphut.nn.waking import with_out_neighbours
 from tests.helpers import assert_same, gradients
 from tests.nn.hetero import EDGES, X, build, with_recurrence
 

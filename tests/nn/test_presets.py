@@ -15,8 +15,8 @@ from graphut.nn import (
     SinusoidalSignal,
     UniversalTransformerStep,
 )
-from graphut.nn.call_state import GraphContext
 from graphut.nn.step import read_cross
+from graphut.nn.store import Store
 from tests.helpers import assert_same, gradients
 from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised
 from tests.nn.naive import signal
@@ -68,18 +68,19 @@ def dgl_tutorial_act(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Repeat the step as `act.py` does: inactive nodes keep their keys and values."""
     layer, x = case.layer, case.feat
     edges, encoded = read_cross(layer.step.cross_attention, case.cross)
-    context = GraphContext(as_layout(case.graph), edges, encoded)
+    layout = as_layout(case.graph)
+    store = Store([layout], cross_layout=edges, encoded=encoded)
     s, r, sum_p = torch.zeros_like(x), torch.ones(len(x)).double(), torch.zeros(len(x)).double()
     active, steps = torch.ones(len(x), dtype=torch.bool), torch.zeros(len(x), dtype=torch.int64)
-    memory = layer.step.project(x)
+    memory = layer.step.project(x, layout)
     for step in range(layer.max_steps):
         if not active.any():
             break
         end = step == layer.max_steps - 1
         y = x + signals(case, step + 1)
-        memory = torch.where(active[:, None], layer.step.project(y), memory)
-        context.write(None, memory)
-        x = torch.where(active[:, None], layer.step.update(y, context), x)
+        memory = torch.where(active[:, None], layer.step.project(y, layout), memory)
+        store.write(None, memory)
+        x = torch.where(active[:, None], layer.step(store, y), x)
         p = halting_probability_of(case, x)
         total = sum_p + p
         goes_on = (total < layer.rule.threshold) & (not end)

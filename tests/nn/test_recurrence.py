@@ -258,7 +258,7 @@ def test_recurrence_refuses_arguments_that_do_not_fit() -> None:
     check("feature 2 of node 3 is inf", feat=broken(math.inf))
     check(f"{POSITIONS}(9,)", positions=torch.arange(9))
     check(f"{POSITIONS}(10, 1, 1)", positions=torch.zeros(10, 1, 1))
-    check("positions must be a tensor, got list; convert them", positions=[1, 2])
+    check("positions must be a tensor, got list; convert it", positions=[1, 2])
     check("8 features do not divide into 3 coordinates", positions=torch.zeros(10, 3))
     check("3 destination and 2 source nodes", graph=Complete().layout([3], [2]))
     check("an EdgeLayout, got Tensor: a topology has", graph=(torch.tensor([0]),) * 2)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 from torch import Tensor, distributed
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -20,7 +19,6 @@ ROOT = covering(
     transition=MODES["transition"],
     checkpoint_steps=(False, True),
 )
-BY_STEP = covering(halted=HALTED, norm=MODES["norm"], share_weights=(True, False))
 
 
 def backward(case: Case) -> list[Tensor]:
@@ -30,38 +28,25 @@ def backward(case: Case) -> list[Tensor]:
     return list(found)
 
 
-def assert_same_as_plain(modes: dict[str, object], *, by_step: bool) -> None:
+def assert_same_as_plain(modes: dict[str, object]) -> None:
     """Compare results, and gradients averaged over processes, with layers that are not sharded."""
     rank = distributed.get_rank()
     plain = [build_case(**modes, max_steps=9, lengths=own) for own in LENGTHS]
     sharded = build_case(**modes, max_steps=9, lengths=LENGTHS[rank])
-    if by_step:
-        for case in (*plain, sharded):
-            case.layer.rule = FixedDepth()
-    steps = sharded.layer.step
-    steps = list(steps) if isinstance(steps, torch.nn.ModuleList) else [steps]
-    norms = [step.output_norm for step in steps if step.output_norm is not None]
-    mesh = init_device_mesh("cpu", (2,))
-    for part in [*norms, *steps, sharded.layer] if by_step else [sharded.layer]:
-        fully_shard(part, mesh=mesh)
+    fully_shard(sharded.layer, mesh=init_device_mesh("cpu", (2,)))
     expected = [backward(case) for case in plain]
-    assert by_step or expected[0][1].max() > expected[1][1].max()
+    assert expected[0][1].max() > expected[1][1].max()
     assert_same(backward(sharded), expected[rank])
     assert_same([sharded.feat.grad], [plain[rank].feat.grad])
     weights = zip(sharded.layer.parameters(), *(p.layer.parameters() for p in plain), strict=True)
     for weight, first, second in weights:
-        if first.grad is None:  # the halting unit under FixedDepth
-            assert by_step and weight.grad is None
-        else:
-            assert_same([weight.grad.full_tensor()], [(first.grad + second.grad) / 2])
+        assert_same([weight.grad.full_tensor()], [(first.grad + second.grad) / 2])
 
 
 def test_recurrence_sharded_at_its_root_equals_the_plain_one(tmp_path: Path) -> None:
     def compare() -> None:
         for modes in ROOT:
-            assert_same_as_plain(modes, by_step=False)
-        for modes in BY_STEP:
-            assert_same_as_plain(modes, by_step=True)
+            assert_same_as_plain(modes)
 
     run_together(compare, tmp_path)
 
@@ -72,6 +57,8 @@ def test_recurrence_refuses_sharded_parts(tmp_path: Path) -> None:
             case = build_case(norm="pre", lengths=LENGTHS[distributed.get_rank()])
             fully_shard(case.layer.get_submodule(name), mesh=init_device_mesh("cpu", (2,)))
             words = "call fully_shard on the AdaptiveRecurrence, or on"
+            refuses(words, case.layer, case.graph, case.feat)
+            case.layer.rule = FixedDepth()
             refuses(words, case.layer, case.graph, case.feat)
 
     run_together(check, tmp_path)

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
 
 from graphut.attention.kernel_library import compiled
-from graphut.nn import LayerAsConv, ScheduledHalting, hooked_step
-from graphut.nn.call_state import GraphContext
+from graphut.nn import LayerAsConv, ScheduledHalting
+from graphut.nn.store import Store
 from tests.helpers import assert_same, covering, gradients, layout_of, name_of, normal
 from tests.nn.cases import HALTED, MODES, Case, build_case, engine, halve
 
@@ -142,14 +143,14 @@ def test_recurrence_checkpointed_steps_keep_states_alone(halted: str) -> None:
 def test_recurrence_checkpointed_steps_are_gone_with_their_graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    branch, kept = hooked_step.branch, []
+    branch, kept = Store.branch, []
 
-    def noted(context: GraphContext) -> GraphContext:
-        own = branch(context)
+    def noted(store: Store, projected: Tensor) -> Store:
+        own = branch(store, projected)
         kept.append(weakref.ref(own))
         return own
 
-    monkeypatch.setattr(hooked_step, "branch", noted)
+    monkeypatch.setattr(Store, "branch", noted)
     case = build_case(checkpoint_steps=True, transition="sepconv")
     gc.disable()
     try:

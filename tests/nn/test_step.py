@@ -182,8 +182,8 @@ class Identity(nn.Module):
     def project(self, feat: Tensor) -> Tensor:
         return feat.clone()
 
-    def attend(self, layout: Any, rows: Tensor, *args: Any, **options: Any) -> tuple[Tensor, None]:
-        return rows, None
+    def forward(self, layout: Any, rows: Tensor, **options: Any) -> Tensor:
+        return rows
 
 
 def test_neural_gpu_is_a_universal_transformer() -> None:

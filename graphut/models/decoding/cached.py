@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from graphut.attention import IntervalLayout
+from graphut.attention import CSRLayout
 from graphut.models.decoding.decoder import TokenDecoder
 from graphut.models.sentence_nodes import no_in_edge
-from graphut.nn import MultiHeadAttention
-from graphut.nn.call_state import EncoderOutput, GraphContext, LoopState
-from graphut.nn.loop import run_loop
-from graphut.nn.planning import make_plan
+from graphut.nn.call import Call
+from graphut.nn.run import run_call
+from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import SeparableConvTransition, Transition
 
 
@@ -28,116 +27,100 @@ class CachedDecoder(TokenDecoder):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
-        self.memory = RaggedCache(self.recurrence.max_steps)  # keys and values
-        self.combined = RaggedCache(self.recurrence.max_steps)  # inputs of a separable convolution
+        self.key_values = StepCache(self.recurrence.max_steps)
+        self.combined = StepCache(self.recurrence.max_steps)  # inputs of a separable convolution
+        self._used = 0  # number of ids
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        parents = parents.cpu()
-        feat = self.embed(tokens)
-        self.combined.add_nodes(len(parents))
-        self.extend(parents, self.memory.add_nodes(len(parents)))
-        length = self.length
-        positions = torch.full((len(feat),), length, device=feat.device)
-        context = _NewestTokens(self)
-        plan = make_plan(self.recurrence, feat)
-        state = LoopState(plan, context, feat, positions, len(feat), fill_cache=True)
-        result = run_loop(state)
-        return self.predict(result.out), result.steps
+        new, feat = torch.arange(self._used, self._used + len(tokens)), self.embed(tokens)
+        self._used += len(tokens)
+        self.extend(parents.cpu(), new)
+        positions = torch.full((len(feat),), self.length, device=feat.device)
+        store = _NewestTokens(self, new.to(feat.device))
+        call = Call(self.recurrence, store, feat, positions, fills_cache=True)
+        result = run_call(call)
+        return self.predict(call.readout(result.out)), result.steps
 
 
-class _NewestTokens(GraphContext):
-    """The context of a decoding step: each hypothesis's newest token attends to cached tokens."""
+class _NewestTokens(Store):
+    """The store of one token: each hypothesis's newest token attends to cached tokens."""
 
-    def __init__(self, decoder: CachedDecoder) -> None:
-        self.decoder = decoder
-        self.paths = decoder.ids
-        length = decoder.length
-        tokens = torch.tensor([length])
-        _, sources = decoder.topology.sorted_in_edges(tokens - 1, tokens, tokens)
+    def __init__(self, decoder: CachedDecoder, new: Tensor) -> None:
+        length, device = decoder.length, new.device
+        place = torch.tensor([length])
+        _, sources = decoder.topology.sorted_in_edges(place - 1, place, place)
         if not len(sources):
             raise no_in_edge(decoder.topology, length - 1)
-        self._sources = self.paths[:, sources]
-        self._distances = length - 1 - sources
+        paths = decoder.ids
+        cross_layout = None
         if decoder.source is not None:
-            layout = decoder.source.edges_to(decoder.sentences, length - 1)
-            self._cross_layout = layout.to(decoder.source.feat.device)
-
-    @property
-    def num_dst(self) -> int:
-        return len(self.paths)
-
-    num_src = num_dst
+            cross_layout = decoder.source.edges_to(decoder.sentences, length - 1).to(device)
+        super().__init__(
+            [_edges_from(paths[:, sources], decoder.key_values.capacity(decoder._used)).to(device)],
+            cross_layout=cross_layout,
+            encoded=decoder.encoded,
+        )
+        if getattr(decoder.recurrence.steps[0].attention, "relative", None):
+            distances = (length - 1 - sources).to(device)
+            self.edge_options["edge_distance"] = distances.repeat(len(paths))
+        self._decoder, self._new, self._paths = decoder, new, paths.to(device)
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        self.decoder.memory.write(self._ids(nodes), self._step, key_value)
-
-    def attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        sources = self._of_frontier(self._sources)
-        key_value = self.decoder.memory.read(sources, self._step).flatten(0, 1)
-        layout = _intervals_of(len(sources), sources.shape[1]).to(rows.device)
-        shift, distance = self.value_shift, None
-        if layer.relative is not None:
-            distance = self._distances.to(rows.device).repeat(len(sources))
-        return layer.attend(layout, rows, key_value, value_shift=shift, edge_distance=distance)[0]
-
-    def cross_attend(self, layer: MultiHeadAttention, rows: Tensor) -> Tensor:
-        assert self.decoder.encoded is not None
-        key_value = self.decoder.encoded.key_value(layer)
-        return layer.attend(self._cross_layout, rows, key_value, frontier=self.frontier)[0]
+        cache, new = self._decoder.key_values, self._new
+        cache.write(new if nodes is None else new[nodes], self.step, key_value)
+        if self.memory is None:
+            self.table = cache.at(self.step)
+        else:
+            self.memory.write(None, cache.at(self.step))
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         if not isinstance(transition, SeparableConvTransition):
-            return transition.layers(rows)
-        self.decoder.combined.write(self._ids(self.frontier), self._step, rows)
-        taps = self._of_frontier(self.paths)[:, -transition.kernel_size :]
-        window = self.decoder.combined.read(taps, self._step)
+            return super().feed_forward(transition, rows)
+        new, paths, cache = self._new, self._paths, self._decoder.combined
+        if self.frontier is not None:
+            new, paths = new[self.frontier], paths[self.frontier]
+        cache.capacity(self._decoder._used)
+        cache.write(new, self.step, rows)
+        taps = paths[:, -transition.kernel_size :]
         missing = transition.kernel_size - taps.shape[1]
-        return transition.convolve(pad(window, (0, 0, missing, 0)))
-
-    def _ids(self, nodes: Tensor | None) -> Tensor:
-        newest = self.paths[:, -1]
-        return newest if nodes is None else newest[nodes.cpu()]
-
-    def _of_frontier(self, by_hypothesis: Tensor) -> Tensor:
-        return by_hypothesis if self.frontier is None else by_hypothesis[self.frontier.cpu()]
+        return transition.convolve(pad(cache.at(self.step)[taps], (0, 0, missing, 0)))
 
 
-def _intervals_of(rows: int, size: int) -> IntervalLayout:
-    """Return a layout where query `i` attends to the `size` sources that start at `i * size`."""
-    lo = torch.arange(rows) * size
-    one, sizes = torch.ones(rows, dtype=torch.int64), torch.full((rows,), size)
-    return IntervalLayout(
-        lo=lo, hi=lo + size, num_src=rows * size, dst_lengths=one, src_lengths=sizes
+def _edges_from(sources: Tensor, num_src: int) -> CSRLayout:
+    """Return a layout in which destination `i` attends to the nodes `sources[i]`."""
+    rows, size = sources.shape
+    return CSRLayout(
+        indptr=torch.arange(0, rows * size + 1, size),
+        indices=sources.flatten(),
+        num_src=num_src,
+        dst_lengths=torch.ones(rows, dtype=torch.int64),
+        src_lengths=torch.tensor([num_src]),
+        _trusted=True,
     )
 
 
-class RaggedCache:
-    """A cache with one vector per node and step; after a node's last step, `read` repeats it."""
+class StepCache:
+    """A cache with one vector per node and step; after a node's last step, it is repeated."""
 
     def __init__(self, max_steps: int) -> None:
-        self._row_of = torch.zeros(0, max_steps, dtype=torch.int64)
-        self._rows: Tensor | None = None
-        self._used = 0
+        self._steps, self._capacity = max_steps, 0
+        self._rows: Tensor | None = None  # (max_steps, capacity, width)
 
-    def add_nodes(self, count: int) -> Tensor:
-        """Add `count` nodes, for which nothing is stored yet; return their ids, `(count,)`."""
-        first = self._row_of.shape[0]
-        self._row_of = pad(self._row_of, (0, 0, 0, count))
-        return torch.arange(first, first + count)
+    def capacity(self, nodes: int) -> int:
+        """Return the number of nodes that fit into the cache, at least `nodes`."""
+        while self._capacity < nodes:
+            self._capacity = max(64, nodes, 2 * self._capacity)
+        if self._rows is not None and self._rows.shape[1] < self._capacity:
+            self._rows = pad(self._rows, (0, 0, 0, self._capacity - self._rows.shape[1]))
+        return self._capacity
 
     def write(self, nodes: Tensor, step: int, rows: Tensor) -> None:
         """Store `rows[i]` as the vector of `nodes[i]` at `step` (from 1) and at all later steps."""
-        used = self._used + rows.shape[0]
         if self._rows is None:
-            self._rows = rows.new_empty(2 * used, rows.shape[1])
-        elif used > self._rows.shape[0]:
-            self._rows = torch.cat([self._rows, torch.empty_like(self._rows), rows])
-        self._rows[self._used : used] = rows
-        self._row_of[nodes, step - 1 :] = torch.arange(self._used, used)[:, None]
-        self._used = used
+            self._rows = rows.new_zeros(self._steps, self._capacity, rows.shape[1])
+        self._rows[step - 1 :].index_copy_(1, nodes, rows.expand(self._steps - step + 1, -1, -1))
 
-    def read(self, nodes: Tensor, step: int) -> Tensor:
-        """Return the vectors of `nodes`, `(...)`, at `step`; the result is `(..., width)`."""
+    def at(self, step: int) -> Tensor:
+        """Return the vectors of all nodes at `step`, `(capacity, width)`."""
         assert self._rows is not None
-        rows = self._row_of[:, step - 1][nodes]
-        return self._rows[rows.to(self._rows.device)]
+        return self._rows[step - 1]

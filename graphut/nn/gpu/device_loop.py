@@ -15,7 +15,7 @@ from graphut.attention.triton.function import kernels_of
 from graphut.attention.triton.inputs import padded
 from graphut.attention.triton.interval import IntervalTables, interval_tables
 from graphut.attention.triton.sizes import tile_sizes
-from graphut.nn.call_state import LoopOutput, LoopState
+from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.replay import Lease, full_size
@@ -27,39 +27,37 @@ from graphut.nn.rules.act import ACT
 Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
 
 
-def run_program(state: LoopState) -> LoopOutput:
+def run_program(call: Call) -> LoopOutput:
     """Run all steps of a recurrence, and return the results of all nodes."""
-    plan, layouts = state.plan, (state.context.layout, state.context.cross_layout)
-    settings, rule = plan.program, plan.rule
+    layouts = call.store.layout, call.store.cross_layout
+    settings, rule = call.program, call.rule
     assert settings is not None and isinstance(rule, ACT)
-    inputs = program_inputs(state, plan.steps[0], plan.halting, settings)
+    inputs = program_inputs(call, call.steps[0], call.halting, settings)
     out, remainder, steps, errors = _Recurrence.apply(  # type: ignore[no-untyped-call]
         settings, layouts, tuple(inputs), *inputs.values()
     )
-    assert isinstance(state.checks, AsyncFiniteChecks)
-    state.checks.note(errors, full_size(len(state.feat)))
-    state.context.work = DeviceWork(layouts, steps, settings.stored)
+    assert isinstance(call.checks, AsyncFiniteChecks)
+    call.checks.note(errors, full_size(len(call.feat)))
+    call.store.work = DeviceWork(layouts, steps, settings.stored)
     cost = remainder
     if rule.cost == "steps+remainder":
         cost = cost + steps
     return LoopOutput(out, steps, remainder, cost)
 
 
-def program_inputs(
-    state: LoopState, step: Any, halting: Any, settings: Settings
-) -> dict[str, Tensor]:
+def program_inputs(call: Call, step: Any, halting: Any, settings: Settings) -> dict[str, Tensor]:
     """Return the inputs of a program by name; a bias has a row for each step, or a single one."""
-    feat, signals, attention, cross = state.feat, state.signals, step.attention, None
+    feat, signals, attention, cross = call.feat, call.signals, step.attention, None
     device = feat.device.type
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else feat.dtype
     maps = {"first": step.transition.layers[0], "last": step.transition.layers[3]}
     maps["output"] = attention.output
-    found: dict[str, Tensor | None] = {"states": feat, "encodings": state.encodings}
+    found: dict[str, Tensor | None] = {"states": feat, "encodings": call.encodings}
     found["signals"] = signals
     if settings.crosses:
-        cross, encoded = step.cross_attention, state.context.encoded
+        cross, encoded = step.cross_attention, call.store.encoded
         assert encoded is not None
-        found["encoded"] = encoded.key_value(cross).to(narrow)
+        found["encoded"] = encoded.stored(cross).to(narrow)
         maps |= {"cross_query": cross.query, "cross_output": cross.output}
     with outside_autocast(device):
         for name, layer in maps.items():
@@ -69,7 +67,7 @@ def program_inputs(
         found["joint_weight"] = torch.cat([layer.weight for layer in joint]).to(narrow)
         if attention.query.bias is not None:
             found["joint_bias"] = torch.cat([layer.bias for layer in joint])[None]
-        if signals is not None and state.plan.halted == "copied" and settings.stored != "all":
+        if signals is not None and call.halted == "copied" and settings.stored != "all":
             # Keys and values are stored without the signal, by which all values are moved later.
             shift = signals @ attention.key_value.weight.t()
             values = shift.shape[1] // 2

@@ -4,12 +4,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from graphut.attention import EdgeLayout
+from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
-from graphut.nn.plain_step import is_plain, is_untouched
-from graphut.nn.rules import ACT, EventDriven, HaltingRule
+from graphut.nn.module_checks import is_hooked
+from graphut.nn.noise import kinds_of_noise
+from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.step import UniversalTransformerStep
+from graphut.nn.transition import PositionwiseTransition
 
 NORMS = ("attention", "cross", "transition")
 # Where values are dropped: in attention, in what it adds, in the hidden layer, in what it adds.
@@ -18,6 +24,13 @@ WIDEST = 2048  # features of a state, a row of which fits in one program
 ROUNDS = 8  # of nodes that wake, after which the host learns whether any are still awake
 _MOST_LEVELS = 2**20  # of states, which are rounded in float32
 _MOST = 2**30 - 1  # twice the number of a step and a node is one int32
+# The modules that the kernels compute.
+_KNOWN: tuple[type[nn.Module], ...] = (
+    *(UniversalTransformerStep, MultiHeadAttention, PositionwiseTransition, nn.Sequential),
+    *(nn.Linear, nn.LayerNorm, nn.Dropout, nn.Identity),
+)
+_METHODS = {"forward", "update", "project", "attend", "readout", "value_shift"}
+_CALL = nn.Module.__call__
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +54,44 @@ class Settings:
     # With `EventDriven`, where a step is one of some rounds:
     tol: float = 0.0
     levels: int = 0  # of `Quantized` states; 0 without
+
+
+def program_of(call: Any) -> tuple[Settings | None, bool]:
+    """Return the settings of a program for a call, if there is one, and whether the host waits.
+
+    The host waits for the device to check values and to count active nodes.
+    """
+    layer, store, rule = call.layer, call.store, call.rule
+    layout, between = store.layout, store.cross_layout
+    if not call.feat.is_cuda or layout.halo is not None:
+        return None, True
+    pairs = [(step.attention, layout) for step in call.steps]
+    if between is not None:
+        pairs += [(step.cross_attention, between) for step in call.steps if step.cross_attention]
+    if not all(
+        isinstance(attention, MultiHeadAttention) and attention.uses_triton(edges, call.feat)
+        for attention, edges in pairs
+    ):
+        return None, True
+    halts = not (call.runs_on or isinstance(rule, FixedDepth)) and layout.num_dst > 0
+    noisy = any(kind.on == "every_step" for kind in kinds_of_noise(layer.noise))
+    noisy = noisy or (call.quantize is not None and call.quantize.noise > 0)
+    # Global hooks, or a tool that replaces `Module.__call__`, must see each module.
+    is_watched = _has_any_global_hook() or nn.Module.__call__ is not _CALL
+    may_run = (call.is_waking and not call.is_grouped) or (halts and not call.is_waking)
+    if not may_run or (layer.training and noisy) or is_watched:
+        return None, halts
+    program = program_settings(
+        call.steps[0],
+        rule,
+        layer.halting,
+        layout,
+        halted=call.halted,
+        max_steps=call.max_steps,
+        learns=torch.is_grad_enabled(),
+        levels=0 if call.quantize is None else call.quantize.levels,
+    )
+    return program, call.is_waking or (halts and program is None)
 
 
 def program_settings(
@@ -124,3 +175,26 @@ def _dropouts(step: Any) -> Iterator[float]:
         yield step.dropout.p if step.dropout.training else 0.0
     for layer in (step.transition.layers[2], step.dropout):
         yield layer.p if layer.training else 0.0
+
+
+def is_untouched(module: nn.Module) -> bool:
+    """Return whether a module has neither hooks nor methods of its own."""
+    return not is_hooked(module) and _METHODS.isdisjoint(vars(module))
+
+
+def is_plain(step: UniversalTransformerStep) -> bool:
+    """Return whether a step has no hooks and only graphut's own parts, but for the activation."""
+    transition = step.transition
+    if not (step.residual and type(transition) is PositionwiseTransition):
+        return False
+    kinds = [type(layer) for layer in transition.layers]
+    if kinds[:1] + kinds[2:] != [nn.Linear, nn.Dropout, nn.Linear]:
+        return False
+    activation = set(transition.layers[1].modules())
+    return all(
+        type(module) in _KNOWN
+        and is_untouched(module)
+        and getattr(module, "degree_scale", None) is None
+        for module in step.modules()
+        if module not in activation
+    )

@@ -10,14 +10,14 @@ from graphut.attention.triton import csr
 from graphut.attention.triton.function import SPLIT, kernels_of
 from graphut.attention.triton.inputs import Launch, constant, launch_of, padded, with_options
 from graphut.attention.triton.sizes import TileSizes
-from graphut.nn.call_state import LoopOutput, LoopState
+from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import NO_ERROR
 from graphut.nn.gpu.device_loop import node_counts, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
 from graphut.nn.gpu.kernels.waking import attend, count, settle
 from graphut.nn.gpu.program import GROUP, Program
 from graphut.nn.gpu.replay import Lease, Replay
-from graphut.nn.waking_frontier import Start, waking_output
+from graphut.nn.waking import Start, waking_output
 
 PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same time
 
@@ -99,18 +99,18 @@ class WakingProgram(Program):
         return [launch_of(attend, (min(self.size, PROGRAMS),), own), *pieces]
 
 
-def run_program(state: LoopState, start: Start | None) -> LoopOutput:
+def run_program(call: Call, start: Start | None) -> LoopOutput:
     """Run rounds until no node is awake, and return the results of all nodes."""
-    plan, context, settings = state.plan, state.context, state.plan.program
-    layout, limit, done, left = context.layout, plan.max_steps, 0, 1
-    inputs = program_inputs(state, plan.steps[0], None, settings)
+    settings, store = call.program, call.store
+    layout, limit, done, left = store.layout, call.max_steps, 0, 1
+    inputs = program_inputs(call, call.steps[0], None, settings)
     inputs["sizes"] = layout.cached(node_counts)
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
     lease = Lease(WakingProgram, settings, inputs, (layout, None))
     program, sizes = lease.program, list[int]()
     assert isinstance(program, WakingProgram)
-    with torch.cuda.device_of(state.feat):
+    with torch.cuda.device_of(call.feat):
         program.load(inputs)
         program.begin(None if start is None else start.frontier)
         while left and done < limit:
@@ -127,18 +127,18 @@ def run_program(state: LoopState, start: Start | None) -> LoopOutput:
         names = "halted", "last_change", "updates"
         halted, last_change, updates = (program.whole[x][: layout.num_dst].long() for x in names)
         shown = program.inputs["states"][: layout.num_src].clone()
-    context.work.projected = updates.sum() + layout.num_src
-    record = _graphs(state, halted + done, len(sizes), bool(left))
+    store.work.projected = updates.sum() + layout.num_src
+    record = _graphs(call, halted + done, len(sizes), bool(left))
     record |= {"last_change": last_change + done, "round_sizes": sizes}
-    return waking_output(context, shown, updates, record)
+    return waking_output(store, shown, updates, record)
 
 
-def _graphs(state: LoopState, halted: Tensor, rounds: int, is_cut: bool) -> dict[str, Any]:
+def _graphs(call: Call, halted: Tensor, rounds: int, is_cut: bool) -> dict[str, Any]:
     """Return the nodes that are awake after the last round, and the rounds of each graph."""
     awake = (halted > rounds).nonzero()[:, 0] if is_cut else halted.new_empty(0)
-    if state.batch is None:
+    if call.batch is None:
         last = halted.new_full((1,), rounds + is_cut)
     else:  # a graph whose nodes are all at rest stays at rest
-        last = halted.new_zeros(state.batch.num_graphs)
-        last = last.scatter_reduce(0, state.batch.graph, halted, "amax")
+        last = halted.new_zeros(call.batch.num_graphs)
+        last = last.scatter_reduce(0, call.batch.graph, halted, "amax")
     return {"awake": awake, "rounds": last.clamp_max(rounds), "quiescent": last <= rounds}

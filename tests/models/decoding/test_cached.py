@@ -1,6 +1,6 @@
 import torch
 
-from graphut.models.decoding.cached import RaggedCache
+from graphut.models.decoding.cached import StepCache
 from tests.models.cases import SOURCES, build_model
 
 
@@ -11,8 +11,12 @@ def test_cached_decoder_computes_each_token_once() -> None:
     assert rows[0] == 3 and len(rows) > 3 and max(rows) <= 9
 
 
-def test_ragged_cache_keeps_one_row_for_each_write() -> None:
-    cache = RaggedCache(100)
-    for _ in range(50):
-        cache.write(cache.add_nodes(2), 1, torch.zeros(2, 8))
-    assert cache._rows is not None and cache._rows.shape[0] <= 2 * 100 + 2
+def test_step_cache_repeats_the_last_vector_of_a_node_and_grows() -> None:
+    cache = StepCache(3)
+    assert cache.capacity(2) >= 2
+    cache.write(torch.tensor([0, 1]), 1, torch.tensor([[1.0], [2.0]]))
+    cache.write(torch.tensor([1]), 2, torch.tensor([[5.0]]))
+    assert cache.capacity(500) >= 500
+    cache.write(torch.tensor([499]), 3, torch.tensor([[7.0]]))
+    assert cache.at(1)[:2].flatten().tolist() == [1.0, 2.0]
+    assert cache.at(3)[[0, 1, 499]].flatten().tolist() == [1.0, 5.0, 7.0]

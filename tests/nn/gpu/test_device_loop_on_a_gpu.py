@@ -5,10 +5,12 @@ import torch
 from torch import Tensor
 
 from graphut.nn import EventDriven, Quantized, dense_event_driven, dense_recurrence
+from graphut.nn.call import begin_call
 from graphut.nn.gpu.replay import Replay
+from graphut.nn.run import choose_backend
 from tests.helpers import assert_same, name_of, no_device_waits, normal
 from tests.nn.cases import FEATS, PAIRS, build_case, engine
-from tests.nn.test_waking_frontier import GRAPHS, build, event_driven
+from tests.nn.test_waking import GRAPHS, build, event_driven
 
 pytestmark = pytest.mark.gpu
 
@@ -25,8 +27,9 @@ def test_recurrence_on_a_gpu(modes: dict[str, Any]) -> None:
 
     for _ in range(3):  # the first run compiles, and from the second on graphs are replayed
         assert_same([x.cpu() for x in case.run(on_host)], expected, 1e-4)
-    plans = case.graph.to("cuda").plans[case.layer].values()
-    if all(kept.plan.program is None for kept in plans):
+    call = begin_call(case.layer, case.graph, case.feat, **case.arguments)
+    choose_backend(call)
+    if call.program is None:
         return
     with no_device_waits():
         out, _, rest, _ = engine(case.layer, case.graph, case.feat, **case.arguments)
@@ -64,5 +67,6 @@ def test_waking_on_a_gpu(graph: str, norm: str, monkeypatch: pytest.MonkeyPatch)
         _, cut = layer(layout, feat.to("cuda"))
         layer.rule = EventDriven(0.0, 20)
         assert_same([layer.resume(cut, layout, feat.to("cuda"))[0].cpu()], expected[:1], 1e-4)
-    assert layout.to("cuda").plans[layer]
-    assert all(kept.plan.program for kept in layout.to("cuda").plans[layer].values())
+        call = begin_call(layer, layout, feat.to("cuda"))
+        choose_backend(call)
+        assert call.program is not None

@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,16 +22,16 @@ from graphut.nn import (
     Quantized,
     dense_event_driven,
 )
+from graphut.nn.call import begin_call
 from graphut.nn.gpu import replay, settings, waking
-from graphut.nn.plan import Options
-from graphut.nn.planning import plan_for
+from graphut.nn.run import choose_backend
 from graphut.topology import Patch
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import StandIn, gpu_stand_in
 from tests.helpers import assert_same, layout_of, name_of, normal, relative_error
 from tests.nn.cases import FEATS
 from tests.nn.gpu.test_device_loop import Recorder, poison
-from tests.nn.test_waking_frontier import GRAPHS, build, messages_step
+from tests.nn.test_waking import GRAPHS, build, messages_step
 
 ROUNDS = 2  # of a program in these tests
 WORK = ("computed", "edges", "all_edges")
@@ -238,7 +238,14 @@ OTHERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", [*OTHERS, "by_edge", "record", "grouped", "evaluation"])
+GIVEN: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "edge_weight": lambda layout: {"edge_weight": torch.ones(layout.num_edges)},
+    "get_steps": lambda layout: {"get_steps": True},
+    "graph_ids": lambda layout: {"graph_ids": torch.zeros(layout.num_dst, dtype=torch.int64)},
+}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *GIVEN, "evaluation"])
 def test_other_calls_run_in_the_loop(name: str) -> None:
     layer, layout, feat = quick("window")
     if name in OTHERS:
@@ -246,10 +253,12 @@ def test_other_calls_run_in_the_loop(name: str) -> None:
     if name == "evaluation":  # without noise and dropout
         for each in ("noise", "noise of states", "dropout"):
             OTHERS[each](layer.eval())
-    kind = Options(**{name: True}) if name in Options._fields else Options()
+    given = GIVEN[name](layout) if name in GIVEN else {}
     with gpu_stand_in():
-        plan = plan_for(layer.to("cuda"), layout.to("cuda"), None, feat.to("cuda"), kind)
-    assert (plan.program is None) == (name != "evaluation") and plan.frontier == "waking"
+        given = {k: x.to("cuda") if isinstance(x, Tensor) else x for k, x in given.items()}
+        call = begin_call(layer.to("cuda"), layout.to("cuda"), feat.to("cuda"), **given)
+        choose_backend(call)
+    assert (call.program is None) == (name != "evaluation") and call.is_waking
 
 
 def test_graph_ids_divide_the_record_in_the_loop() -> None:

@@ -17,7 +17,7 @@ from graphut.experiments.tasks import LabelledGraph
 from graphut.models import UniversalGraphTransformer
 from graphut.models.graph_inputs import JoinedGraphs, join_arrays
 from graphut.models.outputs import GraphOutput
-from graphut.nn.call_state import FrontierRows
+from graphut.nn.call import FrontierRows
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,389 @@
+"""One call of an adaptive recurrence: its arguments, checked, and its settings, read once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.tensor_checks import check_tensor
+from graphut.attention.tracing import is_capturing, is_exporting, is_tracing
+from graphut.nn.attention import AttentionRecord
+from graphut.nn.finite_checks import FiniteChecks, check_probability_shape
+from graphut.nn.halting import ScheduledHalting
+from graphut.nn.input_checks import check_feat, check_same_nodes
+from graphut.nn.module_checks import check_event_driven, check_sharding
+from graphut.nn.noise import Noise, draw_noise, with_noise
+from graphut.nn.ponder import Ponder
+from graphut.nn.relative import edge_distances
+from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
+from graphut.nn.rules.base import RuleState, StepRows, batch_index
+from graphut.nn.signals import encode, step_signals
+from graphut.nn.step import read_cross
+from graphut.nn.store import Store
+from graphut.nn.transition import SeparableConvTransition
+
+Graph: TypeAlias = DGLGraph | EdgeLayout
+
+
+class FrontierRows(NamedTuple):
+    """The `A` active nodes of one step, and their new states."""
+
+    nodes: Tensor  #: (A,) int64, ids of the active nodes
+    states: Tensor  #: (A, d) new states, after the output norm if there is one
+    #: (A,) weights of these states in the output; with `EventDriven` 1 for states that changed
+    weights: Tensor
+    probability: Tensor | None  #: (A,) halting probabilities; None without a halting module
+    #: (A,) mean square change of the state, for a penalty on change; with `norm="pre"` it is
+    #: divided by the mean square of the state before the step
+    change: Tensor
+    #: (A,) bool, nodes that the rule itself halts, even without a limit; None with `EventDriven`
+    halts: Tensor | None = None
+
+
+class LoopOutput(NamedTuple):
+    """The results of a loop, for all nodes."""
+
+    out: Tensor  # (N, d) output states
+    steps: Tensor  # (N,) int64
+    remainder: Tensor  # (N,)
+    cost: Tensor  # (N,) ponder cost of each node
+    waking: dict[str, Any] | None = None  # more fields of `Ponder`, with `EventDriven`
+
+
+class Call:
+    """The settings of a recurrence and the tensors of one call, resolved before its loop."""
+
+    def __init__(
+        self,
+        layer: Any,
+        store: Store,
+        feat: Tensor,
+        positions: Tensor | None = None,
+        *,
+        batch: BatchIndex | None = None,
+        records: bool = False,  # whether to return the rows of each step
+        exchange: Any = None,  # with other processes, if each has a part of the graph
+        fills_cache: bool = False,  # whether later tokens of a decoder may take more steps
+    ) -> None:
+        rule = layer.active_rule
+        self.layer, self.rule, self.store, self.steps = layer, rule, store, layer.steps
+        self.batch, self.exchange, self.fills_cache = batch, exchange, fills_cache
+        self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
+        self.is_waking, self.max_steps = isinstance(rule, EventDriven), layer.max_steps
+        if self.is_waking:
+            self.max_steps = rule.max_rounds or layer.max_steps
+        self.halted = "copied" if layer.halted == "running" else layer.halted
+        # Whether halted nodes go on computing.
+        self.runs_on = layer.halted == "running" and not isinstance(rule, FixedDepth | EventDriven)
+        if self.halted == "copied" and layer.step_signal is None:
+            self.halted = "frozen"  # the same, and nothing is added to the values
+        self.is_traced = is_tracing()  # whether values of tensors cannot be read
+        self.checkpoints = layer.checkpoint_steps and torch.is_grad_enabled() and not self.is_traced
+        self.rows: list[FrontierRows] | None = [] if records else None
+        # With a rule that ignores probabilities, the module reads the state that it was trained on.
+        readers = (rule, layer.rule, layer.evaluation_rule)
+        self.halt_from = next((r for r in readers if r.uses_probability), rule).halt_from
+        self.halting: Callable[..., Tensor] | None = layer.halting
+        if not (rule.uses_probability or records):
+            self.halting = None
+        self.quantize = layer.quantize
+        self.noise: Noise = {}
+        if layer.training and (layer.noise or layer.quantize):
+            self.noise = draw_noise(layer, exchange and exchange.halo)
+        self.signals = self.signal_of = self.encodings = None
+        if layer.step_signal is not None:
+            self.signals = step_signals(layer.step_signal, layer.max_steps, feat)
+            self.signal_of = self.signals.unbind()
+        # (N_src, d), added to the states in every step
+        if positions is not None and layer.position_signal is not None:
+            self.encodings = encode(layer.position_signal, positions, feat)
+        if layer.inject_input:
+            injected = with_noise(self.noise, "injected", feat)
+            self.encodings = injected if self.encodings is None else injected + self.encodings
+        # (N_src, d), the features as given, and the first states
+        self.given = feat
+        self.feat = feat if self.quantize is None else self.quantize.round(feat)
+        self.feat = with_noise(self.noise, "first", self.feat)
+        # Whether the graph is a list of blocks, and whether the caller divides it into graphs.
+        self.is_list = self.is_grouped = False
+        self.checks, self.waits = FiniteChecks(self.is_traced), True
+        self.program: Any = None  # settings of a program that runs the call on a GPU
+
+    def step(self, t: int) -> Any:
+        """Return the module that computes step `t`, counted from 1."""
+        return self.steps[0] if len(self.steps) == 1 else self.steps[t - 1]
+
+    def readout(self, states: Tensor) -> Tensor:
+        """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""
+        out: Tensor = self.steps[-1].readout(states)
+        return out
+
+    def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Return changed nodes and their `rows`, plus nodes received from any other processes."""
+        return (nodes, rows) if self.exchange is None else self.exchange(nodes, rows)
+
+    def any_active(self, count: int) -> bool:
+        """Return whether any process has an active node; `count` is the number on this process."""
+        return bool(count) if self.exchange is None else self.exchange.any_active(count)
+
+    def decide(
+        self,
+        state: RuleState,
+        before: Tensor,
+        after: Tensor,
+        t: int,
+        nodes: Tensor | None,
+        shown: Tensor | None,
+        active: Tensor | None = None,
+    ) -> Tensor:
+        """Let the rule decide which nodes halt in step `t`; return a mask, `(A,)` bool.
+
+        `before` and `after` are the input and the output of the step for `nodes` (None: all).
+        If halted nodes go on computing, only those in the mask `active` can halt. If the call
+        records its steps, append their rows; `shown` are the states before the step.
+        """
+        probability = None
+        if self.halting is not None:
+            probability = self.halting(before if self.halt_from == "input" else after, nodes, t)
+            check_probability_shape(probability, after.shape[0])
+            self.checks.check_probability(probability, nodes, t)
+        all_reduce = self.exchange and self.exchange.sum
+        rows = StepRows(before, after, probability, t, t == self.max_steps, all_reduce)
+        halts = state.update(rows, active)
+        if self.rows is not None and shown is not None:
+            nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
+            change = squared_change(after, shown, relative=self.steps[0].norm == "pre")
+            states = self.readout(after)
+            found: tuple[Any, ...] = nodes, states, state.weight, probability, change, state.chosen
+            if active is not None:
+                found = tuple(x if x is None else x[active] for x in found)
+            self.rows.append(FrontierRows(*found))
+        return halts
+
+
+def squared_change(new: Tensor, shown: Tensor, *, relative: bool) -> Tensor:
+    """Return the mean square change from `shown` to `new`, `(A, d)`, of each node, `(A,)`.
+
+    It is in float32 or wider. If `relative`, it is divided by the mean square of `shown`.
+    """
+    if new.dtype != shown.dtype or new.element_size() < 4:
+        wide = torch.promote_types(torch.promote_types(new.dtype, shown.dtype), torch.float32)
+        new, shown = new.to(wide), shown.to(wide)
+    change = (new - shown).square().mean(1)
+    if relative:
+        change = change / shown.square().mean(1).clamp_min(torch.finfo(new.dtype).eps ** 2)
+    return change
+
+
+def begin_call(
+    layer: Any,
+    graph: Graph | Sequence[Graph],
+    feat: Tensor,
+    *,
+    positions: Tensor | None = None,
+    cross: tuple[Graph, Tensor] | None = None,
+    graph_ids: Tensor | None = None,
+    get_attention: bool = False,
+    get_steps: bool = False,
+    **edge_options: Any,
+) -> Call:
+    """Check the arguments of `layer.forward`, and return the call that a loop runs."""
+    check_tensor(feat, "features of source nodes")
+    rule, step = layer.active_rule, layer.steps[0]
+    if is_list := isinstance(graph, Sequence):
+        layouts = _block_layouts(layer, graph, edge_options)
+    else:
+        check_same_nodes(graph)
+        layouts = [as_layout(graph)]
+    layouts = [layout.to(feat.device) for layout in layouts]
+    layout, halo = layouts[0], layouts[0].halo
+    layout.check_unwritten()
+    _check_nodes(layer, layout, feat)
+    _check_halting_is_possible(layer, rule)
+    between = encoded = None
+    if cross is not None or step.cross_attention is not None:
+        between, encoded = read_cross(step.cross_attention, cross)
+    if positions is not None:
+        _check_positions(positions, layout.num_src if halo is None else layout.num_dst)
+        positions = positions.to(feat.device, non_blocking=True)
+        if getattr(step.attention, "relative", None):
+            of_step = [edge_distances(each, positions[: each.num_src]) for each in layouts]
+            edge_options["edge_distance"] = of_step if is_list else of_step[0]
+    exchange = None
+    if halo is not None:
+        _check_part(layer.steps, graph_ids)
+        exchange = halo.begin()
+    store = Store(
+        layouts,
+        cross_layout=between,
+        encoded=encoded,
+        edge_options=edge_options,
+        get_attention=get_attention,
+    )
+    call = Call(
+        layer,
+        store,
+        feat,
+        positions,
+        batch=_batch(rule, layouts, graph_ids),
+        records=get_attention or get_steps,
+        exchange=exchange,
+    )
+    call.is_list, call.is_grouped = is_list, graph_ids is not None
+    return call
+
+
+def _check_nodes(layer: Any, layout: EdgeLayout, feat: Tensor) -> None:
+    num_src, num_dst, attention = layout.num_src, layout.num_dst, layer.steps[0].attention
+    if num_dst > num_src:
+        raise ValueError(
+            f"the graph has {num_dst} destination and {num_src} source nodes; in a recurrence "
+            "every destination must be a source too"
+        )
+    # With the nodes of a part, those of other processes have no features here.
+    nodes = num_src if layout.halo is None else num_dst
+    check_feat(feat, "source", nodes, attention.in_feats[1], attention)
+
+
+def _check_halting_is_possible(layer: Any, rule: HaltingRule) -> None:
+    """Raise an error if nodes halt at steps that the host cannot know, or settings do not fit."""
+    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
+        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
+    check_sharding(layer.step, layer.halting)
+    if isinstance(rule, FixedDepth):
+        return
+    if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
+        layer.halting.check(rule.threshold, layer.max_steps)
+    if not needs_host(layer):
+        return
+    for happens, name in ((is_capturing(), "a CUDA graph"), (is_exporting(), "torch.export")):
+        if happens:
+            raise RuntimeError(
+                f"{name} cannot record how many nodes halt in each step: use the rule "
+                "FixedDepth() or halted='running'"
+            )
+
+
+def needs_host(layer: Any) -> bool:
+    """Return whether the number of steps depends on the values of features."""
+    rule = layer.active_rule
+    return isinstance(rule, EventDriven) or (
+        layer.halted != "running" and not isinstance(rule, FixedDepth)
+    )
+
+
+def _check_positions(positions: Tensor, nodes: int) -> None:
+    check_tensor(positions, "positions")
+    if positions.shape[:1] != (nodes,) or positions.dim() > 2:
+        raise ValueError(
+            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
+            f"shape {tuple(positions.shape)}"
+        )
+
+
+def _check_part(steps: Sequence[Any], graph_ids: Tensor | None) -> None:
+    """Raise a `ValueError` if a graph divided among processes does not support these settings."""
+    unsupported = ""
+    if graph_ids is not None:
+        unsupported = "graph_ids: it is a part of a single graph"
+    elif any(isinstance(step.transition, SeparableConvTransition) for step in steps):
+        unsupported = "a separable convolution, which reads other nodes than in-neighbours"
+    elif any(step.cross_attention is not None for step in steps):
+        unsupported = "a decoder step"
+    elif any(getattr(step.attention, "relative", None) for step in steps):
+        unsupported = "relative positions, because it has only the positions of its own nodes"
+    if unsupported:
+        raise ValueError(f"a part of a graph does not support {unsupported}")
+
+
+def _block_layouts(
+    layer: Any, blocks: Sequence[Graph], edge_options: Mapping[str, Any]
+) -> list[EdgeLayout]:
+    """Check sampled blocks, one for each step, and return their edges as `EdgeLayout`s."""
+    if isinstance(layer.active_rule, EventDriven):
+        raise ValueError(f"{layer.active_rule} needs one graph, not a list of blocks")
+    layouts, step = [as_layout(block) for block in blocks], layer.steps[0]
+    if len(blocks) != layer.max_steps:
+        raise ValueError(
+            f"got {len(blocks)} blocks for max_steps={layer.max_steps}; sample one for each "
+            f"step, for example with NeighborSampler([10] * {layer.max_steps})"
+        )
+    for name, by_block in edge_options.items():
+        if by_block is not None and len(by_block) != len(blocks):
+            raise ValueError(f"{name} has {len(by_block)} entries for {len(blocks)} blocks")
+    if step.cross_attention is not None:
+        raise ValueError("a decoder step needs one graph for all steps, not a list of blocks")
+    if isinstance(step.transition, SeparableConvTransition):
+        raise ValueError("a convolution needs sentences, which a list of blocks does not have")
+    for block in blocks:
+        check_same_nodes(block)
+    for t, (block, following) in enumerate(pairwise(layouts)):
+        if block.num_dst != following.num_src:
+            raise ValueError(
+                f"block {t} has {block.num_dst} destinations, but block {t + 1} has "
+                f"{following.num_src} sources; they must be the same nodes"
+            )
+    return layouts
+
+
+def _batch(
+    rule: HaltingRule, layouts: Sequence[EdgeLayout], graph_ids: Tensor | None
+) -> BatchIndex | None:
+    """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
+    if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
+        if graph_ids is None and len(layouts[0].dst_lengths) == 1:
+            return None
+    elif not rule.needs_members:
+        return None
+    if len(layouts) > 1:
+        raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
+    return layouts[0].cached(batch_index).renamed(graph_ids)
+
+
+def close_call(call: Call, output: LoopOutput, *, get_attention: bool, get_steps: bool) -> Any:
+    """Return the results of `layer.forward`: output, `Ponder`, and what was asked for."""
+    out, rows, store = call.readout(output.out), call.rows, call.store
+    output = output._replace(out=out)
+    call.checks.close()
+    if call.exchange is not None:
+        output, rows = call.exchange.close((output, rows))
+    ponder = _ponder(call, output, rows)
+    records = ([store.weights] if get_attention else []) + ([rows] if get_steps else [])
+    return output.out, ponder, *records
+
+
+def _ponder(call: Call, output: LoopOutput, rows: Sequence[FrontierRows] | None) -> Ponder:
+    store, max_steps, step = call.store, call.max_steps, call.steps[0]
+    records: dict[str, Any] = dict(output.waking or {})
+    if output.waking is not None:
+        max_steps = len(output.waking["round_sizes"])
+    is_list = len(store.layouts) > 1
+    if store.get_attention and not is_list:
+        records["attention"] = AttentionRecord(store.layout, store.weights)
+        if (between := store.cross_layout) is not None:
+            records["cross_attention"] = AttentionRecord(between, store.cross_weights)
+        halting = [(r.nodes, r.probability) for r in rows or [] if r.probability is not None]
+        if halting:
+            missing = halting[0][1].new_full((store.num_dst,), torch.nan)
+            records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
+            records["stopped"] = torch.zeros_like(missing, dtype=torch.bool)
+            if rows and rows[-1].halts is not None and len(rows) == max_steps:
+                records["stopped"][rows[-1].nodes] = ~rows[-1].halts
+    return Ponder(
+        steps=output.steps,
+        remainder=output.remainder,
+        cost=output.cost.mean() if output.cost.shape[0] else output.cost.sum(),
+        max_steps=max_steps,
+        work=store.work,
+        layouts=tuple(store.layouts) if is_list else (store.layout,) * max_steps,
+        cross_layout=store.cross_layout,
+        node_flops=step.node_flops,
+        key_value_flops=step.attention.key_value_flops,
+        edge_flops=step.attention.edge_flops,
+        encoded_flops=0 if store.encoded is None else store.encoded.flops,
+        **records,
+    )

@@ -1,0 +1,281 @@
+"""The event-driven loop: a node computes when something that it reads has changed."""
+
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from graphut.attention import EdgeLayout
+from graphut.attention.argument_checks import check_finite, skip_checks
+from graphut.attention.sorting import sort_edges
+from graphut.attention.tensor_checks import check_index, check_range, check_tensor
+from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
+from graphut.nn.loop import run_step, store_rows
+from graphut.nn.noise import with_noise
+from graphut.nn.ponder import Ponder
+from graphut.nn.rules.event_driven import EventDriven
+
+Ints = NDArray[np.int64]
+_FEW = 256  # nodes
+
+
+class Start(NamedTuple):
+    """The states and nodes from which a run with the rule `EventDriven` continues."""
+
+    shown: Tensor  # (M, d) shown states of the first nodes; later nodes are new
+    frontier: Tensor | None  # (A,) sorted nodes of the first round; None for all
+
+
+def with_out_neighbours(layout: EdgeLayout, nodes: Tensor) -> Tensor:
+    """Return the sorted ids of all destinations among `nodes` and their out-neighbours.
+
+    Examples
+    --------
+    >>> from graphut.topology import Window
+    >>> with_out_neighbours(Window(1).layout([9]), torch.tensor([3, 4]))
+    tensor([2, 3, 4, 5])
+    """
+    ends, degrees, targets = layout.cached(_out_edges)
+    size = layout.num_dst
+    if nodes.device.type == "cpu" and len(nodes) < _FEW:
+        return torch.from_numpy(_few_with_out_neighbours(layout, nodes.numpy()))
+    degree = degrees.index_select(0, nodes)
+    edge = torch.repeat_interleave(ends.index_select(0, nodes) - degree.cumsum(0), degree)
+    edge += torch.arange(len(edge), device=edge.device)
+    reached = targets.index_select(0, edge)
+    if size < layout.num_src:
+        nodes = nodes[nodes < size]
+    if 8 * (len(nodes) + len(reached)) < size:
+        return torch.cat([nodes, reached]).unique()
+    # As many nodes as a fraction of the graph: a mask is faster than sorting.
+    awake = torch.zeros(size, dtype=torch.bool, device=nodes.device)
+    awake.index_fill_(0, nodes, True).index_fill_(0, reached, True)
+    return awake.nonzero()[:, 0]
+
+
+def _few_with_out_neighbours(layout: EdgeLayout, nodes: Ints) -> Ints:
+    """Return `with_out_neighbours` of a few nodes, for which calls of numpy are shorter."""
+    ends, degrees, targets = layout.cached(_out_edges_of_numpy)
+    degree = degrees[nodes]
+    edge = np.repeat(ends[nodes] - degree.cumsum(), degree)
+    edge += np.arange(len(edge))
+    if layout.num_dst < layout.num_src:
+        nodes = nodes[nodes < layout.num_dst]
+    reached: Ints = np.concatenate([nodes, targets[edge]])
+    reached.sort()
+    is_first = np.ones(len(reached), dtype=bool)
+    np.not_equal(reached[1:], reached[:-1], out=is_first[1:])
+    return reached[is_first]
+
+
+def _out_edges(layout: EdgeLayout) -> tuple[Tensor, Tensor, Tensor]:
+    """Sort edges by source; return each source's end index and out-degree, and destinations."""
+    rows = layout.destinations()
+    starts, targets, _ = sort_edges(rows, layout.sources(), layout.num_dst, layout.num_src)
+    return starts[1:].clone(), starts.diff(), targets
+
+
+def _out_edges_of_numpy(layout: EdgeLayout) -> tuple[Ints, ...]:
+    return tuple(x.numpy() for x in layout.cached(_out_edges))
+
+
+def start_of_changes(
+    layout: EdgeLayout,
+    shown: Ponder | Tensor,
+    feat: Tensor,
+    changed: Tensor | None,
+    edges_into: Tensor | None,
+) -> Start:
+    """Return the states and nodes from which `AdaptiveRecurrence.resume` continues a run."""
+    awake = None
+    if isinstance(shown, Ponder):
+        if shown.shown is None:
+            raise ValueError(f"{shown} is not the record of a run with the rule EventDriven")
+        awake, shown = shown.awake, shown.shown
+    check_tensor(shown, "shown")
+    num_src, num_dst, old = layout.num_src, layout.num_dst, len(shown)
+    fits = shown.dtype == feat.dtype or torch.is_autocast_enabled(feat.device.type)
+    fits = fits and shown.device == feat.device and shown.shape[1:] == feat.shape[1:]
+    if not fits or old > num_dst:
+        raise ValueError(
+            f"shown must be (M, {feat.shape[-1]}) {feat.dtype} on {feat.device} with at most "
+            f"{num_dst} rows, one for each old node; got {tuple(shown.shape)} {shown.dtype} on "
+            f"{shown.device}"
+        )
+    check_finite(shown=shown)
+    none = torch.zeros(0, dtype=torch.int64, device=layout.device)
+    changed = _checked_ids("changed", changed, num_src, none)
+    edges_into = _checked_ids("edges_into", edges_into, num_dst, none)
+    new = torch.arange(old, num_dst, device=layout.device)
+    reached = with_out_neighbours(layout, torch.cat([changed, new]))
+    if awake is None:  # the states do not tell which nodes were awake
+        return Start(shown, None)
+    awake = _checked_ids("awake", awake, num_dst, none)
+    return Start(shown, torch.cat([reached, edges_into, awake]).unique())
+
+
+def _checked_ids(name: str, ids: Tensor | None, size: int, none: Tensor) -> Tensor:
+    if ids is None:
+        return none
+    check_index(name, ids)
+    check_range(name, ids, size)
+    return ids.to(none.device)
+
+
+def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput:
+    """Run rounds until no shown state changes, and return the results of all nodes.
+
+    `nodes` are the ids of the frontier and `changed` of the nodes that changed in the last round.
+    None means all.
+    """
+    store, rule, noise = call.store, call.rule, call.noise
+    assert isinstance(rule, EventDriven)
+    shown, encodings = call.feat, call.encodings
+    if call.exchange is not None:
+        shown = call.with_halo(None, shown)[1]
+        encodings = None if encodings is None else call.with_halo(None, encodings)[1]
+    nodes = changed = None
+    if start is not None:
+        shown, nodes = torch.cat([start.shown, shown[len(start.shown) :]]), start.frontier
+    in_place = not torch.is_grad_enabled()
+    if in_place:  # the caller's tensor is copied
+        shown, store.owns_table = shown.clone(), True
+    size, record = store.num_dst, _Record(call)
+    num_active = size if nodes is None else len(nodes)
+
+    def read(rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
+        """Return `rows`, the states of `nodes` (None: first nodes), plus encodings and noise."""
+        if encodings is not None:
+            rows = rows + (
+                encodings[: len(rows)] if nodes is None else encodings.index_select(0, nodes)
+            )
+        return with_noise(noise, "every_step", rows, nodes, t) if noise else rows
+
+    for t in range(1, call.max_steps + 1):
+        if not call.any_active(num_active):
+            break
+        step = call.step(t)
+        store.begin_step(t)
+        if "every_step" in noise:
+            changed = None
+        store_rows(call, step, changed, read(_rows_of(changed, shown), changed, t))
+        store.frontier = nodes
+        before = shown[:size] if nodes is None else shown.index_select(0, nodes)
+        # The first round has checked the arguments of attention.
+        with skip_checks(in_place and t > 1):
+            after = run_step(call, step, read(before, nodes, t), t, nodes)
+        change = squared_change(after, before, relative=step.norm == "pre")
+        decided = change.detach()
+        if not isfinite(decided.sum().item()):
+            _check_finite(after, nodes, t)
+        moved = rule.changes(after, before, decided).nonzero().flatten()
+        record.count(nodes, num_active)
+        new, changed = after, nodes
+        if len(moved) < len(after):
+            new = after.index_select(0, moved)
+            changed = moved if nodes is None else nodes.index_select(0, moved)
+        record.note_changes(changed, t)
+        changed, new = call.with_halo(changed, new)
+        shown = _replace(shown, changed, new, in_place)
+        if call.rows is not None:
+            ids = torch.arange(size, device=after.device) if nodes is None else nodes
+            weights = torch.zeros_like(decided).index_fill(0, moved, 1.0)
+            states = call.readout(shown.index_select(0, ids))
+            call.rows.append(FrontierRows(ids, states, weights, None, change))
+        if changed is not None:
+            nodes = with_out_neighbours(store.layout, changed) if len(changed) else changed
+            num_active = len(nodes)
+            nodes = None if num_active == size else nodes
+    return record.result(shown, nodes, num_active)
+
+
+def _rows_of(nodes: Tensor | None, table: Tensor) -> Tensor:
+    return table if nodes is None else table.index_select(0, nodes)
+
+
+def _replace(table: Tensor, nodes: Tensor | None, new: Tensor, in_place: bool) -> Tensor:
+    """Return the shown states after those of `nodes` (None: of the first nodes) became `new`."""
+    if new.dtype != table.dtype:
+        wide = torch.promote_types(new.dtype, table.dtype)
+        table, new = table.to(wide), new.to(wide)
+    if nodes is None:
+        return torch.cat([new, table[len(new) :]])
+    return table.index_copy_(0, nodes, new) if in_place else table.index_copy(0, nodes, new)
+
+
+def _check_finite(new: Tensor, nodes: Tensor | None, t: int) -> None:
+    """Raise an error if a new state is not finite."""
+    entries = (~new.isfinite()).nonzero()
+    if len(entries):
+        row, column = entries[0].tolist()
+        node = row if nodes is None else int(nodes[row])
+        raise ValueError(
+            f"feature {column} of node {node} is {new[row, column].item()} in round {t}: a "
+            "weight of the model or a state that the node reads is not finite"
+        )
+
+
+class _Record:
+    """The updates and the last change of each node, and the rounds of each graph."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, batch = call, call.batch
+        self.ones = torch.ones(call.store.num_dst, dtype=torch.int64, device=call.feat.device)
+        self.updates, self.last_change = (torch.zeros_like(self.ones) for _ in range(2))
+        self.rounds = self.ones.new_zeros(1 if batch is None else batch.num_graphs)
+        self.sizes: list[int] = []
+
+    def count(self, nodes: Tensor | None, num_active: int) -> None:
+        """Count a round of each graph with active nodes, and an update of each active node."""
+        self.sizes.append(num_active)
+        self.call.store.work.fold()
+        if nodes is None:
+            self.updates += 1
+        else:
+            self.updates.index_add_(0, nodes, self.ones[: len(nodes)])
+        graphs = self._graphs(nodes)
+        if isinstance(graphs, slice):
+            self.rounds += 1
+        else:  # a graph of several nodes counts once
+            self.rounds.index_copy_(0, graphs, self.rounds.index_select(0, graphs) + 1)
+
+    def note_changes(self, changed: Tensor | None, t: int) -> None:
+        """Note that nodes changed in round `t`."""
+        if changed is None:
+            self.last_change.fill_(t)
+        else:
+            self.last_change.index_fill_(0, changed, t)
+
+    def _graphs(self, nodes: Tensor | None) -> Tensor | slice:
+        """Return the index of each active node's graph, or `slice(None)` for a single graph."""
+        if self.call.batch is None:
+            return slice(None)
+        return _rows_of(nodes, self.call.batch.graph)
+
+    def result(self, shown: Tensor, nodes: Tensor | None, num_active: int) -> LoopOutput:
+        """Return the output (states that neighbours read), update counts, and `Ponder` fields."""
+        quiescent = torch.ones_like(self.rounds, dtype=torch.bool)
+        if self.call.any_active(num_active):
+            quiescent[self._graphs(nodes)] = False
+        rows = self.call.rows
+        record = {
+            "awake": torch.arange(num_active, device=shown.device) if nodes is None else nodes,
+            "last_change": self.last_change,
+            "rounds": self.rounds,
+            "quiescent": quiescent,
+            "round_sizes": self.sizes,
+            "frontiers": None if rows is None else [each.nodes for each in rows],
+        }
+        return waking_output(self.call.store, shown, self.updates, record)
+
+
+def waking_output(store: Any, shown: Tensor, updates: Tensor, record: dict[str, Any]) -> LoopOutput:
+    """Return the results of a run; `record` has fields of `Ponder`."""
+    store.work.computed = updates.sum()
+    store.work.edges = (updates * store.layout.in_degrees).sum()
+    shown = shown if len(shown) == store.num_dst else shown[: store.num_dst]
+    zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
+    return LoopOutput(shown, updates, zeros, zeros, {"shown": shown, **record})
