@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from graphut.attention import edge_attention
 from graphut.topology import parse
 
-CONTENDERS = ("dgl", "torch", "native", "triton", "pyg", "padded", "flex")
+CONTENDERS = ("dgl", "torch", "native", "triton", "pyg", "padded")
 SIDE = 1024  # of a matrix product, which shows the speed of the machine
 
 
@@ -29,7 +29,8 @@ class Call:
         layout = parse(spec).layout(common.draw_lengths(options.shape)).to(options.device)
         nodes, generator = layout.num_src, torch.Generator().manual_seed(0)
         chosen = torch.randperm(nodes, generator=generator)[: round(options.active * nodes)]
-        self.frontier = chosen.sort().values.to(options.device) if options.active < 1 else None
+        self.active = chosen.sort().values.to(options.device)
+        self.frontier = self.active if options.active < 1 else None
         self.layout, self.edges = layout, layout.in_edges(self.frontier)[:2]
         counts, feats = (len(chosen), nodes, nodes, len(chosen)), options.dim // options.heads
         drawn = (torch.randn(n, options.heads, feats, generator=generator) for n in counts)
@@ -56,9 +57,8 @@ class Call:
     def padded(self) -> tuple[Any, Any, Any]:
         # Padded before the timing. The batch of active queries may be shorter than that of keys.
         lengths = self.layout.src_lengths.to(self.tensors[0].device)
-        sentence = torch.repeat_interleave(lengths)
-        active = sentence if self.frontier is None else sentence[self.frontier]
-        rows, sources = map(common.present, (active.bincount(minlength=len(lengths)), lengths))
+        counts = torch.repeat_interleave(lengths)[self.active].bincount(minlength=len(lengths))
+        rows, sources = common.present(counts), common.present(lengths)
         mask = common.attention_mask(rows, sources, self.edges)
         pairs = zip(self.tensors, (rows, sources, sources, rows), strict=True)
         tensors = [common.pad(x, each).transpose(1, 2) for x, each in pairs]
@@ -74,21 +74,9 @@ class Call:
 
         rows, heads, feats = self.tensors[0].shape
         conv = TransformerConv(feats, feats, heads=heads, root_weight=False)
-        edges: Any = {"edge_index": torch.stack(self.edges[::-1]), "edge_attr": None}
-        edges["size"] = len(self.tensors[1]), rows
-        attend = partial(conv.propagate, **edges)
+        edges = {"edge_index": torch.stack(self.edges[::-1]), "size": (self.layout.num_src, rows)}
+        attend = partial(conv.propagate, edge_attr=None, **edges)
         return lambda q, k, v: attend(query=q, key=k, value=v), self.tensors, list
-
-    def flex(self) -> tuple[Any, Any, Any]:
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-        counts = [len(x) for x in self.tensors[:2]]
-        table = torch.zeros(*counts, dtype=torch.bool, device="cuda")
-        table[self.edges] = True
-        mask = create_block_mask(lambda b, h, i, j: table[i, j], None, None, *counts)
-        tensors = [x.transpose(0, 1)[None] for x in self.tensors]
-        unpad = lambda found: [x[0].transpose(0, 1) for x in found]  # noqa: E731
-        return torch.compile(partial(flex_attention, block_mask=mask)), tensors, unpad
 
 
 def bench_attention(options: Any) -> list[common.Row]:

@@ -4,8 +4,6 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.metadata import version
-from importlib.util import find_spec
 from statistics import median, quantiles
 from typing import Any
 
@@ -14,11 +12,11 @@ from torch import Tensor
 from torch.utils.benchmark import timer  # waits for the GPU
 
 from graphut.experiments.machine import describe_machine
-from graphut.experiments.tables import append_rows, three_digits
+from graphut.experiments.tables import append_rows
 
 Row = dict[str, Any]  # the figures of one contender, by column of the table of results
 Runs = Mapping[str, Callable[[], object]]
-_COLUMNS = ("ns_per_edge", "gflop_s", "matmul_share", "value", "peak_mib", "error")
+_COLUMNS = ("ms", "ns_per_edge", "gflop_s", "matmul_share", "value", "peak_mib", "error")
 
 
 def parse_options(doc: str, repeats: int = 9, **defaults: Any) -> argparse.Namespace:
@@ -40,8 +38,7 @@ def time_in_turns(
 ) -> list[Row]:
     """Time functions, which take turns for `repeats` rounds; return a row for each.
 
-    A slow phase of the machine then affects all of them. A function first runs for 50 ms to fill
-    the caches, or, with `before`, this is called instead. `columns` are added to each row.
+    A function first runs for 50 ms, to fill the caches; or `before` is called instead.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(repeats + 1):  # the first call compiles and allocates, and does not count
@@ -67,35 +64,24 @@ def report(bench: str, groups: Iterable[list[Row]], results: str, device: str = 
     """Print a table for each workload, with speeds relative to the first contender; save rows."""
     origin = {**describe_machine(torch.device(device)), "command": shlex.join(sys.argv)}
     origin["vectors"] = torch.backends.cpu.get_cpu_capability()
-    origin |= {name: version(name) for name in ("torch_geometric", "triton") if find_spec(name)}
     for rows in groups:  # as soon as they are measured
-        base: dict[str, float] = {}
+        firsts: dict[str, Row] = {}
         for row in rows:
-            if row["workload"] not in base:
-                print(f"\n{row['workload']}\n{'':32} {'ms':>9} {'speed':>7}")
-            base.setdefault(row["workload"], row.get("ms", 0.0))
-            speed = base[row["workload"]] / row.get("ms", 1.0)
-            text = (
-                f"{three_digits(row['ms']):>9} {speed:7.2f}  "
-                if "ms" in row
-                else row.get("note", "")
-            )
-            found = [f"{name} {row[name]:.3g}" for name in _COLUMNS if name in row]
-            print(f"{row['contender']:32} {text}{', '.join(found)}", flush=True)
+            if (first := firsts.setdefault(row["workload"], row)) is row:
+                print(f"\n{row['workload']}")
+            found = [f"{name} {row[name]:.4g}" for name in _COLUMNS if name in row]
+            found += [f"speed {first['ms'] / row['ms']:.2f}"] if "ms" in row else []
+            print(f"{row['contender']:26} {', '.join(found)}", flush=True)
         if results:
             append_rows(results, [{"bench": bench, **row, **origin} for row in rows])
 
 
 def relative_error(found: Sequence[Tensor], exact: Sequence[Tensor], limit: float = 1e-5) -> float:
-    """Return the relative error of the first tensor, or of all others together, if it is larger.
-
-    Raise `ArithmeticError` if it is above the limit.
-    """
-    errors = [0.0]
-    for one, two in ((found[:1], exact[:1]), (found[1:], exact[1:])):
-        if one:
-            a, b = (torch.cat([x.detach().double().flatten() for x in part]) for part in (one, two))
-            errors.append(float((a - b).norm() / b.norm()))
+    """Return the relative error of the first tensor or, if larger, of all others together."""
+    wide = [[x.detach().double().flatten() for x in each] for each in (found, exact)]
+    pairs = [[part[:1] for part in wide], [part[1:] for part in wide]][: len(exact)]
+    joined = (map(torch.cat, pair) for pair in pairs)
+    errors = [float((a - b).norm() / b.norm()) for a, b in joined]
     if not all(error <= limit for error in errors):
         raise ArithmeticError(f"wrong by {max(errors):.0e}")
     return max(errors)

@@ -18,22 +18,21 @@ from graphut import UniversalTransformer, UniversalTransformerConfig
 DEPTH, HEADS, WORDS, READ, WRITTEN, EOS = 6, 8, 1000, 30, 40, 1
 
 
-def make_marian(dim: int) -> Any:
+def make_models(dim: int) -> tuple[Any, UniversalTransformer, UniversalTransformer]:
+    """Return Marian, and our model with halting and without."""
     from transformers import MarianConfig, MarianMTModel
 
     sizes = {"layers": DEPTH, "attention_heads": HEADS, "ffn_dim": 4 * dim}
-    both = {f"{side}_{name}": x for side in ("encoder", "decoder") for name, x in sizes.items()}
-    tokens = {"pad_token_id": 0, "eos_token_id": EOS, "decoder_start_token_id": 0}
-    both |= {"forced_eos_token_id": None, **tokens}
-    return MarianMTModel(MarianConfig(vocab_size=WORDS, d_model=dim, **both)).eval()
-
-
-def make_model(dim: int, *, adaptive: bool) -> UniversalTransformer:
-    sizes: Any = {"source_vocab": WORDS, "target_vocab": WORDS, "d_model": dim, "d_hidden": 4 * dim}
-    sizes |= {"num_heads": HEADS, "max_steps": DEPTH, "adaptive": adaptive}
-    model = UniversalTransformer(UniversalTransformerConfig(**sizes)).eval()
-    model.output.bias.data[EOS] = -1e4  # no sentence ends before the last token
-    return model
+    both: Any = {f"{side}_{k}": x for side in ("encoder", "decoder") for k, x in sizes.items()}
+    both |= {"pad_token_id": 0, "eos_token_id": EOS, "decoder_start_token_id": 0}
+    marian = MarianConfig(vocab_size=WORDS, d_model=dim, forced_eos_token_id=None, **both)
+    sizes = {"source_vocab": WORDS, "target_vocab": WORDS, "d_model": dim, "d_hidden": 4 * dim}
+    sizes |= {"num_heads": HEADS, "max_steps": DEPTH}
+    configs = (UniversalTransformerConfig(**sizes, adaptive=halts) for halts in (True, False))
+    ours = [UniversalTransformer(config).eval() for config in configs]
+    for model in ours:
+        model.output.bias.data[EOS] = -1e4  # no sentence ends before the last token
+    return MarianMTModel(marian).eval(), *ours
 
 
 @torch.inference_mode()
@@ -42,11 +41,11 @@ def bench_generation(dim: int, beams: int, sentences: int, repeats: int) -> list
     torch.manual_seed(0)
     source = torch.randint(3, WORDS, (sentences, READ))
     length = {"min_new_tokens": WRITTEN, "max_new_tokens": WRITTEN, "do_sample": False}
-    marian = partial(make_marian(dim).generate, source, num_beams=beams, **length)
-    runs: dict[str, Any] = {"Marian": marian}
-    for name, adaptive in (("adaptive", True), ("fixed depth", False)):
-        generate, lists = make_model(dim, adaptive=adaptive).generate, source.tolist()
-        runs[name] = partial(generate, lists, max_length=WRITTEN, beam_size=beams)
+    marian, *ours = make_models(dim)
+    runs = {"Marian": partial(marian.generate, source, num_beams=beams, **length)}
+    for name, model in zip(("adaptive", "fixed depth"), ours, strict=True):
+        search = {"max_length": WRITTEN, "beam_size": beams}
+        runs[name] = partial(model.generate, source.tolist(), **search)
         assert all(len(answer.tokens) == WRITTEN for answer in runs[name]())
     title = f"{sentences} sentences, beams of {beams}, {dim} features"
     rows = common.time_in_turns(title, runs, repeats)

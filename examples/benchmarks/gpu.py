@@ -15,8 +15,7 @@ from typing import Any
 
 import common
 import torch
-from model import Dense, adapt, compare, make_recurrence
-from torch import Tensor
+from model import Dense, compare, make_recurrence
 
 from graphut import nn as gnn
 from graphut.topology import Complete, Patch
@@ -41,23 +40,22 @@ def bench_recurrence(
         tensors = {"feat": feat, "positions": positions, "padded": common.pad(feat, mask)}
         batch.update({k: x.to(device) for k, x in tensors.items()}, lengths=lengths)
 
-    def adaptive() -> tuple[Tensor, Tensor]:
-        with torch.autocast(device, torch.bfloat16):
-            layout = Complete().layout(batch["lengths"])
-            return adapt(ours, layout, batch["feat"], batch["positions"])
+    def adaptive() -> Any:
+        layout = Complete().layout(batch["lengths"])
+        return ours(layout, batch["feat"], positions=batch["positions"])
 
-    def dense() -> tuple[Tensor, Tensor]:
+    def dense() -> Any:
         torch.compiler.cudagraph_mark_step_begin()
-        with torch.autocast(device, torch.bfloat16):
-            present = (torch.arange(longest) < batch["lengths"][:, None]).to(device)
-            return compiled(batch["padded"], present, present[:, None, None])
+        present = (torch.arange(longest) < batch["lengths"][:, None]).to(device)
+        return compiled(batch["padded"], present, present[:, None, None])
 
-    models = {"compiled dense": dense, "adaptive": adaptive}
+    autocast = torch.autocast(device, torch.bfloat16)
+    models = {"compiled dense": autocast(dense), "adaptive": autocast(adaptive)}
     for run in (*models.values(),) * 4:  # compile, and record CUDA graphs
         draw()
-        sum(x.float().sum() for x in run()).backward()
-    steps = ours(Complete().layout(batch["lengths"]), batch["feat"])[1].steps.double().mean()
-    title = f"complete, {shape}, {dim} features, {steps:.1f} of 8 steps"
+        out, ponder = run()
+        out.float().sum().backward()
+    title = f"complete, {shape}, {dim} features, {ponder.steps.double().mean():.1f} of 8 steps"
     return compare(title, models, [*ours.parameters()], repeats, limit=2e-2, before=draw)
 
 

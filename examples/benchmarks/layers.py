@@ -24,11 +24,9 @@ def draw_blocks(options: Any) -> list[Any]:
     drawn = drawn ** torch.tensor([[3.0], [2.0]]) if options.power_law else drawn
     ends = (options.nodes * drawn).long().clamp_max(options.nodes - 1)
     graph = dgl.add_self_loop(dgl.graph((*ends,), num_nodes=options.nodes))
-    if not options.seeds:
-        return [graph]
     dgl.seed(0)
-    sampler = dgl.dataloading.NeighborSampler([10, 10])
-    return sampler.sample_blocks(graph, torch.arange(options.seeds))[2]
+    sample = dgl.dataloading.NeighborSampler([10, 10]).sample_blocks
+    return sample(graph, torch.arange(options.seeds))[2] if options.seeds else [graph]
 
 
 def bench_layers(options: Any) -> list[common.Row]:
@@ -36,38 +34,34 @@ def bench_layers(options: Any) -> list[common.Row]:
     blocks, dim, heads = draw_blocks(options), options.dim, options.heads
     edges = [torch.stack(block.edges()) for block in blocks]
     sizes = [(block.num_src_nodes(), block.num_dst_nodes()) for block in blocks]
-    whole = from_edge_index(edges[0], sizes[0])
-    layouts = [whole] if len(blocks) == 1 else [None] * len(blocks)
-
-    def on_dgl(layer: Any, n: int, x: torch.Tensor) -> Any:
-        return layer(blocks[n], x)
-
-    def on_pyg(layer: Any, n: int, x: torch.Tensor) -> Any:
-        return layer((x, x[: sizes[n][1]]), edges[n])
-
-    def on_layout(layer: Any, n: int, x: torch.Tensor) -> Any:
-        return layer(layouts[n] or from_edge_index(edges[n], sizes[n]), x)
-
+    whole = None if options.seeds else from_edge_index(edges[0], sizes[0])
     feat, shape = torch.randn(sizes[0][0], dim), (dim, dim // heads, heads)
-    kinds: dict[str, tuple[Any, Any]] = {
-        "dgl GATConv": (on_dgl, partial(dgl.nn.GATConv, *shape)),
-        "dgl DotGatConv": (on_dgl, partial(dgl.nn.DotGatConv, *shape)),
-        "pyg TransformerConv": (on_pyg, partial(TransformerConv.__base__, *shape)),
-        "TransformerConv": (on_pyg, partial(TransformerConv, *shape)),
-        "MultiHeadAttention": (on_layout, partial(MultiHeadAttention, dim, heads)),
+    kinds: dict[str, Any] = {
+        "dgl GATConv": partial(dgl.nn.GATConv, *shape),
+        "dgl DotGatConv": partial(dgl.nn.DotGatConv, *shape),
+        "pyg TransformerConv": partial(TransformerConv.__base__, *shape),
+        "TransformerConv": partial(TransformerConv, *shape),
+        "MultiHeadAttention": partial(MultiHeadAttention, dim, heads),
     }
 
-    def run(layers: list[Any], call: Any) -> torch.Tensor:
+    def call(name: str, layer: Any, n: int, x: torch.Tensor) -> Any:
+        if name.startswith("dgl"):
+            return layer(blocks[n], x)
+        if name.endswith("TransformerConv"):
+            return layer((x, x[: sizes[n][1]]), edges[n])
+        return layer(whole or from_edge_index(edges[n], sizes[n]), x)
+
+    def run(name: str, layers: list[Any]) -> torch.Tensor:
         out = feat.clone().requires_grad_()
         for n, layer in enumerate(layers):
-            out = call(layer, n, out).flatten(1)
+            out = call(name, layer, n, out).flatten(1)
         torch.autograd.backward(out, torch.ones_like(out))
         return out.detach()
 
     runs = {}
-    for name, (call, make) in kinds.items():
+    for name, make in kinds.items():
         torch.manual_seed(0)
-        runs[name] = partial(run, [make() for _ in blocks], call)
+        runs[name] = partial(run, name, [make() for _ in blocks])
     error = common.relative_error(*([runs[n + "TransformerConv"]()] for n in ("", "pyg ")))
     title = f"{options.nodes:,} nodes, {options.edges:,} edges" + ", power law" * options.power_law
     title += f", blocks for {options.seeds:,} nodes" * bool(options.seeds) + f", {dim} features"

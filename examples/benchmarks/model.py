@@ -38,10 +38,7 @@ class Dense(nn.Module):
         self.positions, self.signals = signals[:length], signals[: ours.max_steps]
 
     def forward(self, x: Tensor, active: Tensor, mask: Any = None, *, stops: bool = False) -> Any:
-        """Return the outputs of the tokens in `active`, `(batch, longest, d)`, and the mean cost.
-
-        With `stops`, the loop ends when all tokens have halted.
-        """
+        """Return outputs, `(batch, longest, d)`, and the mean cost; `active` is no padding."""
         out, count, (spent, cost) = torch.zeros_like(x), active.sum(), x.new_zeros(2, *x.shape[:2])
         for t, signal in enumerate(self.signals, 1):
             y = x + self.positions + signal
@@ -51,7 +48,7 @@ class Dense(nn.Module):
             out = out + weight[..., None] * new
             spent, cost = spent + weight, cost + (weight + t) * halts
             x, active = torch.where(active[..., None], new, x), active & ~halts
-            if stops and not active.any():
+            if stops and not active.any():  # all tokens have halted
                 break
         return out, cost.sum() / count
 
@@ -73,25 +70,17 @@ def make_recurrence(dim: int, heads: int, halting: Any, **options: Any) -> gnn.A
     return gnn.AdaptiveRecurrence(step, halting, **options)
 
 
-def adapt(ours: gnn.AdaptiveRecurrence, layout: Any, feat: Tensor, positions: Tensor) -> Any:
-    out, ponder = ours(layout, feat, positions=positions)
-    return out, ponder.cost
-
-
 def compare(
     title: str, models: Mapping[str, Callable[[], Any]], weights: Any, repeats: int,
     count: int = 1, limit: float = 1e-5, before: Any = None,
 ) -> list[common.Row]:  # fmt: skip
-    """Time `count` calls of functions that return outputs and cost, and then with gradients.
-
-    The losses and gradients of both models are compared first.
-    """
+    """Compare two models, which return outputs and a cost, and time `count` calls of each."""
 
     def run(name: str, *, train: bool) -> list[Tensor]:
         with torch.set_grad_enabled(train):
             for _ in range(count):
-                out, cost = models[name]()
-                loss = out.float().square().sum() + cost
+                out, cost = models[name]()  # of the recurrence: a `Ponder`
+                loss = out.float().square().sum() + getattr(cost, "cost", cost)
                 slopes = torch.autograd.grad(loss, weights) if train else ()
         return [loss, *slopes]
 
@@ -117,7 +106,7 @@ def bench_model(dim: int, shape: str, spec: str, options: Any) -> list[common.Ro
     mask = common.attention_mask(present, present, layout.in_edges()[:2])
     feat = torch.randn(len(order), dim)
     models = {"dense": partial(dense, common.pad(feat, present), present, mask)}
-    models["adaptive"] = partial(adapt, ours, layout, feat, positions)
+    models["adaptive"] = partial(ours, layout, feat, positions=positions)
     title = f"{spec}, {shape}, {dim} features, {'no halting' if options.no_halting else 'schedule'}"
     return compare(title, models, [*ours.step.parameters()], options.repeats)
 
@@ -127,7 +116,8 @@ def bench_small(batch: int, length: int, dim: int, heads: int, repeats: int) -> 
     layout, positions = Complete().layout([length] * batch), torch.arange(1, length + 1)
     x, present = torch.randn(batch, length, dim), torch.ones(batch, length, dtype=torch.bool)
     models = {"plain torch": partial(Dense(ours, length), x, present, stops=True)}
-    models["adaptive"] = partial(adapt, ours, layout, x.flatten(0, 1), positions.repeat(batch))
+    places = {"positions": positions.repeat(batch)}
+    models["adaptive"] = partial(ours, layout, x.flatten(0, 1), **places)
     title = f"complete, {batch}x{length}, {dim} features, two steps"
     return compare(title, models, [*ours.parameters()], repeats, count=20)
 
