@@ -3,8 +3,8 @@
 Papers cite papers and contain words. A paper starts with a linear map of its words, and a word with
 a learned vector. All papers except those for validation and test are labelled. For each weight of
 the ponder cost, the script prints the test accuracy at the best epoch on the validation papers, and
-the mean number of steps of papers and of words. The docstring of `node_classification_cora.py`
-describes the file.
+the mean number of steps of papers and of words. The docstring of `node_classification.py` describes
+the file.
 
     python examples/hetero_papers_and_words.py --data cora.npz --library pyg
 """
@@ -94,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", metavar="FILE", required=True, help="cora.npz")
     parser.add_argument("--library", choices=["dgl", "pyg"], default="pyg", help="default: pyg")
-    parser.add_argument("--weights", type=float, nargs="+", default=[0.0, 0.1])
+    parser.add_argument("--weights", type=float, nargs="+", default=[0.0, 0.003])
     parser.add_argument("--seeds", type=int, default=3, help="runs for each weight (default: 3)")
     parser.add_argument("--epochs", type=int, default=60, help="default: 60")
     options = parser.parse_args()

@@ -4,7 +4,7 @@
     python examples/own_graphs.py values
 
 The first command predicts the classes of the papers of Cora (`cora.npz` as in
-`node_classification_cora.py`; without `--data` DGL downloads it). The second predicts values on a
+`node_classification.py`; without `--data` DGL downloads it). The second predicts values on a
 random graph: a value depends on the features of the node and, by the weights of the edges, on those
 of its neighbours. Both write the graph as `.npy` files, train from the command line with several
 seeds, and predict. The baselines are a GAT with the settings of arXiv 1710.10903, and least squares

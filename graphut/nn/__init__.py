@@ -7,12 +7,14 @@ from graphut._lazy import lazy_names
 if TYPE_CHECKING:
     from graphut.nn.adaptive_conv import AdaptiveConv
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
+    from graphut.nn.batch_norm import StepBatchNorm
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv
     from graphut.nn.graph_call import from_edge_index
     from graphut.nn.halting import HaltingUnit, ScheduledHalting
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
     from graphut.nn.messages import MessageAggregation
+    from graphut.nn.neighbor_mean import NeighborMean
     from graphut.nn.noise import InputNoise
     from graphut.nn.ponder import Ponder
     from graphut.nn.presets import HALTING_PRESETS
@@ -61,6 +63,7 @@ __all__ = [
     "LearnedSignal",
     "MessageAggregation",
     "MultiHeadAttention",
+    "NeighborMean",
     "Ponder",
     "PonderNet",
     "PositionwiseTransition",
@@ -69,6 +72,7 @@ __all__ = [
     "ScheduledHalting",
     "SeparableConvTransition",
     "SinusoidalSignal",
+    "StepBatchNorm",
     "Threshold",
     "UniversalTransformerStep",
     "coordinate_signal",

@@ -76,9 +76,10 @@ class Call:
         self.is_waking, self.max_steps = isinstance(rule, EventDriven), layer.max_steps
         if self.is_waking:
             self.max_steps = rule.max_rounds or layer.max_steps
-        self.halted = "copied" if layer.halted == "running" else layer.halted
+        self.halted = "copied" if layer.active_halted == "running" else layer.active_halted
         # Whether halted nodes go on computing.
-        self.runs_on = layer.halted == "running" and not isinstance(rule, FixedDepth | EventDriven)
+        runs_all = isinstance(rule, FixedDepth | EventDriven)
+        self.runs_on = layer.active_halted == "running" and not runs_all
         if self.halted == "copied" and layer.step_signal is None:
             self.halted = "frozen"  # the same, and nothing is added to the values
         self.is_traced = is_tracing()  # whether values of tensors cannot be read
@@ -272,7 +273,7 @@ def needs_host(layer: Any) -> bool:
     """Return whether the number of steps depends on the values of features."""
     rule = layer.active_rule
     return isinstance(rule, EventDriven) or (
-        layer.halted != "running" and not isinstance(rule, FixedDepth)
+        layer.active_halted != "running" and not isinstance(rule, FixedDepth)
     )
 
 

@@ -4,6 +4,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, layout_from_edges
@@ -33,9 +34,13 @@ class Recorded(nn.Module):
 
 
 class GraphCall(Recorded):
-    """Base class of layers that are called as `conv(x, edge_index)` or as `conv(graph, x)`."""
+    """Base class of layers that are called as `conv(x, edge_index)` or as `conv(graph, x)`.
+
+    The sorted edges of the last `edge_index` are kept for calls with the same tensor.
+    """
 
     of_edges = "edge_attr"  # the name of the argument with a row for each edge
+    _last: tuple[Tensor, Any, EdgeLayout] | None = None  # an `edge_index`, its state and layout
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
         """Call `_call(graph, x, of_edges)` with the arguments of PyG or DGL."""
@@ -57,11 +62,27 @@ class GraphCall(Recorded):
         if is_graph:
             graph, x = given["graph"], given["x"]
         else:
-            graph, x = graph_of(given["x"], given["edge_index"], given.get("batch")), given["x"]
+            graph, x = (
+                self._graph_of(given["x"], given["edge_index"], given.get("batch")),
+                given["x"],
+            )
         x, of_edges = _one_or_two(graph, x), given.get(self.of_edges)
         tensors = _by_name(x) if of_edges is None else _by_name(x) | {self.of_edges: of_edges}
         check_finite(**tensors)
         return self._call(graph, x, of_edges)
+
+    def _graph_of(self, x: Features, edge_index: Tensor, batch: Tensor | None) -> EdgeLayout:
+        is_plain = type(edge_index) is Tensor and not edge_index.is_inference()
+        if batch is not None or not is_plain or is_compiling():
+            return graph_of(x, edge_index, batch)
+        sizes = [getattr(each, "shape", None) for each in (x if isinstance(x, tuple) else (x,))]
+        state = edge_index._version, [*map(str, sizes)]
+        if self._last is None or self._last[0] is not edge_index or self._last[1] != state:
+            self._last = edge_index, state, graph_of(x, edge_index)
+        return self._last[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: x for name, x in super().__getstate__().items() if name != "_last"}
 
     def _call(self, graph: DGLGraph | EdgeLayout, x: Any, of_edges: Tensor | None) -> Tensor:
         raise NotImplementedError

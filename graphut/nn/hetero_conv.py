@@ -14,6 +14,7 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.tensor_checks import check_index, check_tensor
 from graphut.nn.adaptive_conv import check_conv_options, edge_list, linear, make_recurrence
+from graphut.nn.dropout import ByteDropout
 from graphut.nn.graph_call import Recorded, check_edge_index
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat
@@ -31,14 +32,11 @@ class HeteroAdaptiveConv(Recorded):
     are the nodes of one `AdaptiveRecurrence`, in which each node has its own number of steps. Its
     attention is that of HGT (arXiv 2003.01332): keys and values by edge type, queries by node type,
     and one softmax over the in-edges of all types; see `HeteroAttention`. All nodes share the
-    feed-forward layer, the norms and the halting unit. A node without in-edges reads nothing.
+    norms and the halting unit. A node without in-edges reads nothing.
 
     After a call, `ponder` is its record, in which `nodes` has the rows of each node type:
     `conv.ponder.steps[conv.nodes["paper"]]`. Add `ponder.cost`, the mean number of steps (with
-    remainders) over all nodes, to the loss. A weight of 0.1 is a good first choice: on the papers
-    and words of Cora, a paper then takes 2.2 steps and a word 2.0, instead of 4.8 and 5.3 with the
-    weight 0, and the accuracy is not lower (79% and 75%, two seeds;
-    `examples/hetero_papers_and_words.py`).
+    remainders) over all nodes, to the loss.
 
     Parameters
     ----------
@@ -49,8 +47,9 @@ class HeteroAdaptiveConv(Recorded):
     metadata : pair of sequences
         The node types, and the edge types as triples (source, name, destination):
         `data.metadata()` of PyG, or `(graph.ntypes, graph.canonical_etypes)` of DGL.
-    heads, max_steps, dropout, rule
-        As in `AdaptiveConv`.
+    heads, max_steps, dropout, input_dropout, rule, **options
+        As in `AdaptiveConv`: `norm`, `residual`, `feed_forward`, `activation`, `halting_bias`,
+        `halted` and `evaluation_halted`.
 
     Raises
     ------
@@ -64,7 +63,7 @@ class HeteroAdaptiveConv(Recorded):
     >>> conv = HeteroAdaptiveConv({"author": 3, "paper": 5}, 8, (["author", "paper"], [written]))
     >>> x = {"author": torch.randn(2, 3), "paper": torch.randn(3, 5)}
     >>> out = conv(x, {written: torch.tensor([[0, 1, 1], [0, 0, 2]])})  # or conv(graph, x) of DGL
-    >>> loss = out["paper"].square().mean() + 0.1 * conv.ponder.cost
+    >>> loss = out["paper"].square().mean() + 0.003 * conv.ponder.cost
     >>> out["paper"].shape, conv.ponder.steps[conv.nodes["paper"]].shape
     (torch.Size([3, 8]), torch.Size([3]))
     """
@@ -75,10 +74,12 @@ class HeteroAdaptiveConv(Recorded):
         out_channels: int,
         metadata: Metadata,
         heads: int = 4,
-        max_steps: int = 8,
+        max_steps: int = 10,
         *,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         rule: HaltingRule | None = None,
+        **options: Any,
     ) -> None:
         super().__init__()
         for kind in metadata[1]:
@@ -105,10 +106,9 @@ class HeteroAdaptiveConv(Recorded):
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
-        attention = HeteroAttention(
-            out_channels, heads, len(self.node_types), sources, attn_drop=dropout
-        )
-        self.recurrence = make_recurrence(attention, max_steps, dropout, rule)
+        attention = HeteroAttention(out_channels, heads, len(self.node_types), sources)
+        self.input_dropout = ByteDropout(input_dropout)
+        self.recurrence = make_recurrence(attention, max_steps, dropout, rule, **options)
         self.nodes = dict[str, Tensor]()
 
     def reset_parameters(self) -> None:
@@ -226,7 +226,7 @@ class HeteroAdaptiveConv(Recorded):
                 check_feat(x[kind], repr(kind), len(ids), width, maps[kind])
             elif len(ids):
                 raise ValueError(f"the graph has {len(ids)} {kind!r} nodes, but x has no {kind!r}")
-        states = torch.cat([maps[kind](feat) for kind, feat in x.items()])
+        states = torch.cat([maps[kind](self.input_dropout(feat)) for kind, feat in x.items()])
         return states.index_select(0, torch.cat([rows[kind] for kind in x]).argsort())
 
     def _layout(self, block: _Block, rows: dict[str, Tensor], device: torch.device) -> EdgeLayout:

@@ -32,6 +32,12 @@ def repeat_until_halted(call: Call) -> LoopOutput:
     linear = not is_untied and call.step(1).has_linear_projection
     rewrites_all = call.exchange is None and not call.fills_cache
     decides = call.rows is not None or not isinstance(call.rule, FixedDepth)
+    if call.rule.min_steps == 0:  # some nodes halt before the first step
+        first = rows[:size]
+        at_once = call.decide(decided, first, first, 0, nodes, None, results.active)
+        if (left := results.add(decided, at_once, 0, nodes)) is not None:
+            nodes = keep = left
+            decided.keep(left)
     for t in range(1, call.max_steps + 1):
         if not (call.fills_cache or call.any_active(results.num_active)):
             break
@@ -186,7 +192,7 @@ class _WhileRunning:
 
     def add(self, decided: RuleState, halts: Tensor, t: int, nodes: Tensor | None) -> None:
         """Store the results of nodes that halt."""
-        call, self.steps = self.call, self.steps + self.active
+        call, self.steps = self.call, self.steps + self.active * (t > 0)
         self.remainder = torch.where(halts, decided.remainder, self.remainder)
         self.cost = torch.where(halts, decided.cost, self.cost)
         self.active = self.active & ~halts

@@ -8,6 +8,7 @@ from torch import distributed, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from graphut.attention.registry import check_backend
+from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.transition import SeparableConvTransition
 
 _PARTS = {  # the last two may be None
@@ -84,7 +85,8 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
         if isinstance(module, _BatchNorm) and (in_training or not module.track_running_stats):
             raise ValueError(
                 f"{rule} cannot be used with {type(module).__name__}, whose statistics depend on "
-                "which nodes are active: use LayerNorm"
+                "which nodes are active: use LayerNorm, or the "
+                "batch_norm of UniversalTransformerStep"
             )
 
 
@@ -112,6 +114,10 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a halting module, because no node halts for good: give halting=None"
     elif step.cross_attention is not None:
         unsupported = "a decoder step, because the nodes that read it would wake with every token"
+    elif any(isinstance(part, StepBatchNorm) for part in step.modules()):
+        unsupported = (
+            "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm"
+        )
     elif isinstance(step.transition, SeparableConvTransition):
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     if unsupported:

@@ -23,7 +23,7 @@ class AdaptiveConv(adaptive_conv.AdaptiveConv, pyg.MessagePassing):  # type: ign
     Examples
     --------
     >>> AdaptiveConv((-1, -1), 32, heads=4)
-    AdaptiveConv((-1, -1), 32, heads=4, max_steps=8)
+    AdaptiveConv((-1, -1), 32, heads=4, max_steps=10)
     """
 
 

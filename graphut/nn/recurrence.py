@@ -64,6 +64,9 @@ class AdaptiveRecurrence(nn.Module):
         What the neighbours of a halted node read. "copied": its final state with the signal of the
         current step. "frozen": its final state with the signal of the step after its last.
         "stale": the keys and values of its last step. "running": a state that is still updated.
+    evaluation_halted : {"copied", "frozen", "stale", "running"}, optional
+        The same after `layer.eval()`; the default is `halted`. With "running" in training and
+        "frozen" in evaluation, all nodes help to train the step, and evaluation saves the work.
     position_signal : {"sinusoidal", "sinusoidal0"} or callable, optional
         Signal of positions: the sinusoids of the paper, the same counted from 0 instead of 1, or a
         function or module that returns rows `(n, d)` for positions `(n,)` or `(n, k)`, such as
@@ -111,6 +114,7 @@ class AdaptiveRecurrence(nn.Module):
         evaluation_rule: HaltingRule | None = None,
         max_steps: int = 8,
         halted: str = "copied",
+        evaluation_halted: str | None = None,
         position_signal: Signal | str | None = "sinusoidal",
         step_signal: Signal | str | None = "sinusoidal",
         inject_input: bool = False,
@@ -119,10 +123,11 @@ class AdaptiveRecurrence(nn.Module):
         checkpoint_steps: bool = False,
     ) -> None:
         super().__init__()
-        if halted not in HALTED:
-            raise ValueError(
-                f"halted must be one of {', '.join(map(repr, HALTED))}; got {halted!r}"
-            )
+        for name, mode in (("halted", halted), ("evaluation_halted", evaluation_halted or halted)):
+            if mode not in HALTED:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(map(repr, HALTED))}; got {mode!r}"
+                )
         if isinstance(step, nn.ModuleList):
             step = [*step]
         for each in step if isinstance(step, Sequence) else [step]:
@@ -151,7 +156,7 @@ class AdaptiveRecurrence(nn.Module):
         self.step = nn.ModuleList(step) if isinstance(step, Sequence) else step
         self.halting = halting
         self.max_steps = max_steps
-        self.halted = halted
+        self.halted, self.evaluation_halted = halted, evaluation_halted
         self.position_signal = make_signal(position_signal, "position_signal", width)
         self.step_signal = make_signal(step_signal, "step_signal", width, max_steps)
         self.inject_input = inject_input
@@ -366,6 +371,11 @@ class AdaptiveRecurrence(nn.Module):
         return self.rule if self.training else self.evaluation_rule
 
     @property
+    def active_halted(self) -> str:
+        """What neighbours of halted nodes read in the current mode, training or evaluation."""
+        return self.halted if self.training else self.evaluation_halted or self.halted
+
+    @property
     def _usual_rule(self) -> HaltingRule:
         return _FIXED_DEPTH if self.halting is None else _ACT
 
@@ -381,7 +391,8 @@ class AdaptiveRecurrence(nn.Module):
                 raise ValueError(f"{each} needs a halting module, such as HaltingUnit(d)")
             if isinstance(each, EventDriven):
                 check_event_driven(each, self.step, self.halting, self.step_signal)
-            all_run = self.halted == "running" and not isinstance(each, EventDriven)
+            halted = self.halted if each is rules[0] else self.evaluation_halted or self.halted
+            all_run = halted == "running" and not isinstance(each, EventDriven)
             if not (all_run or isinstance(each, FixedDepth)):
                 check_batch_norm(self, each, in_training=each is rules[0])
             if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
@@ -410,11 +421,13 @@ class AdaptiveRecurrence(nn.Module):
         self._max_steps: int = int(steps)
 
     def extra_repr(self) -> str:
-        rules = f"rule={self.rule}"
+        rules, halted = f"rule={self.rule}", f"halted={self.halted!r}"
+        if self.evaluation_halted is not None:
+            halted += f", evaluation_halted={self.evaluation_halted!r}"
         if self.evaluation_rule != self.rule:
             rules += f", evaluation_rule={self.evaluation_rule}"
         return (
-            f"max_steps={self.max_steps}, halted={self.halted!r}, {rules}, "
+            f"max_steps={self.max_steps}, {halted}, {rules}, "
             f"inject_input={self.inject_input}, noise={self.noise}"
             + (f", quantize={self.quantize}" if self.quantize else "")
         )

@@ -13,6 +13,7 @@ from torch import Tensor
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
@@ -66,21 +67,24 @@ def dense_recurrence(
     steps = torch.zeros(feat.shape[0], dtype=torch.int64)
     out, shown, combined = torch.zeros_like(feat), feat, torch.zeros_like(feat)
 
-    for t in range(1, layer.max_steps + 1):
-        anew = (steps >= t - 1) | (layer.halted == "running")
+    for t in range(min(rule.min_steps, 1), layer.max_steps + 1):
+        anew = (steps >= t - 1) | (layer.active_halted == "running")
         redrawn = with_noise(drawn, "every_step", torch.zeros_like(feat), step=t)
         noise = torch.where(anew[:, None], redrawn, noise)
         now = state + place + noise
-        if layer.step_signal is not None:
+        if layer.step_signal is not None and t:
             now = now + layer.step_signal(torch.tensor([t])).to(feat.dtype)
-        moves = active if layer.halted in ("frozen", "stale") else torch.ones_like(active)
-        if layer.halted == "frozen" and t > 1:
+        moves = active if layer.active_halted in ("frozen", "stale") else torch.ones_like(active)
+        if layer.active_halted == "frozen" or t <= 1:
             moves = steps >= t - 1  # the step after its last is the last to be shown
         shown = torch.where(moves[:, None], now, shown)
-        goes_on = active | (layer.halted == "running")
+        goes_on = active | (layer.active_halted == "running")
         step = repeated[(t - 1) % len(repeated)]
-        new, combined = _step(step, layout, edges, now, shown, combined, goes_on, cross)
-        new = _quantized(layer, drawn, new, t)
+        if t == 0:  # nodes may halt before the first step
+            now = new = state
+        else:
+            new, combined = _step(step, layout, edges, now, shown, combined, goes_on, cross, t)
+            new = _quantized(layer, drawn, new, t)
         source = now if rule.halt_from == "input" else new
         p = layer.halting(source, None, t) if layer.halting and rule.uses_probability else None
         last = t == layer.max_steps
@@ -99,7 +103,7 @@ def dense_recurrence(
             share = decision.weight.to(feat.dtype)[:, None]
             candidate = share * new + (1.0 if rule.weighting == "sum" else 1 - share) * out
         out = torch.where(active[:, None], candidate, out)
-        steps = steps + active
+        steps = steps + active * (t > 0)
         state = torch.where(goes_on[:, None], new, state)
         if decision.remainder is not None:
             remainder = torch.where(halts, decision.remainder, remainder)
@@ -217,6 +221,7 @@ def _step(
     combined: Tensor,
     runs: Tensor,
     cross: tuple[Graph, Tensor] | None,
+    t: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Return the new states, and the inputs of the transition: `combined`, updated by `runs`.
 
@@ -226,6 +231,8 @@ def _step(
 
     def add(rows: Tensor, change: Tensor, norm: torch.nn.Module) -> Tensor:
         change = rows + change if step.residual else change
+        if isinstance(norm, StepBatchNorm):
+            return _batch_normed(norm, change, runs, t)
         return change if pre else norm(change)
 
     def ready(rows: Tensor, norm: torch.nn.Module) -> Tensor:
@@ -234,6 +241,7 @@ def _step(
     norm = step.attention_norm
     read = _attend(step.attention, layout, ready(now, norm), ready(shown, norm), **edges)
     rows = add(now, read, norm)
+    rows = rows if step.activation is None else step.activation(rows)
     if step.cross_attention is not None and step.cross_norm is not None and cross is not None:
         query = ready(rows, step.cross_norm)
         read = _attend(step.cross_attention, as_layout(cross[0]), query, cross[1])
@@ -244,6 +252,15 @@ def _step(
     combined = torch.where(runs[:, None], ready(rows, norm), combined)
     change = step.transition(layout, combined)
     return add(rows, change, norm), combined
+
+
+def _batch_normed(norm: StepBatchNorm, rows: Tensor, runs: Tensor, t: int) -> Tensor:
+    """Normalise rows by the statistics of the rows in the mask `runs`, or by the running ones."""
+    t = min(t, len(norm.weight)) - 1
+    mean, variance = norm.running_mean[t], norm.running_var[t]
+    if norm.training and int(runs.sum()) > 1:
+        mean, variance = rows[runs].mean(0), rows[runs].var(0, unbiased=False)
+    return (rows - mean) / (variance + norm.eps).sqrt() * norm.weight[t] + norm.bias[t]
 
 
 def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges: Any) -> Tensor:

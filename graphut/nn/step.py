@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
 from graphut.nn.module_checks import check_widths
@@ -35,6 +36,9 @@ class UniversalTransformerStep(nn.Module):
     With `norm=None` there is no LayerNorm. With `residual=False`, nothing is added to the output of
     attention and of the transition either: :math:`x = \mathrm{Transition}(\mathrm{MultiHead}(y))`.
 
+    A graph convolution in the place of attention, `residual=False`, `batch_norm=max_steps` and an
+    `activation` make the usual layer of a graph neural network, as one step of a recurrence.
+
     Parameters
     ----------
     attention : MultiHeadAttention
@@ -47,7 +51,12 @@ class UniversalTransformerStep(nn.Module):
     norm : {"post", "pre", None}
         Apply LayerNorm after each residual, or before attention and transition, or nowhere.
     residual : bool
-        Add the input of attention and of the transition to the output; False with `norm=None` only.
+        Add the input of attention and of the transition to the output; always with `norm="pre"`.
+    batch_norm : int, optional
+        With `norm="post"`: use `StepBatchNorm` in the place of LayerNorm, with statistics of their
+        own for each of so many steps.
+    activation : Module, optional
+        A function of the states after attention, its residual and its norm.
     dropout : float
         Dropout probability of the outputs of attention and transition.
     output_norm : bool
@@ -84,12 +93,16 @@ class UniversalTransformerStep(nn.Module):
         dropout: float = 0.0,
         output_norm: bool = True,
         norm_eps: float = 1e-5,
+        batch_norm: int | None = None,
+        activation: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {norm!r}")
-        if not residual and norm is not None:
-            raise ValueError(f"residual=False needs norm=None, got {norm=}")
+        if not residual and norm == "pre":
+            raise ValueError(f"residual=False needs norm='post' or norm=None, got {norm=}")
+        if batch_norm is not None and norm != "post":
+            raise ValueError(f"batch_norm needs norm='post', got {norm=} and {batch_norm=}")
         if residual and not getattr(attention, "allows_residual", True):
             raise ValueError(
                 f"{type(attention).__name__} needs norm=None, residual=False in its step; got "
@@ -104,16 +117,19 @@ class UniversalTransformerStep(nn.Module):
         layer_norm: Callable[[], nn.Module] = nn.Identity
         if norm is not None:
             layer_norm = partial(nn.LayerNorm, attention.in_feats[1], eps=norm_eps)
+        if batch_norm is not None:
+            layer_norm = partial(StepBatchNorm, attention.in_feats[1], batch_norm, eps=norm_eps)
         self.attention_norm = layer_norm()
+        self.activation = activation
         self.cross_norm = layer_norm() if cross_attention is not None else None
-        self.transition_norm = layer_norm()
+        self.transition_norm = layer_norm() if transition is not None else nn.Identity()
         self.output_norm = layer_norm() if norm == "pre" and output_norm else None
 
     def reset_parameters(self) -> None:
         """Draw new parameters in all layers."""
         for layer in self.children():
-            if not isinstance(layer, nn.Dropout | nn.Identity):
-                layer.reset_parameters()  # type: ignore[operator]
+            if callable(reset := getattr(layer, "reset_parameters", None)):
+                reset()
 
     @property
     def node_flops(self) -> int:
@@ -211,21 +227,24 @@ class UniversalTransformerStep(nn.Module):
         """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
         pre = self.norm == "pre"
         attended = store.attend(self.attention, self.attention_norm(rows) if pre else rows)
-        rows = self._add(rows, attended, self.attention_norm)
+        rows = self._add(rows, attended, self.attention_norm, store)
+        rows = rows if self.activation is None else self.activation(rows)
         if self.cross_attention is not None and self.cross_norm is not None:
             query = self.cross_norm(rows) if pre else rows
             attended = store.cross_attend(self.cross_attention, query)
-            rows = self._add(rows, attended, self.cross_norm)
+            rows = self._add(rows, attended, self.cross_norm, store)
         if self.transition is None:
             return rows
         moved = store.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
-        return self._add(rows, moved, self.transition_norm)
+        return self._add(rows, moved, self.transition_norm, store)
 
-    def _add(self, rows: Tensor, change: Tensor, norm: nn.Module) -> Tensor:
+    def _add(self, rows: Tensor, change: Tensor, norm: nn.Module, store: Store) -> Tensor:
         total: Tensor = self.dropout(change)
         if self.residual:
             total = rows + total
-        return total if self.norm == "pre" else norm(total)
+        if self.norm == "pre":
+            return total
+        return norm(total, store.step) if isinstance(norm, StepBatchNorm) else norm(total)
 
     def readout(self, out: Tensor) -> Tensor:
         """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""

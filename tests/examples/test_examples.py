@@ -22,6 +22,7 @@ from graphut.nn import EventDriven
 from graphut.topology import registry
 from tests.conftest import DATA
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of PyG
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 ONE_EPOCH = TrainingConfig(epochs=1)
 
@@ -66,7 +67,7 @@ PLOT = "pip install matplotlib"
         (["image_local_attention"], "sklearn.datasets", "pip install scikit-learn"),
         (["custom_topology"], "matplotlib.figure", PLOT),
         (["hugging_face_trainer"], "transformers", "pip install transformers accelerate"),
-        (["node_classification_cora", "--data", "nowhere.npz"], "", "nowhere.npz"),
+        (["node_classification", "nowhere.npz"], "", "cannot read split 0 of nowhere.npz"),
         (["wave", "run", "--out", "wave.svg"], "", "--out must end in .gif, got wave.svg"),
         (["wave", "run", "--out", "no/wave.gif"], "", "its folder does not exist"),
         (["circuit_wave", "run", "adder-4", "--out", "wave.mp4"], "", "'mp4' is not supported"),
@@ -236,14 +237,6 @@ def test_circuits_follows_changes(what: str) -> None:
 
 
 @pytest.mark.data
-def test_adaptive_conv_on_cora(capsys: pytest.CaptureFixture[str]) -> None:
-    data = ["--data", str(DATA / "cora" / "cora.npz")]
-    assert run("adaptive_conv", *data, "--seeds", "1", "--epochs", "2", "--weights", "0.1") == 0
-    assert capsys.readouterr().out.startswith("weight 0.1: test accuracy")
-
-
-@pytest.mark.data
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of PyG
 @pytest.mark.parametrize("library", ["dgl", "pyg"])
 def test_hetero_papers_and_words_of_cora(library: str, capsys: pytest.CaptureFixture[str]) -> None:
     data = ["--data", str(DATA / "cora" / "cora.npz"), "--library", library]
@@ -252,16 +245,53 @@ def test_hetero_papers_and_words_of_cora(library: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().out.startswith("weight 0.1: test accuracy")
 
 
-@pytest.mark.data
-def test_node_classification_cora(capsys: pytest.CaptureFixture[str]) -> None:
-    data = ["--data", str(DATA / "cora" / "cora.npz")]
-    assert run("node_classification_cora", *data, "--seeds", "1", "--epochs", "3") == 0
-    lines = capsys.readouterr().out.splitlines()
-    names = ["adaptive", "GATConv", "DotGatConv"]
-    seeded = [x for name in names for x in (f"{name}, seed 0", name)]
-    assert [line.partition(":")[0] for line in lines[:6]] == seeded
-    first = lines.index("papers by number of steps, last run of the adaptive model:")
-    assert sum(int(line.split()[1]) for line in lines[first + 1 :]) == 2708
+def write_graphs(folder: Path) -> None:
+    """Write a ring of 60 nodes in each of the three forms of `node_classification.py`."""
+    label, nodes = np.arange(60) % 2, np.arange(60)
+    masks = np.stack([nodes // 20 == part for part in range(3)])[:, None]
+    names = ("train_masks", "val_masks", "test_masks")
+    feats = {"node_features": np.random.default_rng(0).random((60, 3)), "node_labels": label}
+    ring = np.stack([nodes, (nodes + 1) % 60], 1)
+    np.savez(folder / "a.npz", edges=ring, **feats, **dict(zip(names, masks, strict=True)))
+    csr: dict[str, Any] = {"feat_indptr": np.arange(61), "feat_indices": nodes % 3, "num_feats": 3}
+    parts = {"train": nodes[:20], "val": nodes[20:40], "test": nodes[40:]}
+    ends = {"src": nodes, "dst": (nodes + 1) % 60}
+    np.savez(folder / "b.npz", label=nodes % 3, **csr, **ends, **parts)
+    many = np.arange(1200)
+    csr = {"feature_indptr": np.arange(1201), "feature_indices": many % 3, "num_features": 3}
+    edges = np.stack([many, (many + 1) % 1200], 1)[:1100]  # a path and single nodes
+    csr |= {"feature_values": np.ones(1200), "node_labels": many % 4, "edges": edges}
+    np.savez(folder / "c.npz", **csr)
+
+
+def test_node_classification_trains_every_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch_geometric")
+    write_graphs(tmp_path)
+    load_graph, models = load("node_classification")["load"], load("node_classification")["MODELS"]
+    first, third = load_graph(tmp_path / "a.npz", 0), load_graph(tmp_path / "c.npz", 0)
+    assert first.edges.shape == (2, 120) and first.is_binary
+    assert len(third.x) == 1101 and third.edges.shape == (2, 2200)
+    assert {k: len(x) for k, x in third.parts.items()} == {"train": 80, "val": 500, "test": 521}
+    small = [
+        "--epochs",
+        "2",
+        "--width",
+        "8",
+        "--max-steps",
+        "2",
+        "--out",
+        str(tmp_path / "out.csv"),
+    ]
+    assert run("node_classification", str(tmp_path / "a.npz"), "--models", *models, *small) == 0
+    assert run("node_classification", str(tmp_path), "--models", "adaptive", *small) == 0
+    rows = (tmp_path / "out.csv").read_text().splitlines()
+    assert len(rows) == 1 + len(models) + 3 and rows[0].startswith("data,split,seed,model,val,test")
+    assert rows[-1].startswith("c,0,0,adaptive,")
+    auc = load("node_classification")["auc"]
+    scores, label = torch.tensor([0.1, 0.4, 0.4, 0.8]), torch.tensor([0, 0, 1, 1])
+    assert auc(scores, label) == 0.875
 
 
 @pytest.mark.parametrize("task", ["classes", "values"])

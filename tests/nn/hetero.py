@@ -20,7 +20,11 @@ EDGES = {
 def build(metadata: Any = METADATA, sizes: Any = None, **options: Any) -> HeteroAdaptiveConv:
     torch.manual_seed(0)
     sizes = sizes or {"a": 4, "p": 6}
-    conv = HeteroAdaptiveConv(sizes, 8, metadata, heads=2, max_steps=5, **options).double()
+    # The step of the paper, which `plain` computes in `test_hetero_conv.py`.
+    paper: Any = {"norm": "layer", "feed_forward": True, "activation": torch.nn.Identity()}
+    paper |= {"halted": "frozen", "halting_bias": -1.0}
+    options = {"heads": 2, "max_steps": 5, **paper, **options}
+    conv = HeteroAdaptiveConv(sizes, 8, metadata, **options).double()
     for name, weight in conv.named_parameters():
         if "bias" in name or "halting" in name:
             torch.nn.init.normal_(weight, std=0.5)

@@ -15,6 +15,7 @@ from graphut.nn import (
     FixedDepth,
     HeteroAdaptiveConv,
     LayerAsConv,
+    NeighborMean,
     from_edge_index,
 )
 from tests.helpers import assert_same, gradients, normal, refuses
@@ -83,6 +84,7 @@ def users_and_items() -> Any:
 def test_adaptive_conv_in_hetero_graph_conv_of_dgl() -> None:
     graph, items = users_and_items(), normal(3, 4, seed=2)
     of_users, of_items = build(5, 8), build((5, 4), 8)
+    of_users.eval(), of_items.eval()  # batch statistics would be those of the block
     layer = dgl.nn.HeteroGraphConv({"follows": of_users, "likes": of_items})
     likes = torch.stack(graph.edges(etype="likes"))
     expected = {"user": of_users(X, EDGES), "item": of_items((X, items), likes)}
@@ -134,9 +136,12 @@ def test_adaptive_conv_on_a_bipartite_graph_keeps_the_sources() -> None:
 def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     lazy = AdaptiveConv(-1, 8, rule=FixedDepth()).double()
     assert lazy(X, EDGES, batch=torch.tensor([0, 0, 0, 0, 0, 1])).shape == (6, 8)
-    assert lazy.ponder.steps.tolist() == [8] * 6
+    assert lazy.ponder.steps.tolist() == [10] * 6
     assert repr(build(5, 8)) == "AdaptiveConv(5, 8, heads=2, max_steps=4)"
-    waking = AdaptiveConv(5, 8, rule=EventDriven()).double()
+    refuses(
+        "EventDriven.* with batch norm.* give LayerNorm", AdaptiveConv, 5, 8, rule=EventDriven()
+    )
+    waking = AdaptiveConv(5, 8, rule=EventDriven(), norm="layer").double()
     waking(X, EDGES)
     assert waking.ponder.quiescent is not None
     first = waking.source_map.weight.clone()
@@ -144,6 +149,84 @@ def test_adaptive_conv_takes_lazy_sizes_rules_and_batches() -> None:
     assert not torch.equal(first, waking.source_map.weight)
     rule: Any = "act"
     refuses("a rule is a HaltingRule such as ACT", build, 5, 8, rule=rule)
+
+
+@pytest.mark.parametrize("library", ["pyg", "dgl"])
+def test_adaptive_conv_takes_a_convolution_as_its_step(library: str) -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    torch.manual_seed(0)
+    inner = pyg.SAGEConv(8, 8) if library == "pyg" else dgl.nn.SAGEConv(8, 8, "mean")
+    conv = AdaptiveConv(5, 8, conv=inner, rule=FixedDepth(), max_steps=3).double().eval()
+    graph, states = dgl.graph((*EDGES,), num_nodes=6), conv.source_map(X)
+    norm: Any = conv.recurrence.steps[0].attention_norm
+    for t in range(3):
+        states = inner(states, EDGES) if library == "pyg" else inner(graph, states)
+        states = (states * norm.weight[t] / (1 + norm.eps) ** 0.5 + norm.bias[t]).relu()
+    assert_same([conv(X, EDGES), conv(graph, X)], [states, states])
+    assert repr(conv) == "AdaptiveConv(5, 8, conv=SAGEConv, max_steps=3)"
+    refuses("edge_dim=3 is for attention: give heads", AdaptiveConv, 5, 8, edge_dim=3)
+    refuses("give heads or conv", AdaptiveConv, 5, 8, heads=2, conv=inner)
+    refuses("conv must be a convolution", AdaptiveConv, 5, 8, conv=nn.Linear)
+    refuses("norm must be 'batch', 'layer' or None", AdaptiveConv, 5, 8, norm="group")
+
+
+def test_the_mean_over_neighbours_is_pygs_sage() -> None:
+    pyg = pytest.importorskip("torch_geometric.nn")
+    mean, sage, frontier = (
+        NeighborMean(5).double(),
+        pyg.SAGEConv(5, 5).double(),
+        torch.tensor([2, 5]),
+    )
+    sage.lin_l.weight, sage.lin_l.bias = mean.neighbors.weight, mean.own.bias
+    sage.lin_r.weight = mean.own.weight
+    layout, wanted = from_edge_index(EDGES, 6), sage(X, EDGES)
+    inputs, found = [X, *mean.parameters()], mean(layout, X)
+    assert_same([found, mean(layout, X, frontier=frontier)], [wanted, wanted[frontier]])
+    assert_same(gradients([found], inputs), gradients([wanted], inputs))
+    refuses("does not support edge_feat: use attention", mean, layout, X, edge_feat=X)
+    mean.reset_parameters()
+    assert not torch.equal(mean(layout, X), found)
+    assert repr(AdaptiveConv(5, 8)) == "AdaptiveConv(5, 8, max_steps=10)"
+
+
+def test_adaptive_conv_drops_and_keeps_the_sorted_edges() -> None:
+    conv = build(5, 8, dropout=0.5, input_dropout=0.5).eval()
+    edges = EDGES.clone()
+    first, again = conv(X, edges), conv(X, edges)
+    assert torch.equal(first, again)
+    edges[1, 0] = 4  # in place: the edges are sorted again
+    assert_same([conv(X, edges)], [conv(X, edges.clone())])
+    assert not torch.equal(conv(X, edges), first)
+    conv.train()
+    assert not torch.equal(conv(X, edges), conv(X, edges))
+
+
+def spread(x: Tensor) -> float:
+    """Return the share of the energy of the rows that differs between them."""
+    x = x.detach()
+    return float((x - x.mean(0)).square().sum() / x.square().sum())
+
+
+@pytest.mark.parametrize("kind", ["mean", "attention", "conv", "layer", "hetero", "propagation"])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_default_makes_nodes_alike_in_the_first_step(kind: str, seed: int) -> None:
+    """On random graphs and features at least half of the difference between nodes stays."""
+    pyg = pytest.importorskip("torch_geometric.nn")
+    torch.manual_seed(seed)
+    edges, x = torch.randint(500, (2, 2000)), torch.randn(500, 32)
+    one: Any = {"max_steps": 1, "rule": FixedDepth()}
+    if kind == "hetero":
+        ends = ("a", "to", "a")
+        hetero = HeteroAdaptiveConv(32, 32, (["a"], [ends]), **one)
+        before, after = hetero.input_maps[0](x), hetero({"a": x}, {ends: edges})["a"]
+    elif kind == "propagation":
+        before, after = x, AdaptivePropagation(1)(x, edges)
+    else:
+        options: Any = {"conv": {"conv": pyg.GCNConv(32, 32)}, "layer": {"norm": "layer"}}
+        options["attention"] = {"heads": 4}
+        conv = AdaptiveConv(32, 32, **one, **options.get(kind, {}))
+        before, after = conv.source_map(x), conv(x, edges)
+    assert spread(after) > spread(before) / 2
 
 
 @pytest.mark.parametrize(

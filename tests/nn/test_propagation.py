@@ -63,10 +63,10 @@ def ap_gcn(halt: Any, edges: Tensor, x: Tensor, max_steps: int) -> tuple[Tensor,
 @pytest.mark.parametrize("weighted", [False, True])
 def test_fixed_depth_is_appnp(dtype: torch.dtype, bound: float, weighted: bool) -> None:
     edges, x = graph_of(50, 200), normal(50, 7, dtype=dtype)
-    weight = torch.rand(200, dtype=dtype) if weighted else None
+    weight = normal(200, seed=1, dtype=dtype).detach().sigmoid() if weighted else None
     wanted = pyg.APPNP(10, 0.1)(x, edges, weight)
     found = AdaptivePropagation(K=10, alpha=0.1)(x, edges, weight)
-    assert float((found - wanted).detach().abs().max()) <= 2 * bound  # features of up to 3
+    assert float((found - wanted).detach().abs().max()) <= 3 * bound  # features of up to 3
     assert_same(gradients([found], [x]), gradients([wanted], [x]), 10 * bound)
     graph = dgl.graph((*edges,), num_nodes=50)
     assert_same([AdaptivePropagation()(graph, x, weight)], [found], bound)

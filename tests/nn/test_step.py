@@ -235,7 +235,7 @@ def test_step_refuses_what_does_not_fit() -> None:
     refuses(r"needs cross=.*got cross=None", build_step(form="decoder"), FIVE, FEAT)
     refuses(r"accepts no cross; got cross=given", build_step(), FIVE, FEAT, cross=CROSS)
     refuses(r"norm must be one of .*'post', 'pre'.*, got 'none'", make, norm="none")
-    refuses("residual=False needs norm=None, got norm='post'", make, residual=False)
+    refuses("residual=False needs norm='post' or norm=None", make, residual=False, norm="pre")
     refuses(f"{WIDTHS}8, but transition has 6", make, ATTENTION, PositionwiseTransition(6, 12))
     refuses(f"{WIDTHS}8, but transition has 6", make, ATTENTION, SeparableConvTransition(6, 9))
     refuses(f"{WIDTHS}sources .* has 6", make, MultiHeadAttention((6, 8), 2))

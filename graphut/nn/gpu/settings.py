@@ -120,7 +120,12 @@ def program_settings(
         max_steps = min(ROUNDS, max_steps)
         own |= {"tol": rule.tol, "levels": levels}
     elif type(rule) is ACT:
-        fits = rule.weighting == "sum" and not levels and _knows_halting(halting, layout)
+        fits = (
+            rule.weighting == "sum"
+            and rule.min_steps == 1
+            and not levels
+            and _knows_halting(halting, layout)
+        )
         if halted != "stale":
             # Otherwise the step signal moves all values of a step by one vector.
             moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
@@ -185,7 +190,9 @@ def is_untouched(module: nn.Module) -> bool:
 def is_plain(step: UniversalTransformerStep) -> bool:
     """Return whether a step has no hooks and only graphut's own parts, but for the activation."""
     transition = step.transition
-    if not (step.residual and type(transition) is PositionwiseTransition):
+    if not (
+        step.residual and step.activation is None and type(transition) is PositionwiseTransition
+    ):
         return False
     kinds = [type(layer) for layer in transition.layers]
     if kinds[:1] + kinds[2:] != [nn.Linear, nn.Dropout, nn.Linear]:

@@ -28,6 +28,9 @@ class ACT(HaltingRule):
         Give the last state the remainder also if the node halts only because of `max_steps`.
     cost : {"steps+remainder", "remainder"}
         The ponder cost of a node: its number of steps plus :math:`R`, or :math:`R`.
+    min_steps : {0, 1}
+        With 0, the first state counts like the state of a step 0: it has a halting probability and
+        a weight, and a node may halt there, with 0 steps.
 
     Examples
     --------
@@ -42,12 +45,16 @@ class ACT(HaltingRule):
     weighting: str = "sum"
     forced_remainder: bool = True
     cost: str = "steps+remainder"
+    min_steps: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_share("threshold")
         self.check_one_of("weighting", "sum", "ema", "last", "ap-gcn")
         self.check_one_of("cost", "steps+remainder", "remainder")
+        self.check("min_steps", self.min_steps in (0, 1), "be 0 or 1")
+        if self.weighting == "ap-gcn":
+            self.check("min_steps", self.min_steps == 1, "be 1 with weighting='ap-gcn'")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         (spent,) = memory
@@ -69,6 +76,8 @@ class ACT(HaltingRule):
 class Threshold(HaltingRule):
     """Halt at the first step whose halting probability reaches `threshold`, in `(0, 1]`.
 
+    With `min_steps=0`, the probability of the first state counts too, as in `ACT`.
+
     The output is the state at halting, and the ponder cost is 0. Use the rule in evaluation, after
     training with `ACT`, `PonderNet` or `FixedDepth`. With `get_steps=True` one can also train the
     halting module to predict whether the model's output is correct, and then use the rule (as in
@@ -83,10 +92,12 @@ class Threshold(HaltingRule):
     name: ClassVar[str] = "threshold"
     threshold: float = 0.5
     halt_from: str = "input"
+    min_steps: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_share("threshold")
+        self.check("min_steps", self.min_steps in (0, 1), "be 0 or 1")
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         return Decision(measure >= self.threshold), memory

@@ -109,6 +109,8 @@ class HaltingRule(ABC):
     fits_decoders: ClassVar[bool] = True  #: False unless nodes halt one by one and for good
     num_sums: ClassVar[int] = 0  #: number of sums in the memory, `(A,)` in float32 or wider, from 0
     # Not annotated, so that a rule can have them as fields.
+    #: with 0, a node may halt before its first step, by the probability of its first state
+    min_steps = 1
     #: "sum" (out += w x), "ema" (out = w x + (1 - w) out), "last" (the last state) or "ap-gcn"
     weighting = "last"
     halt_from = "input"

@@ -1,0 +1,161 @@
+"""Batch normalisation with statistics of each step, against masks and against torch's module."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut.nn import (
+    ACT,
+    AdaptiveRecurrence,
+    ConvAsAttention,
+    EventDriven,
+    FixedDepth,
+    HaltingRule,
+    HaltingUnit,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    ScheduledHalting,
+    StepBatchNorm,
+    Threshold,
+    UniversalTransformerStep,
+    dense_recurrence,
+    from_edge_index,
+)
+from tests.helpers import assert_same, gradients, normal, refuses
+
+NODES, FEATS, STEPS = 30, 6, 4
+EDGES = torch.randint(NODES, (2, 120), generator=torch.Generator().manual_seed(0))
+LAYOUT = from_edge_index(torch.cat([EDGES, torch.arange(NODES).expand(2, -1)], 1), NODES)
+
+
+def step_of(kind: str = "conv", steps: int = STEPS) -> UniversalTransformerStep:
+    torch.manual_seed(0)
+    if kind == "attention":
+        attention, transition = MultiHeadAttention(FEATS, 2), PositionwiseTransition(FEATS, 9)
+        return UniversalTransformerStep(attention, transition, batch_norm=steps).double()
+    pyg: Any = pytest.importorskip("torch_geometric.nn")
+    conv: Any = ConvAsAttention(pyg.SAGEConv(FEATS, FEATS), FEATS)
+    options: Any = {"residual": False, "activation": nn.Tanh(), "batch_norm": steps}
+    return UniversalTransformerStep(conv, None, **options).double()
+
+
+def build(step: UniversalTransformerStep, rule: HaltingRule, **options: Any) -> AdaptiveRecurrence:
+    halting = HaltingUnit(FEATS, bias_init=-0.5).double() if rule.uses_probability else None
+    signals: Any = {"position_signal": None, "step_signal": None}
+    return AdaptiveRecurrence(step, halting, rule=rule, max_steps=STEPS, **signals, **options)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("halted", ["frozen", "stale", "running"])
+@pytest.mark.parametrize("rule", [ACT(), ACT(min_steps=0), Threshold(0.5), FixedDepth()])
+@pytest.mark.parametrize("kind", ["conv", "attention"])
+def test_batch_norm_in_a_frontier_equals_masks(
+    kind: str, rule: HaltingRule, halted: str, training: bool
+) -> None:
+    layer, x = build(step_of(kind), rule, halted=halted), normal(NODES, FEATS)
+    for _ in range(3):  # running statistics that differ between steps
+        layer(LAYOUT, x)
+    layer.train(training)
+    wanted, steps, *_, cost = dense_recurrence(layer, LAYOUT, x)
+    out, ponder = layer(LAYOUT, x)
+    assert_same([out, ponder.cost], [wanted, cost])
+    inputs = [x, *layer.parameters()]
+    assert_same(gradients([out], inputs), gradients([wanted], inputs))
+    assert torch.equal(ponder.steps, steps)
+    assert isinstance(rule, FixedDepth) or len(steps.unique()) > 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_step_batch_norm_is_torchs_in_each_step(dtype: torch.dtype) -> None:
+    norm = StepBatchNorm(FEATS, STEPS).to(dtype)
+    each = [nn.BatchNorm1d(FEATS).to(dtype) for _ in range(STEPS)]
+    for t in (1, 2, 3, 4, 5, 2, 7):
+        rows = normal(t + 1, FEATS, seed=t, dtype=dtype).detach()
+        assert_same([norm(rows, t)], [each[min(t, STEPS) - 1](rows)], 1e-6)
+    alone = normal(1, FEATS, dtype=dtype).detach()
+    for t in range(1, STEPS + 1):
+        before = norm.running_mean.clone()
+        found = norm(alone, t)  # the running statistics, which stay
+        assert torch.equal(norm.running_mean, before)
+        assert_same([found], [each[t - 1].eval()(alone)], 1e-6)
+    again = StepBatchNorm(FEATS, STEPS).to(dtype)
+    again.load_state_dict(norm.state_dict())
+    assert_same([again.eval()(alone, 3)], [norm.eval()(alone, 3)])
+    norm.reset_parameters()
+    assert bool((norm.running_var == 1).all())
+    refuses("must be at least 1, got 6, 0", StepBatchNorm, 6, 0)
+
+
+def test_a_row_does_not_depend_on_others_in_evaluation() -> None:
+    layer, x = build(step_of(steps=2), Threshold(0.5), halted="frozen"), normal(NODES, FEATS)
+    for _ in range(3):
+        layer(LAYOUT, x)
+    layer.eval()
+    both = from_edge_index(torch.cat([EDGES, EDGES + NODES], 1), 2 * NODES)
+    twice = layer(both, torch.cat([x, normal(NODES, FEATS, seed=5)]))[0]
+    assert_same([twice[:NODES]], [layer(from_edge_index(EDGES, NODES), x)[0]])
+
+
+def test_batch_norm_takes_blocks_and_checkpoints() -> None:
+    step, x = step_of("attention"), normal(NODES, FEATS)
+    layer = build(step, FixedDepth())
+    wanted = layer(LAYOUT, x)[0]
+    assert_same([layer([LAYOUT] * STEPS, x)[0]], [wanted])
+    again = build(step, FixedDepth(), checkpoint_steps=True)
+    inputs = [x, *step.parameters()]
+    out = again(LAYOUT, x)[0]
+    assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
+
+
+def test_halted_nodes_run_in_training_and_are_frozen_in_evaluation() -> None:
+    depth = torch.arange(NODES) % 3 + 1
+    step, x, options = (
+        step_of(),
+        normal(NODES, FEATS),
+        {"rule": Threshold(0.5), "step_signal": None},
+    )
+    both, running, frozen = (
+        AdaptiveRecurrence(step, ScheduledHalting(depth), max_steps=STEPS, **modes, **options)
+        for modes in (
+            {"halted": "running", "evaluation_halted": "frozen"},
+            {"halted": "running"},
+            {"halted": "frozen"},
+        )
+    )
+    assert_same([both(LAYOUT, x)[0]], [running(LAYOUT, x)[0]])
+    for layer in (both, running, frozen):
+        layer.eval()
+    assert_same([both(LAYOUT, x)[0]], [frozen(LAYOUT, x)[0]])
+    assert both(LAYOUT, x)[1].flops < running(LAYOUT, x)[1].flops
+    assert "halted='running', evaluation_halted='frozen'" in repr(both)
+    refuses("evaluation_halted must be one of", build, step, ACT(), evaluation_halted="never")
+
+
+def test_batch_norm_is_refused_where_it_does_not_fit() -> None:
+    attention = MultiHeadAttention(FEATS, 2)
+    make: Any = UniversalTransformerStep
+    refuses("batch_norm needs norm='post'", make, attention, None, norm="pre", batch_norm=3)
+    refuses(
+        "residual=False needs norm='post' or", make, attention, None, norm="pre", residual=False
+    )
+    refuses("cannot be used with batch normalisation", build, step_of(), EventDriven())
+    refuses("min_steps must be 0 or 1", ACT, min_steps=2)
+
+
+@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
+@pytest.mark.parametrize("bias", [-1.0, 8.0])
+def test_min_steps_0_halts_nodes_before_the_first_step(halted: str, bias: float) -> None:
+    torch.manual_seed(0)
+    step = UniversalTransformerStep(MultiHeadAttention(FEATS, 2), PositionwiseTransition(FEATS, 9))
+    unit, x = HaltingUnit(FEATS, bias_init=bias, gain=6.0), normal(NODES, FEATS)
+    layer = AdaptiveRecurrence(step, unit, rule=ACT(min_steps=0), max_steps=3, halted=halted)
+    layer = layer.double()
+    wanted, steps, _, cost = dense_recurrence(layer, LAYOUT, x, positions=torch.arange(NODES))
+    out, ponder = layer(LAYOUT, x, positions=torch.arange(NODES))
+    inputs: list[Tensor] = [x, *layer.parameters()]
+    assert_same([out, ponder.cost], [wanted, cost])
+    assert_same(gradients([out], inputs), gradients([wanted], inputs))
+    assert torch.equal(ponder.steps, steps) and bool((steps == 0).any())
+    assert_same([out[steps == 0]], [x[steps == 0]])
