@@ -5,19 +5,19 @@ from argparse import (
     SUPPRESS,
     ArgumentError,
     ArgumentParser,
-    ArgumentTypeError,
     BooleanOptionalAction,
     RawDescriptionHelpFormatter,
     _ActionsContainer,
 )
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graphut.experiments.messages import flag
 from graphut.experiments.tables import check_table
+from graphut.models.checked_config import CheckedConfig
 
 T = TypeVar("T")
 
@@ -57,11 +57,7 @@ class Parser(ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line whose options may be mixed with the positional arguments."""
-        options = self.parse_intermixed_args(args, namespace)
-        for name in ("results", "curves"):
-            if getattr(options, name, None) is not None:
-                check_table(getattr(options, name))
-        return options
+        return self.parse_intermixed_args(args, namespace)
 
 
 def word_parser(
@@ -80,19 +76,46 @@ def word_parser(
     return parser
 
 
-def add_device(parser: Parser) -> None:
-    """Add the option `--device`."""
-    help = '"cpu" or "cuda" (default: cuda, if there is one)'
-    parser.add_argument("--device", metavar="NAME", help=help)
+def word(help: str, metavar: str, default: Any = MISSING) -> Any:
+    """Declare a positional argument of a command."""
+    return field(default=default, metadata={"help": help, "metavar": metavar, "is_word": True})
 
 
-def add_results(parser: Parser) -> None:
-    """Add the options `--results` and `--curves`, which name CSV files."""
-    help = "append a row for each test set to this CSV file: task, preset, options, seed, metrics, "
-    help += "cost, versions, processor and commit; several processes may append to one file"
-    parser.add_argument("--results", metavar="FILE", help=help)
-    help = "append the metrics by length, by difficulty and by group to this CSV file, for charts"
-    parser.add_argument("--curves", metavar="FILE", help=help)
+def argument(default: Any, help: str, metavar: str, least: int | None = None) -> Any:
+    """Declare an option of a command, as `option` does; `metavar` names its value in the help."""
+    return field(default=default, metadata={"help": help, "least": least, "metavar": metavar})
+
+
+def switch(help: str) -> Any:
+    """Declare an option of a command that is on if its name is given."""
+    return field(default=False, metadata={"help": help, "is_switch": True})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice(CheckedConfig):
+    """The option of commands that run a model."""
+
+    device: str | None = argument(None, '"cpu" or "cuda" (default: cuda, if there is one)', "NAME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithTables(OnDevice):
+    """The options of commands that evaluate a model."""
+
+    results: str | None = argument(None, "append a row for each test set to this table", "CSV")
+    curves: str | None = argument(None, "append rows by length and group to this table", "CSV")
+
+    def _check_values(self) -> None:
+        for path in (self.results, self.curves):
+            if path is not None:
+                check_table(path)
+
+
+def command_parser(prog: str, kind: type[Any]) -> Parser:
+    """Return a parser with the options of a command, which the dataclass `kind` declares."""
+    parser = Parser(prog=prog, description=" ".join((kind.__doc__ or "").split()))
+    add_options(parser, kind)
+    return parser
 
 
 def add_options(
@@ -109,28 +132,30 @@ def add_options(
     those of the first preset are the defaults.
     """
     hints = get_type_hints(kind)
-    for field in fields(kind):
-        if field.name not in skip and flag(field.name) not in group._option_string_actions:
-            help = _help(field, presets).replace("%", "%%")
-            reader = _reader(hints[field.name])
-            group.add_argument(flag(field.name), default=SUPPRESS, help=help, **reader)
+    for each in fields(kind):
+        if each.name in skip or flag(each.name) in group._option_string_actions:
+            continue
+        help, reader = _help(each, presets).replace("%", "%%"), _reader(hints[each.name])
+        if each.metadata.get("is_switch"):
+            reader = {"action": "store_true"}
+        elif "metavar" in each.metadata and "choices" not in reader:
+            reader["metavar"] = each.metadata["metavar"]
+        if each.metadata.get("is_word"):
+            if reader.pop("action", None):
+                reader["nargs"] = "+" if each.default is MISSING else "*"
+            group.add_argument(each.name, help=each.metadata["help"], **reader)
+        else:
+            group.add_argument(flag(each.name), default=SUPPRESS, help=help, **reader)
 
 
 def build(kind: type[T], options: Mapping[str, Any], **others: Any) -> T:
     """Build a dataclass from the options that are named like its fields, and `others`."""
     values = {name: options[name] for name in field_names(kind) if name in options} | others
     values = {name: tuple(x) if isinstance(x, list) else x for name, x in values.items()}
-    for field in fields(kind):  # type: ignore[arg-type]
-        if field.name not in values and _default(field) is MISSING:
-            raise ValueError(f"{flag(field.name)} is missing: {field.metadata['help']}")
+    for each in fields(kind):  # type: ignore[arg-type]
+        if each.name not in values and _default(each) is MISSING:
+            raise ValueError(f"{flag(each.name)} is missing: {each.metadata['help']}")
     return kind(**values)
-
-
-def count(text: str) -> int:
-    """Return the number of an option that counts something; the type argument of argparse."""
-    if not re.fullmatch("0*[1-9][0-9]*", text):
-        raise ArgumentTypeError(f"must be a whole number, at least 1; got {text!r}")
-    return int(text)
 
 
 def field_names(kind: type[Any]) -> list[str]:
@@ -138,19 +163,19 @@ def field_names(kind: type[Any]) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+def _default(option: Field[Any]) -> Any:
+    return option.default if option.default_factory is MISSING else option.default_factory()
 
 
-def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
+def _help(option: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the help text of a field, with its default and its value in each preset."""
-    usual = _default(field)
-    values = {name: preset.get(field.name, usual) for name, preset in presets.items()}
+    usual = _default(option)
+    values = {name: preset.get(option.name, usual) for name, preset in presets.items()}
     default = next(iter(values.values()), usual)
     written = " ".join(map(str, default)) if isinstance(default, tuple) else default
     notes = (
         []
-        if written in (None, "")
+        if written in (None, "") or option.metadata.get("is_switch")
         else ["required" if default is MISSING else f"default: {written}"]
     )
     names: dict[Any, list[str]] = {}
@@ -158,7 +183,7 @@ def _help(field: Field[Any], presets: Mapping[str, Mapping[str, Any]]) -> str:
         if value != default:
             names.setdefault(value, []).append(name)
     notes += [f"{', '.join(presets)}: {value}" for value, presets in names.items()]
-    text: str = field.metadata["help"]
+    text: str = option.metadata["help"]
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 

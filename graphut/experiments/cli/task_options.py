@@ -1,10 +1,9 @@
 """The options of `graphut train` and `topology`, which are parsed before torch is imported."""
 
-import math
 import os
 from argparse import SUPPRESS, Namespace
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,13 @@ from typing import Any
 from graphut._files import is_path
 from graphut.experiments.cli.options import (
     Parser,
-    add_device,
+    WithTables,
     add_options,
-    add_results,
+    argument,
     build,
-    count,
+    command_parser,
+    switch,
+    word,
     word_parser,
 )
 from graphut.experiments.messages import meaning_of
@@ -24,23 +25,64 @@ from graphut.experiments.tasks import TASKS, Vocabulary, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.run_files import check_is_new
-from graphut.models.checked_config import suggest
+from graphut.models.checked_config import CheckedConfig, suggest
 from graphut.models.config import ModelConfig
+from graphut.plotting.figure import check_picture_path
 from graphut.topology import parse
+from graphut.topology.statistics import check_tokens
 
 _EACH_TASK = (
     "TASK is also the path of a Python file that defines a task, such as those in examples/tasks.\n"
     "graphut train TASK --help lists its options."
 )
-_SPEC = 'such as "window:3|global:0"'
 _MANY = 2**31
 _SIZES = ("source_vocab", "target_vocab", "vocab_size", "num_feats", "classes")
 """Sizes that a model takes from the examples; it accepts most options if they are large."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Train(WithTables):
+    """Train a Universal Transformer on a task."""
+
+    out: str = argument(MISSING, "folder of the run", "FOLDER")
+    resume: bool = switch("continue the run in the folder after its last complete epoch")
+    minutes: float | None = argument(None, "stop after the epoch in which they are over", "X")
+    accumulate: int = argument(1, "compute a batch in this many parts, to save memory", "K", 1)
+    tensorboard: bool = switch("log the metrics of each epoch to the folder tensorboard of the run")
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        if not self.out or Path(self.out).is_file():
+            raise ValueError(f"--out must be a folder, new or existing; got {self.out!r}")
+        self._check("minutes", self.minutes is None or self.minutes > 0, "positive")
+        if self.tensorboard and find_spec("tensorboard") is None:
+            raise ImportError("--tensorboard needs it: pip install tensorboard")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw(CheckedConfig):
+    """Print edges, in-degrees and distances between tokens; draw mask and arcs.
+
+    Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.
+    """
+
+    spec: str = word('such as "window:3|global:0"', "SPEC")
+    nodes: int = argument(24, "number of tokens", "N", least=1)
+    out: str | None = argument(None, "draw into this file: .png, .pdf or .svg", "FILE")
+
+    def _check_values(self) -> None:
+        parse(self.spec)
+        check_tokens(self.nodes)
+        if self.out is not None:
+            check_picture_path(self.out)
+
+
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse and check the options of `train` or `topology`."""
-    return _read_train(argv) if command == "train" else _read_topology(argv)
+    if command == "train":
+        return _read_train(argv)
+    options: Namespace = command_parser("graphut topology", Draw).parse_args(argv)
+    return Namespace(**vars(build(Draw, vars(options))))
 
 
 def _read_train(argv: Sequence[str]) -> Namespace:
@@ -50,11 +92,7 @@ def _read_train(argv: Sequence[str]) -> Namespace:
     options: Namespace = parser.parse_args(argv)
     if task is None:
         parser.error(f"name the task before the options: graphut train {options.task} --out ...")
-    if not options.minutes > 0:
-        raise ValueError(f"--minutes must be positive, got {options.minutes}")
-    if options.tensorboard and find_spec("tensorboard") is None:
-        raise ImportError("--tensorboard needs it: pip install tensorboard")
-    _check_folder(options.out)
+    vars(options).update(vars(build(Train, vars(options))))
     values = {**preset_of(options.task, options.preset), **vars(options)}
     if options.resume:
         changes = vars(options) if options.preset is None else values
@@ -68,23 +106,6 @@ def _read_train(argv: Sequence[str]) -> Namespace:
             "leave out --rule, or the preset or --no-adaptive that disables halting"
         )
     return options
-
-
-def _read_topology(argv: Sequence[str]) -> Namespace:
-    options: Namespace = _topology_parser().parse_args(argv)
-    parse(options.spec)
-    from graphut.plotting.figure import check_picture_path
-    from graphut.topology.statistics import check_tokens
-
-    check_tokens(options.nodes)
-    if options.out is not None:
-        check_picture_path(options.out)
-    return options
-
-
-def _check_folder(out: str) -> None:
-    if not out or Path(out).is_file():
-        raise ValueError(f"--out must be a folder, new or existing; got {out!r}")
 
 
 def _check_new(task: str, options: Mapping[str, Any]) -> None:
@@ -147,36 +168,10 @@ def _train_parser(task: str | None) -> Parser:
 
 
 def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
-    option = parser.add_argument
-    option("--out", required=True, metavar="FOLDER", help="folder of the run")
-    help = "continue the run in the folder, with the options that it began with; larger --epochs "
-    help += "train it longer"
-    option("--resume", action="store_true", help=help)
-    help = "stop after this many minutes; --resume continues the run (default: no limit)"
-    option("--minutes", type=float, default=math.inf, metavar="X", help=help)
-    help = "compute each batch in this many parts, one after the other, to save memory; the "
-    help += "gradients are the same (default: 1)"
-    option("--accumulate", type=count, default=1, metavar="K", help=help)
-    help = "also log the metrics of each epoch to the folder tensorboard of the run"
-    option("--tensorboard", action="store_true", help=help)
+    add_options(parser, Train)
     meanings = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     help = f"default options for the task: {meanings} (default: {SMALL})" if meanings else SUPPRESS
-    option("--preset", metavar="NAME", help=help)
-    add_results(parser)
-    add_device(parser)
-
-
-def _topology_parser() -> Parser:
-    parser = Parser(
-        prog="graphut topology",
-        description="Print edges, in-degrees and distances between tokens; draw mask and arcs. "
-        'Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.',
-    )
-    option = parser.add_argument
-    option("spec", metavar="SPEC", help=_SPEC)
-    option("--nodes", type=count, default=24, metavar="N", help="number of tokens (default: 24)")
-    option("--out", metavar="FILE", help="draw into this file: .png, .pdf or .svg")
-    return parser
+    parser.add_argument("--preset", metavar="NAME", help=help)
 
 
 def _add_task_options(parser: Parser, task: str) -> None:

@@ -5,6 +5,7 @@ import shlex
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from math import inf
 from textwrap import fill
 from typing import Any
 
@@ -29,7 +30,8 @@ def main(arguments: Namespace) -> int:
 
     Processes that `torchrun` has started share the work.
     """
-    folder, deadline = arguments.out, time.monotonic() + 60 * arguments.minutes
+    folder, minutes = arguments.out, inf if arguments.minutes is None else arguments.minutes
+    deadline = time.monotonic() + 60 * minutes
     device = pick_device(arguments.device)
     if is_first():
         task, write = _read_resumed(arguments) if arguments.resume else _read_new(arguments)
