@@ -38,8 +38,8 @@ def run(name: str, *argv: str) -> object:
         patched.setattr(sys, "argv", [example, *argv])
         patched.syspath_prepend(EXAMPLES[0].parent)  # as `python` does
         # Each run defines the topology of its example anew.
-        others = {name: make for name, make in registry.registry.items() if name != "powers"}
-        patched.setattr(registry, "registry", others)
+        others = {name: make for name, make in registry.registry.data.items() if name != "powers"}
+        patched.setattr(registry.registry, "data", others)
         try:
             runpy.run_path(example, run_name="__main__")
         except SystemExit as ended:
@@ -144,7 +144,7 @@ def test_train_sort_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert lines[-2].startswith("test: ") and lines[-1].startswith("quickly -> ")
     example["main"](task, ONE_EPOCH, str(tmp_path))
     again = capsys.readouterr().out.splitlines()
-    assert again[0].startswith("resumed after update 1, 1 epoch and 0 batches")
+    assert again[0].startswith("resumed after 1 epoch and 1 update")
     assert again[-2:] == lines[-2:]
 
 
