@@ -6,6 +6,7 @@ from graphut._lazy import lazy_names
 
 if TYPE_CHECKING:
     from graphut.nn.adaptive_conv import AdaptiveConv
+    from graphut.nn.aggregation import NeighborMean
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
     from graphut.nn.batch_norm import StepBatchNorm
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
     from graphut.nn.messages import MessageAggregation
-    from graphut.nn.neighbor_mean import NeighborMean
     from graphut.nn.noise import InputNoise
     from graphut.nn.ponder import Ponder
     from graphut.nn.presets import HALTING_PRESETS

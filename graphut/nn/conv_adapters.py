@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import DGLGraph, dgl
-from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut._dgl import dgl
+from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
+from graphut.nn.aggregation import Aggregation, neighbor_mean
 from graphut.nn.graph_call import Features, Recorded, graph_of
-from graphut.nn.input_checks import destination_rows, first_weight
+from graphut.nn.input_checks import first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 
@@ -82,7 +83,7 @@ class LayerAsConv(Recorded):
         return self.layer(graph_of(x, edge_index, batch), x, **options)
 
 
-class ConvAsAttention(nn.Module):
+class ConvAsAttention(Aggregation):
     """Adapter that lets a convolution of DGL or PyG replace attention in a step.
 
     In a recurrence, each node then takes its own number of steps with the convolution. The
@@ -128,9 +129,6 @@ class ConvAsAttention(nn.Module):
     torch.Size([5, 8])
     """
 
-    key_value = None  # there is no projection
-    key_value_flops = 0
-
     def __init__(self, conv: nn.Module, feats: int) -> None:
         super().__init__()
         parts = conv.modules() if isinstance(conv, nn.Module) else ()
@@ -175,32 +173,11 @@ class ConvAsAttention(nn.Module):
     def node_flops(self) -> int:
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
 
-    def project(self, feat_src: Tensor) -> Tensor:
-        """Return the features unchanged; a convolution has no keys and values."""
-        return feat_src
-
-    def forward(
-        self,
-        graph: DGLGraph | EdgeLayout,
-        feat: Tensor,
-        *,
-        stored: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        """Return the convolution's output for `feat`, `(N_src, feats)`; options as in `attend`.
-
-        With `stored`, the features of all sources, `feat` has the rows of the destinations.
-        """
-        layout, rows = as_layout(graph), feat
-        if stored is None:
-            rows, stored = destination_rows(layout, feat, options.get("frontier")), feat
-        return self.attend(layout, rows, stored, **options)[0]
-
     def attend(
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        feat_src: Tensor,
+        stored: Tensor,
         *,
         frontier: Tensor | None = None,
         edge_weight: Tensor | None = None,
@@ -215,12 +192,8 @@ class ConvAsAttention(nn.Module):
         """
         make = self._edges_for_conv
         is_unread = edge_weight is not None and make is _block
-        for name, value in {**others, "edge_weight": is_unread}.items():
-            if value is not None and value is not False:
-                raise ValueError(
-                    f"{type(self.conv).__name__} in the place of attention does not support {name}"
-                )
-        check_finite(feat=feat_src)
+        self.refuse(type(self.conv).__name__, {**others, "edge_weight": is_unread})
+        check_finite(feat=stored)
         check_edge_weight(layout, edge_weight)
         sources: Any = slice(None)
         if edge_weight is None and _is_sum(self.conv):
@@ -230,7 +203,7 @@ class ConvAsAttention(nn.Module):
             edges, sources = make(layout, frontier)
         else:
             edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
-        feat = feat_src[sources]
+        feat = stored[sources]
         dtype = first_weight(self.conv, feat).dtype
         pair = feat.to(dtype), rows.to(dtype)
         with ExitStack() as hooks:
@@ -332,12 +305,8 @@ class _SummedEdges(NamedTuple):
         return result
 
     def _propagate(self, mean: bool, _: Any, *, x: tuple[Tensor, Any], **options: Any) -> Tensor:
-        layout, frontier = self
-        total = neighbor_sum(layout, x[0], frontier=frontier).to(x[0].dtype)
-        if not mean:
-            return total
-        degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
-        return total / degrees.clamp_min(1)[:, None].to(total.dtype)
+        reduce = neighbor_mean if mean else neighbor_sum
+        return reduce(self.layout, x[0], frontier=self.frontier).to(x[0].dtype)
 
 
 def _is_sum(conv: Any) -> bool:

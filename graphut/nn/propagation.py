@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
@@ -13,10 +13,10 @@ from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
 from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.adaptive_conv import edge_list
+from graphut.nn.aggregation import Aggregation
 from graphut.nn.conv_adapters import check_edge_weight
 from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.input_checks import destination_rows
 from graphut.nn.module_checks import check_probability
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import ACT, HaltingRule
@@ -163,7 +163,7 @@ class AdaptivePropagation(GraphCall):
         return f"AdaptivePropagation(K={self.recurrence.max_steps}, alpha={step.attention.alpha:g})"
 
 
-class Propagation(nn.Module):
+class Propagation(Aggregation):
     """The product of `AdaptivePropagation`, in the place of attention in its step.
 
     The sources are the `N` destinations, and then again as many nodes with the first states, which
@@ -171,8 +171,7 @@ class Propagation(nn.Module):
     """
 
     allows_residual = False
-    key_value = None  # there is no projection
-    key_value_flops = node_flops = 0
+    node_flops = 0
 
     def __init__(
         self, feats: int, alpha: float, *, norm: str = "sym", dropout: float = 0.0
@@ -192,49 +191,23 @@ class Propagation(nn.Module):
     def reset_parameters(self) -> None:
         """Do nothing: there are no parameters."""
 
-    def project(self, feat_src: Tensor) -> Tensor:
-        """Return the features unchanged."""
-        return feat_src
-
-    def forward(
-        self,
-        graph: DGLGraph | EdgeLayout,
-        feat: Tensor,
-        *,
-        stored: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        """Return one step for `feat`, `(2 * N, C)`; options as in `attend`.
-
-        With `stored`, the features of all sources, `feat` has the rows of the destinations.
-        """
-        layout, rows = as_layout(graph), feat
-        if stored is None:
-            rows, stored = destination_rows(layout, feat, options.get("frontier")), feat
-        return self.attend(layout, rows, stored, **options)[0]
-
     def attend(
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        feat_src: Tensor,
+        stored: Tensor,
         *,
         frontier: Tensor | None = None,
         edge_weight: Tensor | None = None,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Return the new states `(A, C)` of all destinations or of those in `frontier`, and None.
-
-        `edge_weight` is `(E,)`. Other options, such as `edge_bias`, raise `ValueError`.
-        """
-        for name, value in others.items():
-            if value is not None and value is not False:
-                raise ValueError(f"AdaptivePropagation does not support {name}")
-        weight = self._weights(layout, edge_weight, feat_src.dtype)
-        out = neighbor_sum(layout, feat_src, weight, frontier).to(feat_src.dtype)
+        """Return the new states `(A, C)`, and None; `edge_weight` is `(E,)`."""
+        self.refuse("Propagation", others)
+        weight = self._weights(layout, edge_weight, stored.dtype)
+        out = neighbor_sum(layout, stored, weight, frontier).to(stored.dtype)
         if not self.alpha:
             return out, None
-        first = feat_src[layout.num_dst :]
+        first = stored[layout.num_dst :]
         first = first if frontier is None else first.index_select(0, frontier)
         return torch.add((1 - self.alpha) * out, first, alpha=self.alpha), None
 

@@ -183,7 +183,7 @@ def test_the_mean_over_neighbours_is_pygs_sage() -> None:
     inputs, found = [X, *mean.parameters()], mean(layout, X)
     assert_same([found, mean(layout, X, frontier=frontier)], [wanted, wanted[frontier]])
     assert_same(gradients([found], inputs), gradients([wanted], inputs))
-    refuses("does not support edge_feat: use attention", mean, layout, X, edge_feat=X)
+    refuses("does not support edge_feat", mean, layout, X, edge_feat=X)
     mean.reset_parameters()
     assert not torch.equal(mean(layout, X), found)
     assert repr(AdaptiveConv(5, 8)) == "AdaptiveConv(5, 8, max_steps=10)"

@@ -1,0 +1,109 @@
+"""Layers in the place of attention: their base class, and the mean over in-neighbours."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.neighbor_sums import neighbor_sum
+from graphut.nn.input_checks import destination_rows
+
+
+class Aggregation(nn.Module):
+    """Base class of layers that replace attention in `UniversalTransformerStep`.
+
+    A subclass sets `in_feats`, `out_feats` and the numbers of operations, and defines `attend`.
+    """
+
+    key_value_flops = 0
+    in_feats: tuple[int, int]
+    out_feats: int
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Return what a source stores for its out-neighbours: by default its features."""
+        return feat_src
+
+    def forward(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor,
+        *,
+        stored: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Return the output for `feat`, `(N_src, feats)`; options as in `attend`.
+
+        With `stored`, which a recurrence has projected, `feat` has the rows of the destinations.
+        """
+        layout, rows = as_layout(graph), feat
+        if stored is None:
+            rows = destination_rows(layout, feat, options.get("frontier"))
+            stored = self.project(feat)
+        return self.attend(layout, rows, stored, **options)[0]
+
+    def attend(
+        self, layout: EdgeLayout, rows: Tensor, stored: Tensor, **options: Any
+    ) -> tuple[Tensor, None]:
+        """Return the output for the destinations in the option `frontier` (None: all), and None."""
+        raise NotImplementedError
+
+    def refuse(self, name: str, options: dict[str, Any]) -> None:
+        """Raise `ValueError` if an option is given that the layer does not have."""
+        for option, value in options.items():
+            if value is not None and value is not False:
+                raise ValueError(f"{name} in the place of attention does not support {option}")
+
+
+class NeighborMean(Aggregation):
+    r"""Add a map of a node to the mean over its in-neighbours, by one sparse product.
+
+    .. math::
+        \mathrm{out}_i = W y_i + b + \frac{1}{|E(i)|} \sum_{j \in E(i)} U y_j
+
+    This is GraphSAGE (arXiv 1706.02216) with the mean, as PyG's `SAGEConv(feats, feats)`. The sum
+    is 0 for a node without in-edges.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from graphut.nn import from_edge_index
+    >>> layout = from_edge_index(torch.tensor([[0, 1], [2, 2]]), 3)
+    >>> NeighborMean(8)(layout, torch.randn(3, 8)).shape
+    torch.Size([3, 8])
+    """
+
+    def __init__(self, feats: int) -> None:
+        super().__init__()
+        self.in_feats, self.out_feats, self.edge_flops = (feats, feats), feats, feats
+        self.node_flops = self.key_value_flops = 2 * feats * feats
+        self.own, self.neighbors = nn.Linear(feats, feats), nn.Linear(feats, feats, bias=False)
+
+    def reset_parameters(self) -> None:
+        """Draw new parameters of both maps."""
+        self.own.reset_parameters()
+        self.neighbors.reset_parameters()
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        mapped: Tensor = self.neighbors(feat_src)
+        return mapped
+
+    def attend(
+        self,
+        layout: EdgeLayout,
+        rows: Tensor,
+        stored: Tensor,
+        *,
+        frontier: Tensor | None = None,
+        **others: Any,
+    ) -> tuple[Tensor, None]:
+        self.refuse("NeighborMean", others)
+        mean = neighbor_mean(layout, stored, frontier)
+        return self.own(rows) + mean.to(rows.dtype), None
+
+
+def neighbor_mean(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None = None) -> Tensor:
+    """Return the mean over the in-edges of each destination, as `neighbor_sum` returns the sum."""
+    total = neighbor_sum(layout, feat, frontier=frontier)
+    degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
+    return total / degrees.clamp_min(1)[:, None].to(total.dtype)
