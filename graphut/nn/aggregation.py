@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.neighbor_sums import neighbor_sum
-from graphut.nn.input_checks import destination_rows
+from graphut.nn.input_checks import check_same_nodes, destination_rows
 
 
 class Aggregation(nn.Module):
@@ -38,6 +38,7 @@ class Aggregation(nn.Module):
         """
         layout, rows = as_layout(graph), feat
         if stored is None:
+            check_same_nodes(graph)
             rows = destination_rows(layout, feat, options.get("frontier"))
             stored = self.project(feat)
         return self.attend(layout, rows, stored, **options)[0]

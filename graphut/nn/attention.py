@@ -14,7 +14,7 @@ from graphut.attention.argument_checks import check_frontier
 from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
-from graphut.nn.module_checks import check_attention_options, is_hooked
+from graphut.nn.module_checks import check_attention_options, is_hooked, is_own
 from graphut.nn.relative import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -243,15 +243,14 @@ class MultiHeadAttention(nn.Module):
     @property
     def has_plain_projection(self) -> bool:
         """True if `project` is not overridden and `key_value` is a plain `Linear` without hooks."""
-        is_own = type(self).project is MultiHeadAttention.project
-        return is_own and is_plain_linear(self.key_value)
+        return is_own(self, MultiHeadAttention, "project") and is_plain_linear(self.key_value)
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether `attend` supports a `KeyValueMemory` with this layout."""
         by_edge = self.edge or self.relative or (self.training and self.attn_drop)
         if by_edge or not self.has_plain_projection:
             return False  # the result of another projection may be used elsewhere too
-        if type(self).attend is not MultiHeadAttention.attend:
+        if not is_own(self, MultiHeadAttention, "attend"):
             return False
         return fits_memory(self.backend, layout, self.num_heads, like)
 

@@ -15,7 +15,7 @@ from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
 from graphut.attention.tensor_checks import check_tensor
-from graphut.nn.input_checks import check_feat, destination_rows
+from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
 
 _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1
 _MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best
@@ -154,6 +154,7 @@ class RegisterMessages(nn.Module):
         """
         layout, rows = as_layout(graph), feat
         if stored is None:
+            check_same_nodes(graph)
             check_feat(feat, "source", layout.num_src, 3, self)
             rows, stored = destination_rows(layout, feat, frontier), feat
         options |= {"frontier": frontier, "edge_feat": edge_feat}

@@ -7,6 +7,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.tracing import is_tracing, outside_autocast
+from graphut.nn.input_checks import check_same_nodes
 from graphut.nn.signals import coordinate_signal
 
 
@@ -65,6 +66,7 @@ def edge_distances(graph: DGLGraph | EdgeLayout, positions: Tensor) -> Tensor:
     >>> edge_distances(Causal().layout([3]), torch.arange(3))
     tensor([0, 1, 0, 2, 1, 0])
     """
+    check_same_nodes(graph)
     layout = as_layout(graph)
     if positions.shape != (layout.num_src,):
         raise ValueError(

@@ -13,7 +13,7 @@ from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
-from graphut.nn.module_checks import check_widths
+from graphut.nn.module_checks import check_widths, is_own
 from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import Transition
 
@@ -213,7 +213,7 @@ class UniversalTransformerStep(nn.Module):
         attention = self.attention  # or a layer in its place
         if not isinstance(attention, MultiHeadAttention) or not attention.has_plain_projection:
             return False
-        return self.norm != "pre"
+        return self.norm != "pre" and is_own(self, UniversalTransformerStep, "project")
 
     def value_shift(self, signal: Tensor) -> Tensor:
         """Return what adding `signal` to all states adds to all values.

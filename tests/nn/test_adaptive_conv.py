@@ -11,11 +11,14 @@ from graphut._dgl import dgl
 from graphut.nn import (
     AdaptiveConv,
     AdaptivePropagation,
+    ConvAsAttention,
     EventDriven,
     FixedDepth,
     HeteroAdaptiveConv,
     LayerAsConv,
     NeighborMean,
+    RegisterMessages,
+    edge_distances,
     from_edge_index,
 )
 from tests.helpers import assert_same, gradients, normal, refuses
@@ -114,6 +117,8 @@ def test_adaptive_conv_refuses_features_that_a_graph_of_dgl_does_not_have() -> N
         refuses("from 'user' to 'item' nodes; pass a pair of features", conv, edges, X[:count])
         refuses("from 'user' to 'item' nodes; pass a", conv.recurrence.step.attention, edges,
                 normal(count, 8))  # fmt: skip
+    for layer in (RegisterMessages(), ConvAsAttention(dgl.nn.GINConv(), 3), edge_distances):
+        refuses("from 'user' to 'item' nodes", layer, graph["likes"], normal(6, 3))
     refuses("the destinations of a step must be the first", conv, block, (sources, sources[2:4]))
     refuses(r"x\[1\] has 1 rows for 2 destinations", conv, block, (sources, sources[:1]))
     refuses("the destinations of a step must be", conv, graph["follows"], (X, X.flip(0)))

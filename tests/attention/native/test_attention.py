@@ -222,9 +222,9 @@ def test_native_attention_of_rows_and_sources_of_many_edges(threads: int) -> Non
 
 def test_native_attention_of_tables_that_no_cache_holds() -> None:
     """Keys and values of over four MiB, which are asked for early."""
-    layout = hubs(3000, 3000, 6000)
+    layout = hubs(1000, 1000, 3000)
     frontier = every_other(layout)
-    check(layout, tables(layout, 2, 45, rows=len(frontier)), "rows", frontier=frontier)
+    check(layout, tables(layout, 1, 270, rows=len(frontier)), "rows", frontier=frontier)
 
 
 def test_native_attention_in_several_threads_at_once() -> None:

@@ -79,8 +79,10 @@ def test_parts_give_the_attention_of_any_graph(graph: tuple[Pairs, int, int]) ->
 
 
 @pytest.mark.usefixtures("divides_all")
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("heads", [1, 3, 8])
+@pytest.mark.parametrize(
+    ("threads", "heads"),
+    [(1, 3), (2, 1), *(pytest.param(n, h, marks=pytest.mark.full) for n in (1, 2) for h in (3, 8))],
+)
 def test_parts_of_many_tiles_on_threads(threads: int, heads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
