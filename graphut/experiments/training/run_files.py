@@ -79,9 +79,9 @@ def folder_lock(folder: str | Path) -> Iterator[None]:
 
 
 def remove_temporary_files(folder: Path) -> None:
-    """Remove large files that killed processes left; the caller must hold the lock."""
-    for name in (CHECKPOINT, WEIGHTS):
-        for path in folder.glob(f".{name}.*.tmp"):
+    """Remove what killed processes were writing; the caller must hold the lock."""
+    for path in folder.glob(".*.tmp"):
+        if not path.name.startswith(".evaluation-"):  # `graphut eval` needs no lock
             path.unlink(missing_ok=True)
 
 

@@ -1,3 +1,4 @@
+import json
 import os
 import resource
 import signal
@@ -16,7 +17,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.training import Run, Trainer, is_run
 from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.optimization import learning_rate_factor
-from graphut.experiments.training.run_files import METRICS, read_metrics
+from graphut.experiments.training.run_files import CHECKPOINT, METRICS, read_metrics
 from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY, assert_same_run
 
@@ -70,7 +71,12 @@ def test_train_goes_on_after_kills_at_any_moment(
     assert main([*begin, "--out", str(tmp_path / "straight")]) == 0
 
     def epochs() -> int:
-        return len(read_metrics(folder / METRICS))
+        """Return the number of epochs that are saved, which are reported afterwards."""
+        if not (folder / CHECKPOINT).exists():
+            return 0
+        data = (folder / CHECKPOINT).read_bytes()
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return json.loads(header["__metadata__"]["state"])["epoch"]
 
     for _ in range(kills):
         before, argv = epochs(), [*(resume if is_run(folder) else begin), "--out", str(folder)]

@@ -73,7 +73,7 @@ def test_keep_metrics_of_the_first_epochs(tmp_path: Path) -> None:
 
 def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
     removed = {".checkpoint.safetensors.12.0123456789abcdef.tmp", ".model.safetensors.7.tmp"}
-    kept = {".evaluation-test.json.12.0123.tmp", ".note.12.0123.tmp", "run.json", ".hidden"}
+    kept = {".evaluation-test.json.12.0123.tmp", "run.json", ".hidden"}
     for name in removed | kept:
         (tmp_path / name).touch()
     run_files.remove_temporary_files(tmp_path)
