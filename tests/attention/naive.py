@@ -1,11 +1,15 @@
-"""Attention written down edge by edge, from its definition; and the graphs it is tried on."""
+"""Attention by loops over edges, from its definition; the graphs and options of the tests."""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphut.attention import BACKENDS, EdgeLayout
+from graphut.attention.dropout import dropout_factors
 from graphut.topology import Causal, Complete, Window
-from tests.helpers import Pairs, layout_of, normal
+from tests.helpers import Pairs, layout_of, normal, pairs_of
 from tests.topology.brute import Back, Comb
 
 
@@ -86,3 +90,58 @@ def inputs(
         normal(layout.num_src, 2, 3, seed=2),
         normal(layout.num_src, 2, value_feats, seed=3),
     )
+
+
+#: Options of a call with two heads of three features, given the numbers of edges and query rows.
+OPTIONS: dict[str, Callable[[int, int], dict[str, Any]]] = {
+    "plain": lambda edges, rows: {},
+    "bias": lambda edges, rows: {
+        "edge_bias": normal(edges, 2, seed=4),
+        "scale": normal(rows, seed=5),
+        "dropout": 0.4,
+        "seed": 9,
+        "get_attention": True,
+    },
+    "one bias": lambda edges, rows: {"edge_bias": normal(edges, seed=4)},
+    "weights": lambda edges, rows: {
+        "edge_weight": normal(edges, 2, seed=8),
+        "dropout": 0.3,
+        "seed": 4,
+        "get_attention": True,
+    },
+    "one weight": lambda edges, rows: {"edge_weight": normal(edges, seed=8)},
+    "features": lambda edges, rows: {"edge_feat": normal(edges, 2, 3, seed=6)},
+    "mapped features": lambda edges, rows: {
+        "edge_feat": normal(edges, 5, seed=6),
+        "edge_map": normal(2, 3, 5, seed=7),
+        **OPTIONS["bias"](edges, rows),
+    },
+}
+
+
+def by_head(values: Tensor) -> Tensor:
+    """Return values of edges, `(E,)` or `(E, 2)`, for two heads."""
+    return values if values.dim() == 2 else values[:, None].expand(-1, 2)
+
+
+def definition(
+    layout: EdgeLayout, query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any]
+) -> tuple[Tensor, Tensor]:
+    """Return the output and the weights by `naive_attention` of a call with such options."""
+    pairs = pairs_of(layout)
+    source = torch.tensor([src for src, _ in pairs], dtype=torch.int64)
+    if "edge_feat" in options:  # one source for each edge, with the keys and values of that edge
+        of_edges = options["edge_feat"]
+        if "edge_map" in options:
+            of_edges = torch.einsum("ef,hdf->ehd", of_edges, options["edge_map"])
+        key, value = key[source] + of_edges, value[source] + of_edges
+        pairs = [(edge, dst) for edge, (_, dst) in enumerate(pairs)]
+    factors = torch.ones(len(pairs), 2, dtype=torch.float64)
+    if "dropout" in options:
+        every, given = torch.arange(len(pairs)), (options["dropout"], options["seed"])
+        factors = dropout_factors(every, 2, *given, torch.float64)
+    if "edge_weight" in options:
+        factors = factors * by_head(options["edge_weight"])
+    bias = by_head(options["edge_bias"]) if "edge_bias" in options else None
+    scale = options.get("scale")
+    return naive_attention(pairs, query, key, value, bias=bias, scale=scale, factors=factors)

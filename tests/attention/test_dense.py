@@ -1,45 +1,35 @@
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.dropout import dropout_factors
-from tests.attention.naive import GRAPHS, inputs, naive_attention
-from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs, normal, pairs_of
+from tests.attention.naive import GRAPHS, OPTIONS, definition, inputs
+from tests.helpers import Pairs, assert_same, gradients, layout_of, multigraphs
 
 
-def check_against_loops(layout: EdgeLayout, everything: bool) -> None:
-    tensors = list(inputs(layout, value_feats=4))
-    pairs = pairs_of(layout)
-    options, plain_options = {}, {}
-    if everything:
-        bias, scale = normal(len(pairs), 2, seed=4), normal(layout.num_dst, seed=5)
-        tensors += [bias, scale]
-        options = {"edge_bias": bias, "scale": scale, "dropout": 0.4, "seed": 9}
-        factors = dropout_factors(torch.arange(len(pairs)), 2, 0.4, 9, torch.float64)
-        plain_options = {"bias": bias, "scale": scale, "factors": factors}
-    found = edge_attention(
-        layout,
-        *tensors[:3],
-        **options,
-        get_attention=True,
-        allow_zero_in_degree=True,
-        backend="dense",
-    )
-    expected = naive_attention(pairs, *tensors[:3], **plain_options)
-    assert_same(found, expected)
-    assert_same(gradients(found, tensors), gradients(expected, tensors))
+def check_against_loops(layout: EdgeLayout, options: str) -> None:
+    tensors = inputs(layout)
+    given = OPTIONS[options](layout.num_edges, layout.num_dst)
+    always = {"get_attention": True, "allow_zero_in_degree": True, "backend": "dense"}
+    found = edge_attention(layout, *tensors, **{**given, **always})
+    expected = definition(layout, *tensors, given)
+    leaves = [*tensors, *(x for x in given.values() if isinstance(x, Tensor))]
+    assert_same([*found, *gradients(found, leaves)], [*expected, *gradients(expected, leaves)])
 
 
-@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_dense_attention_is_the_definition(graph: str, everything: bool) -> None:
-    check_against_loops(GRAPHS[graph], everything)
+def test_dense_attention_is_the_definition(graph: str, options: str) -> None:
+    check_against_loops(GRAPHS[graph], options)
 
 
-@given(multigraphs())
-def test_dense_attention_is_the_definition_on_any_graph(graph: tuple[Pairs, int, int]) -> None:
-    check_against_loops(layout_of(*graph), everything=True)
+@given(multigraphs(), st.sampled_from([*OPTIONS]))
+def test_dense_attention_is_the_definition_on_any_graph(
+    graph: tuple[Pairs, int, int], options: str
+) -> None:
+    check_against_loops(layout_of(*graph), options)
 
 
 def test_dense_attention_leaves_out_edges_whose_bias_is_minus_infinity() -> None:

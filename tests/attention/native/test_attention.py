@@ -241,17 +241,6 @@ def test_native_attention_in_several_threads_at_once() -> None:
             assert_same(found, grads(own), 1e-12)
 
 
-@pytest.mark.parametrize("spec", ALL)
-def test_native_attention_by_rows_on_every_topology(spec: str) -> None:
-    layout = parse(spec).layout([63, 2])
-    bias = normal(layout.num_edges, 3, seed=5)
-    options: dict[str, Any] = {"edge_bias": bias, "dropout": 0.3, "seed": 11}
-    for frontier in (torch.arange(layout.num_dst), every_other(layout), torch.tensor([5])):
-        inputs = tables(layout, 3, 5, 18, rows=len(frontier))
-        check(layout, inputs, "rows", frontier=frontier)
-        check(layout, inputs, "rows", frontier=frontier, **options)
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_native_attention_gives_zero_for_denormals(kernel: str) -> None:
     layout = Complete().layout([2])
