@@ -23,8 +23,6 @@ COMMANDS = {
     "topology": "describe and draw a topology",
 }
 
-_READERS = {"topology": "task_options", "train": "task_options"}
-
 _THREADS = [
     "",
     "environment variables:",
@@ -55,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for module in modules:
             _import(module)
         import_module("graphut.experiments.tasks").load_task_plugins()
-        reader = import_module(f"graphut.experiments.cli.{_READERS.get(command, 'run_options')}")
+        reads = "task_options" if command == "train" else "run_options"
+        reader = import_module(f"graphut.experiments.cli.{reads}")
         # --help and wrong options end here, before torch is imported, which takes a second.
         options = reader.read_options(command, arguments)
         if command != "train":  # it writes them into the run

@@ -36,17 +36,13 @@ class Parser(ArgumentParser):
         self._negative_number_matcher = re.compile(r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$", re.I)
 
     def _check_value(self, action: Any, value: Any) -> None:
-        near = get_close_matches(str(value), map(str, action.choices or ()), n=1)
-        try:
-            if near and value not in action.choices:
-                raise ArgumentError(action, f"{value!r} is unknown; did you mean {near[0]}?")
-            super()._check_value(action, value)
-        except ArgumentError as error:
-            if action.dest == "task":
-                error.message += (
-                    " (of your own task, name the file, such as mine.py, or --import MODULE)"
-                )
-            raise
+        if action.choices is None or value in action.choices:
+            return
+        near = get_close_matches(str(value), map(str, action.choices), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(action.choices)}"
+        if action.dest == "task":
+            hint += " (of your own task, name the file, such as mine.py, or --import MODULE)"
+        raise ArgumentError(action, f"{value!r} is unknown; {hint}")
 
     def error(self, message: str) -> NoReturn:
         """Print an error of one line, and exit with status 2."""

@@ -1,4 +1,4 @@
-"""The options of commands that read a run, which are parsed before torch is imported.
+"""The options of all commands but `train`, which are parsed before torch is imported.
 
 Each command has a dataclass of options, whose docstring is the description in its help.
 """
@@ -28,6 +28,8 @@ from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOp
 from graphut.models.checked_config import CheckedConfig, option
 from graphut.models.config import Restarts
 from graphut.plotting.figure import check_picture_path, new_figure
+from graphut.topology import parse
+from graphut.topology.statistics import check_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,17 +166,36 @@ class Info(CheckedConfig):
     folder: str = word("the folder of a run", "FOLDER")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Topology(CheckedConfig):
+    """Print edges, in-degrees and distances between tokens; draw mask and arcs.
+
+    Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.
+    """
+
+    spec: str = word('such as "window:3|global:0"', "SPEC")
+    nodes: int = argument(24, "number of tokens", "N", least=1)
+    out: str | None = argument(None, "draw into this file: .png, .pdf or .svg", "FILE")
+
+    def _check_values(self) -> None:
+        parse(self.spec)
+        check_tokens(self.nodes)
+        if self.out is not None:
+            check_picture_path(self.out)
+
+
 _COMMANDS: dict[str, type[CheckedConfig]] = {
     kind.__name__.lower(): kind
-    for kind in (Eval, Partition, Predict, Generate, Show, Plot, Report, Info)
+    for kind in (Eval, Partition, Predict, Generate, Show, Plot, Report, Info, Topology)
 }
 
 
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse and check the options of a command that reads a run, such as `eval` or `generate`.
+    """Parse and check the options of a command, such as `eval` or `generate`.
 
-    In the result, `runs` are the runs, and `run` is a single one. `search` are the generation
-    options (None if the task has none), and `changed` the settings of the model that differ.
+    In the result, `runs` are the runs that it reads, and `run` is a single one. `search` are the
+    generation options (None if the task has none), and `changed` the settings of the model that
+    differ.
     """
     kind = _COMMANDS[command]
     parser = command_parser(f"graphut {command}", kind)

@@ -1,8 +1,8 @@
-"""The options of `graphut train` and `topology`, which are parsed before torch is imported."""
+"""The options of `graphut train`, which are parsed before torch is imported."""
 
 import os
 from argparse import SUPPRESS, Namespace
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,9 +15,7 @@ from graphut.experiments.cli.options import (
     add_options,
     argument,
     build,
-    command_parser,
     switch,
-    word,
     word_parser,
 )
 from graphut.experiments.messages import meaning_of
@@ -25,11 +23,7 @@ from graphut.experiments.tasks import TASKS, Vocabulary, preset_of
 from graphut.experiments.tasks.presets import MEANINGS, SMALL
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.run_files import check_is_new
-from graphut.models.checked_config import CheckedConfig, suggest
-from graphut.models.config import ModelConfig
-from graphut.plotting.figure import check_picture_path
-from graphut.topology import parse
-from graphut.topology.statistics import check_tokens
+from graphut.models.checked_config import suggest
 
 _EACH_TASK = (
     "TASK is also the path of a Python file that defines a task, such as those in examples/tasks.\n"
@@ -59,39 +53,13 @@ class Train(WithTables):
             raise ImportError("--tensorboard needs it: pip install tensorboard")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Draw(CheckedConfig):
-    """Print edges, in-degrees and distances between tokens; draw mask and arcs.
-
-    Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.
-    """
-
-    spec: str = word('such as "window:3|global:0"', "SPEC")
-    nodes: int = argument(24, "number of tokens", "N", least=1)
-    out: str | None = argument(None, "draw into this file: .png, .pdf or .svg", "FILE")
-
-    def _check_values(self) -> None:
-        parse(self.spec)
-        check_tokens(self.nodes)
-        if self.out is not None:
-            check_picture_path(self.out)
-
-
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
-    """Parse and check the options of `train` or `topology`."""
-    if command == "train":
-        return _read_train(argv)
-    options: Namespace = command_parser("graphut topology", Draw).parse_args(argv)
-    return Namespace(**vars(build(Draw, vars(options))))
-
-
-def _read_train(argv: Sequence[str]) -> Namespace:
-    # The first word names the task, which decides about the other options.
-    task = argv[0] if argv and argv[0] in TASKS else None
-    parser = _train_parser(task)
-    options: Namespace = parser.parse_args(argv)
-    if task is None:
-        parser.error(f"name the task before the options: graphut train {options.task} --out ...")
+    """Parse and check the options of `train`."""
+    if not argv or argv[0] not in TASKS:  # ends with the list of tasks, or an error
+        words = {name: meaning_of(kind) for name, kind in TASKS.items()}
+        usage = "graphut train TASK --out FOLDER [options]"
+        word_parser("graphut train", "task", words, _EACH_TASK, usage=usage).parse_args(argv[:1])
+    options: Namespace = _train_parser(argv[0]).parse_args(argv)
     vars(options).update(vars(build(Train, vars(options))))
     values = {**preset_of(options.task, options.preset), **vars(options)}
     if options.resume:
@@ -148,30 +116,18 @@ def _check_same(folder: str, what: str, saved: object, value: object) -> None:
         )
 
 
-def _train_parser(task: str | None) -> Parser:
-    """Return a parser for the options of a task; without a task, for those of all tasks."""
-    usage = f"graphut train {task or 'TASK'} --out FOLDER [options]"
-    if task is None:
-        words = {name: meaning_of(kind) for name, kind in TASKS.items()}
-        note, about = _EACH_TASK, "Train a Universal Transformer on a task."
-        parser = word_parser("graphut train", "task", words, note, usage=usage, description=about)
-        _add_run_options(parser, ())
-        add_options(parser.add_argument_group("training"), TrainingConfig)
-        add_options(parser.add_argument_group("model"), ModelConfig)
-        return parser
-    about = meaning_of(TASKS[task])
+def _train_parser(task: str) -> Parser:
+    """Return a parser for the options of a task, of its training and of its model."""
+    usage = f"graphut train {task} --out FOLDER [options]"
+    about, presets = meaning_of(TASKS[task]), TASKS[task].presets
     parser = Parser(prog=f"graphut train {task}", usage=usage, description=about)
-    parser.add_argument("task", choices=TASKS, metavar="TASK", help=SUPPRESS)
-    _add_run_options(parser, TASKS[task].presets)
-    _add_task_options(parser, task)
-    return parser
-
-
-def _add_run_options(parser: Parser, presets: Collection[str]) -> None:
+    parser.add_argument("task", metavar="TASK", help=SUPPRESS)
     add_options(parser, Train)
     meanings = ", ".join(f"{name} ({MEANINGS.get(name, 'see below')})" for name in presets)
     help = f"default options for the task: {meanings} (default: {SMALL})" if meanings else SUPPRESS
     parser.add_argument("--preset", metavar="NAME", help=help)
+    _add_task_options(parser, task)
+    return parser
 
 
 def _add_task_options(parser: Parser, task: str) -> None:

@@ -45,14 +45,14 @@ def test_main_when_a_reader_goes_away() -> None:
 
 HELP = ["--version", "--help", "train graphs --help", *(f"{name} --help" for name in COMMANDS)]
 REFUSED = """
-fly => argument COMMAND: invalid choice: 'fly'
+fly => argument COMMAND: 'fly' is unknown; choose from train, eval
 trian => argument COMMAND: 'trian' is unknown; did you mean train? (see graphut --help)
 --nonsense => the following arguments are required: COMMAND (see graphut --help)
 info => the following arguments are required: FOLDER
 info damaged => damaged/config.json is not a JSON file
 train sort => --out is missing: folder of the run
-train --out x srot => argument TASK: 'srot' is unknown; did you mean sort?
-train --out x sort => name the task before the options: graphut train sort --out
+train srot --out x => argument TASK: 'srot' is unknown; did you mean sort?
+train --out x sort => the following arguments are required: TASK
 train sort --epoch 3 => --epoch 3; did you mean --epochs? (see
 train sort --out '' => --out must be a folder, new or existing; got ''
 train sort --out x --data y => unrecognized arguments: --data y
