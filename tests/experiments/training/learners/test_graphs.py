@@ -115,7 +115,7 @@ def test_graphs_that_wake_are_trained_and_evaluated(
     said = refusal("show", run, 5, "--out", tmp_path / "a.png")
     assert "its number in the test set, 1 to 4; got '5'" in said
     output("report", run, "--out", tmp_path / "report.html")
-    assert "how often nodes compute" in (tmp_path / "report.html").read_text()
+    assert "steps of nodes" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("answer_at", ["node", "edge", "graph"])
