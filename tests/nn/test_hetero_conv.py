@@ -132,6 +132,20 @@ def test_hetero_adaptive_conv_takes_blocks_of_dgls_sampler() -> None:
     assert_same([moved(block, x)["p"]], [moved(graph, X)["p"][seeds["p"]]])
 
 
+def test_hetero_adaptive_conv_counts_the_last_destinations_of_blocks() -> None:
+    """On a cycle, all sources of the first block are destinations, and all nodes halt at once."""
+    conv, x = build((["a"], [("a", "to", "a")]), {"a": 4}), {"a": normal(4, 4)}
+    conv.recurrence.halting.linear.bias.data.fill_(9.0)  # type: ignore[union-attr, operator]
+    graph = dgl.heterograph({("a", "to", "a"): ([0, 1, 2, 3], [1, 2, 3, 0])})
+    whole = conv(graph, x)["a"]
+    cost = (conv.ponder.steps + conv.ponder.remainder)[2]
+    sources, _, blocks = dgl.dataloading.NeighborSampler([-1] * 5).sample(
+        graph, {"a": torch.tensor([2])}
+    )
+    out = conv(blocks, {"a": x["a"][sources]})["a"]
+    assert_same([out, conv.ponder.cost], [whole[[2]], cost])
+
+
 def test_hetero_adaptive_conv_halts_each_graph_of_a_batch() -> None:
     conv = build(rule=Global(ACT()))
     halting: Any = conv.recurrence.halting
