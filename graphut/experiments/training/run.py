@@ -101,9 +101,9 @@ class Run:
             kind = TASKS[state["task"]]
             task = kind(**state["task_options"])
             vocabularies = dict(state["vocabularies"])
-            names, needed = list(vocabularies), task.vocabulary_names
-            if not {*needed} <= {*names} or not all(name.isidentifier() for name in names):
-                raise ValueError(f"its vocabularies are {names}, but must be {[*needed]}")
+            if vocabularies.keys() != task.vocabulary_names.keys():  # they are names of files
+                needed = [*task.vocabulary_names]
+                raise ValueError(f"its vocabularies are {[*vocabularies]}, but must be {needed}")
             return cls(
                 Path(folder),
                 state["task"],
