@@ -16,7 +16,7 @@ from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
 from graphut.nn.loop import run_step, store_rows
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
-from graphut.nn.rules.event_driven import EventDriven
+from graphut.nn.rules.change import EventDriven
 
 Ints = NDArray[np.int64]
 _FEW = 256  # nodes

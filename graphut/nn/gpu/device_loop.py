@@ -22,7 +22,7 @@ from graphut.nn.gpu.replay import Lease, full_size
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import FlopCount
-from graphut.nn.rules.act import ACT
+from graphut.nn.rules.probability import ACT
 
 Layouts: TypeAlias = tuple[EdgeLayout, EdgeLayout | None]  # of self- and of cross-attention
 

@@ -1,6 +1,5 @@
 """Halting rules: when a node halts, and the weight of each of its states in the output."""
 
-from graphut.nn.rules.act import ACT, Threshold
 from graphut.nn.rules.base import (
     BatchIndex,
     Decision,
@@ -9,9 +8,8 @@ from graphut.nn.rules.base import (
     StepRows,
     parse_rule,
 )
-from graphut.nn.rules.convergence import Convergence
-from graphut.nn.rules.event_driven import EventDriven
-from graphut.nn.rules.ponder_net import PonderNet
+from graphut.nn.rules.change import Convergence, EventDriven
+from graphut.nn.rules.probability import ACT, PonderNet, Threshold
 from graphut.nn.rules.whole_graph import Global
 
 __all__ = [

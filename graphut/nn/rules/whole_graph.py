@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphut._torch import Tensor, torch
-from graphut.nn.rules.act import ACT
 from graphut.nn.rules.base import BatchIndex, Decision, HaltingRule, Memory, StepRows, parse_rule
-from graphut.nn.rules.event_driven import EventDriven
+from graphut.nn.rules.change import EventDriven
+from graphut.nn.rules.probability import ACT
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Global(HaltingRule):
 
     Examples
     --------
-    >>> from graphut.nn.rules.convergence import Convergence
+    >>> from graphut.nn.rules.change import Convergence
     >>> Global(Convergence(tol=0.1)).spec()
     'global:convergence:tol=0.1'
     """
