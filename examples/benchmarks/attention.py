@@ -19,11 +19,10 @@ from graphut.attention import edge_attention
 from graphut.topology import parse
 
 CONTENDERS = ("dgl", "torch", "native", "triton", "pyg", "padded")
-SIDE = 1024  # of a matrix product, which shows the speed of the machine
 
 
 class Call:
-    """One attention call over the edges of a batch of sentences, with fixed random tensors."""
+    """One attention call over a batch of sentences: query, keys, values, gradient of the output."""
 
     def __init__(self, spec: str, options: Any) -> None:
         layout = parse(spec).layout(common.draw_lengths(options.shape)).to(options.device)
@@ -34,7 +33,6 @@ class Call:
         self.layout, self.edges = layout, layout.in_edges(self.frontier)[:2]
         counts, feats = (len(chosen), nodes, nodes, len(chosen)), options.dim // options.heads
         drawn = (torch.randn(n, options.heads, feats, generator=generator) for n in counts)
-        # The query, the keys, the values and the gradient of the output.
         self.tensors = [x.to(options.device, getattr(torch, options.dtype)) for x in drawn]
 
     def prepare(self, name: str) -> tuple[Any, list[Tensor]]:
@@ -81,7 +79,7 @@ class Call:
 
 def bench_attention(options: Any) -> list[common.Row]:
     """Return a row for each topology and each contender that can run."""
-    is_narrow, device = options.dtype == "bfloat16", options.device
+    is_narrow = options.dtype == "bfloat16"
     runs, calls, errors = {}, {spec: Call(spec, options) for spec in options.topology}, {}
     for spec, call in calls.items():
         _, expected = call.prepare("float64")
@@ -93,21 +91,18 @@ def bench_attention(options: Any) -> list[common.Row]:
             except Exception as failure:  # noqa: PERF203, the others still run
                 runs.pop((spec, name), None)
                 print(f"{spec}: {name} cannot run: {str(failure).strip().splitlines()[0]}")
-    runs["", "matrix product"] = partial(torch.mm, *torch.randn(2, SIDE, SIDE, device=device))
-    other = torch.zeros(64 << 20, dtype=torch.uint8, device=device)
+    other = torch.zeros(64 << 20, dtype=torch.uint8, device=options.device)
     before = partial(other.add_, 1) if options.cold else None
     text = f"{options.shape}, {options.dim} features" + ", bfloat16" * is_narrow
     text += f", {options.active:.0%} active" * (options.active < 1) + ", cold caches" * options.cold
-    *rows, product = common.time_in_turns(text, runs, options.repeats, before)
-    rate = 2e-6 * SIDE**3 / product["ms"]
+    rows = common.time_in_turns(text, runs, options.repeats, before)
     for row in rows:
         spec, name = key = row["contender"]
         count = len(calls[spec].edges[0])
-        speed = 14e-6 * count * options.dim / row["ms"]  # 4 forward, 10 backward
         row |= {"workload": f"{spec}, {text}", "contender": name, "error": errors[key]}
-        row |= {"ns_per_edge": 1e6 * row["ms"] / count, "gflop_s": speed}
-        row["matmul_share"] = speed / rate
-    return [*rows, {**product, "contender": "matrix product", "gflop_s": rate}]
+        row["ns_per_edge"] = 1e6 * row["ms"] / count
+        row["gflop_s"] = 14e-6 * count * options.dim / row["ms"]  # 4 forward, 10 backward
+    return rows
 
 
 if __name__ == "__main__":

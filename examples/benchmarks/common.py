@@ -1,10 +1,10 @@
 """Shared by the benchmarks: timing in turns, the table of results, errors and padding."""
 
-import argparse
 import shlex
 import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import torch
@@ -16,13 +16,12 @@ from graphut.experiments.tables import append_rows
 
 Row = dict[str, Any]  # the figures of one contender, by column of the table of results
 Runs = Mapping[str, Callable[[], object]]
-_COLUMNS = ("ms", "ns_per_edge", "gflop_s", "matmul_share", "value", "peak_mib", "error")
+_COLUMNS = ("ms", "ns_per_edge", "gflop_s", "value", "peak_mib", "error")
 
 
-def parse_options(doc: str, repeats: int = 9, **defaults: Any) -> argparse.Namespace:
+def parse_options(doc: str, repeats: int = 9, **defaults: Any) -> Namespace:
     """Parse an option for each default, of its type; a tuple takes several values."""
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=doc, formatter_class=formatter)
+    parser = ArgumentParser(description=doc, formatter_class=RawDescriptionHelpFormatter)
     for name, default in {"repeats": repeats, "results": "", **defaults}.items():
         flag, several = "--" + name.replace("_", "-"), isinstance(default, tuple)
         if default is False:
@@ -54,9 +53,7 @@ def time_in_turns(
             del result  # freeing it is not timed
     rows = []
     for name, (_, *ms) in times.items():
-        lower, _, upper = quantiles(ms, n=4, method="inclusive") if ms[1:] else ms * 3
-        row = {"ms": median(ms), "lower_ms": lower, "upper_ms": upper}
-        rows.append({"workload": workload, "contender": name, **row, **columns})
+        rows.append({"workload": workload, "contender": name, "ms": median(ms), **columns})
     return rows
 
 

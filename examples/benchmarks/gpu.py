@@ -21,14 +21,11 @@ from graphut import nn as gnn
 from graphut.topology import Complete, Patch
 
 SHAPES = (("64x10-60", 128), ("64x10-60", 512), ("8x400", 512), ("64x512", 512))
-HEADS = 8
 
 
-def bench_recurrence(
-    shape: str, dim: int, bias: float, repeats: int, device: str = "cuda"
-) -> list[common.Row]:
+def bench_recurrence(shape: str, dim: int, bias: float, repeats: int, device: str = "cuda") -> Any:
     unit = gnn.HaltingUnit(dim, bias_init=bias, gain=0.1)
-    ours = make_recurrence(dim, HEADS, unit, max_steps=8).to(device)
+    ours = make_recurrence(dim, 8, unit, max_steps=8).to(device)
     longest = int(shape.replace("x", "-").split("-")[-1])
     how: Any = {"mode": "reduce-overhead"} if device == "cuda" else {"backend": "eager"}
     compiled, batch = torch.compile(Dense(ours, longest), **how), dict[str, Any]()
@@ -60,11 +57,11 @@ def bench_recurrence(
 
 
 @torch.no_grad()
-def bench_waking(side: int, dim: int, repeats: int, device: str = "cuda") -> list[common.Row]:
+def bench_waking(side: int, dim: int, repeats: int, device: str = "cuda") -> Any:
     # The weights are random. The states are quantized, so that the results are equal.
     options: Any = {"rule": gnn.EventDriven(), "quantize": gnn.Quantized(2), "max_steps": 100}
     options |= {"position_signal": None, "step_signal": None, "inject_input": True}
-    wakes = make_recurrence(dim, HEADS, None, **options).to(device).eval()
+    wakes = make_recurrence(dim, 8, None, **options).to(device).eval()
     layout = Patch(side, 1).layout([side * side]).to(device)
     feat = torch.randn(side * side, dim, device=device)
     out, ponder = wakes(layout, feat)

@@ -8,7 +8,6 @@ steps. The dense model pads sentences, computes every node in each step, and mas
 `--small` measures twenty calls of 5, 96 and 240 nodes with learned halting, of two steps each.
 """
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
 from typing import Any
@@ -71,8 +70,8 @@ def make_recurrence(dim: int, heads: int, halting: Any, **options: Any) -> gnn.A
 
 
 def compare(
-    title: str, models: Mapping[str, Callable[[], Any]], weights: Any, repeats: int,
-    count: int = 1, limit: float = 1e-5, before: Any = None,
+    title: str, models: Any, weights: Any, repeats: int, count: int = 1, limit: float = 1e-5,
+    before: Any = None,
 ) -> list[common.Row]:  # fmt: skip
     """Compare two models, which return outputs and a cost, and time `count` calls of each."""
 
@@ -113,11 +112,10 @@ def bench_model(dim: int, shape: str, spec: str, options: Any) -> list[common.Ro
 
 def bench_small(batch: int, length: int, dim: int, heads: int, repeats: int) -> list[common.Row]:
     ours = make_recurrence(dim, heads, gnn.HaltingUnit(dim, gain=0.1, bias_init=0.6))
-    layout, positions = Complete().layout([length] * batch), torch.arange(1, length + 1)
+    layout, places = Complete().layout([length] * batch), torch.arange(1, length + 1).repeat(batch)
     x, present = torch.randn(batch, length, dim), torch.ones(batch, length, dtype=torch.bool)
     models = {"plain torch": partial(Dense(ours, length), x, present, stops=True)}
-    places = {"positions": positions.repeat(batch)}
-    models["adaptive"] = partial(ours, layout, x.flatten(0, 1), **places)
+    models["adaptive"] = partial(ours, layout, x.flatten(0, 1), positions=places)
     title = f"complete, {batch}x{length}, {dim} features, two steps"
     return compare(title, models, [*ours.parameters()], repeats, count=20)
 

@@ -296,8 +296,7 @@ def bench_table(
     """Return the newest times of some contenders, and how many times as fast as peers they are."""
     rows = measured(bench, processor, workload)
     rows = rows.drop_duplicates(["workload", "contender"], keep="last")
-    more = {"gflop_s": "GFLOP/s", "matmul_share": "of matmul"}
-    more = {name: title for name, title in more.items() if rows[name].notna().any()}
+    more = {"gflop_s": "GFLOP/s"} if rows["gflop_s"].notna().any() else {}
     found = []
     for (name, _), group in rows.groupby(["workload", "command"], sort=False):
         by_contender = group.set_index("contender")

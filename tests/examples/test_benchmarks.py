@@ -42,9 +42,9 @@ def test_attention_compares_contenders_and_topologies(bench: Run) -> None:
     names = ["dgl", "torch", "native", "pyg", "padded"]
     found = [row["contender"] for row in rows if row["workload"].startswith("causal, 4x2-5, 16 ")]
     assert [name for name in found if name != "triton"] == names
-    for row in rows[:-1]:
+    for row in rows:
         assert 0.0 < float(row["error"]) < 1e-5 and float(row["ns_per_edge"]) > 0.0
-    assert rows[-1]["contender"] == "matrix product" and len(rows) > 10
+    assert len(rows) in (10, 12)  # with Triton
 
 
 @pytest.mark.parametrize("name", ["model", "layers"])
