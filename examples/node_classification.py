@@ -172,7 +172,7 @@ class Adaptive(nn.Module):
     def __init__(self, step: dict, feats: int, classes: int, o: argparse.Namespace):
         super().__init__()
         rates = {"dropout": o.dropout, "input_dropout": o.input_dropout}
-        more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias}
+        more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias, "norm": o.norm}
         self.conv = AdaptiveConv(feats, o.width, **step, **rates, **more)
         self.classify = nn.Linear(o.width, classes)
 
@@ -320,6 +320,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--max-steps", type=int, default=10)
+    parser.add_argument("--norm", choices=["batch", "layer"], default="batch", help="of adaptive")
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--input-dropout", type=float, default=0.0)
     parser.add_argument("--lr", type=float, default=0.01)

@@ -414,6 +414,18 @@ def draw_charts() -> None:
     ])  # fmt: skip
 
 
+def real_graphs() -> str:
+    """Return the table of `node_classification.py`: means over the splits and seeds of a model."""
+    head = ["graph", "model", "runs", "test", "steps", "weights", "epochs"]
+    rows = []
+    for (data, model), runs in read("real_graphs.csv").groupby(["data", "model"], sort=False):
+        mean = runs.mean(numeric_only=True)
+        steps = "" if pd.isna(mean["steps"]) else f"{mean['steps']:.1f}"
+        cells = [spread([*runs["test"]]), steps, f"{mean['weights']:,.0f}"]
+        rows.append([data, model, str(len(runs)), *cells, f"{mean['epochs']:.0f}"])
+    return markdown_table(head, rows)
+
+
 def render() -> str:
     """Return the text of the page."""
     whole = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
