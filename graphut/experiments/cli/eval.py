@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from graphut._files import write_checked_json
 from graphut._version import __version__
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run

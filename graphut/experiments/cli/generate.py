@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks.files import lines_of, read_text
 from graphut.experiments.training.learner import AnyLearner
 

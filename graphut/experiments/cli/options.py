@@ -1,5 +1,7 @@
 """Argument parsers; command-line options for dataclasses, and dataclasses from parsed options."""
 
+from __future__ import annotations
+
 import re
 from argparse import (
     SUPPRESS,
@@ -15,6 +17,7 @@ from difflib import get_close_matches
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from graphut._torch import torch
 from graphut.experiments.messages import flag
 from graphut.experiments.tables import check_table
 from graphut.models.checked_config import CheckedConfig
@@ -105,6 +108,17 @@ class WithTables(OnDevice):
         for path in (self.results, self.curves):
             if path is not None:
                 check_table(path)
+
+
+def pick_device(name: str | None) -> torch.device:
+    """Return the device with this name; without a name, the GPU if available, else the CPU."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"there is no device {name!r} here: {reason}") from None
 
 
 def command_parser(prog: str, kind: type[Any]) -> Parser:

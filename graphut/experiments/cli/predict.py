@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphut._files import encode_json, write_atomically
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners.graphs import GraphLearner

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from graphut._files import write_atomically
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import pick_device
 from graphut.experiments.report import run_report
 
 

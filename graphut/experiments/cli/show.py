@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torch import Tensor
 
 from graphut._files import explain_write_errors
-from graphut.experiments.cli.device import pick_device
+from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks import TASKS, GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.experiments.training.learner import AnyLearner

@@ -11,15 +11,13 @@ from typing import Any
 
 import torch
 
-from graphut.experiments.cli.device import pick_device
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
-from graphut.experiments.cli.options import build
+from graphut.experiments.cli.options import build, pick_device
 from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
-from graphut.experiments.training.epoch_log import tensorboard_log
 from graphut.experiments.training.processes import barrier, is_first, process_group
-from graphut.experiments.training.run_files import folder_lock, model_digest
+from graphut.experiments.training.run_files import folder_lock, model_digest, tensorboard_log
 
 _SHOWN = 3  # test examples that are answered after training
 

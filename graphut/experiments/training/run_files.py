@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -117,6 +117,36 @@ def keep_metrics(folder: Path, epochs: int) -> None:
     lines = read_metrics(path)[:epochs]
     if path.exists():
         write_atomically(path, *(f"{json.dumps(line)}\n".encode() for line in lines))
+
+
+def tensorboard_log(folder: str | Path, update: int = 0) -> Callable[[Mapping[str, Any]], None]:
+    """Return a function for the argument `on_epoch` of a `Trainer`, which logs to TensorBoard.
+
+    The log is in `folder/tensorboard`, and the step of an entry is the number of updates so far. A
+    resumed run begins after `update` updates: entries of later updates are hidden, since it repeats
+    them.
+    """
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(Path(folder, "tensorboard"), purge_step=update + 1)
+
+    def log(metrics: Mapping[str, Any]) -> None:
+        for name, value in _scalars("training", metrics).items():
+            writer.add_scalar(name, value, metrics["update"])
+        writer.flush()
+
+    return log
+
+
+def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Flatten nested metrics to a dictionary of numbers with keys such as "validation/accuracy"."""
+    scalars: dict[str, float] = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            scalars |= _scalars(name, value)
+        elif isinstance(value, (int, float)):
+            scalars[f"{group}/{name}"] = value
+    return scalars
 
 
 def remember_machine(folder: Path, device: torch.device) -> None:

@@ -2,7 +2,10 @@ from argparse import ArgumentParser
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graphut.experiments.cli.options import add_options
+import torch
+
+from graphut.experiments.cli.options import add_options, pick_device
+from tests.helpers import refuses
 
 
 @dataclass(frozen=True)
@@ -40,3 +43,9 @@ def test_add_options_help_has_the_presets() -> None:
     text = help_text(Shape, presets=presets)
     assert "of the outside (default: blue; large: red)" in text
     assert "edge, in cm (required; large, wide: 9)" in text
+
+
+def test_pick_device_takes_the_best_or_refuses_one_that_is_not_here() -> None:
+    assert pick_device(None).type == ("cuda" if torch.cuda.is_available() else "cpu")
+    refuses(r"there is no device 'cuda:99' here: .*$", pick_device, "cuda:99")
+    refuses(r"there is no device 'abacus' here: .*$", pick_device, "abacus")

@@ -6,8 +6,10 @@ import torch
 from filelock import FileLock, Timeout
 
 from graphut._files import write_checked_json
+from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
+from tests.experiments.cli.tiny import TINY
 from tests.helpers import refuses
 
 CPU = torch.device("cpu")
@@ -94,3 +96,23 @@ def test_folder_lock_is_held_until_the_outer_context_ends(tmp_path: Path) -> Non
         run_files.folder_lock(folder),
     ):
         pass
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")
+def test_epoch_log_in_tensorboard_of_a_resumed_run(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    command = ["train", "copy", "--out", str(tmp_path), "--tensorboard"]
+    assert main([*command, *TINY]) == 0
+    assert main([*command, "--resume", "--epochs", "3"]) == 0
+    log, lines = (
+        EventAccumulator(str(tmp_path / "tensorboard")),
+        run_files.read_metrics(tmp_path / run_files.METRICS),
+    )
+    log.Reload()
+    for group, name in (("training", "loss"), ("validation", "sequence_accuracy")):
+        events = log.Scalars(f"{group}/{name}")
+        values = [line[name] if group == "training" else line[group][name] for line in lines]
+        assert [event.step for event in events] == [line["update"] for line in lines]
+        assert len(events) == 3 and [event.value for event in events] == pytest.approx(values)
