@@ -88,7 +88,12 @@ class SentenceModelConfig(ModelConfig):
     vocab_size: int = option(MISSING, "size of the vocabulary", least=3)
     classes: int = option(MISSING, "number of answers", least=2)
     longest_sentence: int = option(20, "maximum number of words in a sentence", least=1)
-    topology: str = option("complete", "sentences that a sentence attends to; without extra nodes")
+    topology: str = option("complete", "sentences that a sentence attends to")
+
+    def _check_values(self) -> None:
+        super()._check_values()
+        is_plain = not self._parsed("topology", parse).has_extra_nodes
+        self._check("topology", is_plain, "one without extra nodes")
 
 
 class SentenceModel(AdaptiveModel):
@@ -194,9 +199,11 @@ class BabiLearner(Learner[Question, Any, SentenceModel]):
     def parse(self, text: str) -> Question:
         """Return the question at the end of a story, without its answer."""
         parts = re.findall(r"[^.?\s][^.?]*[.?]?", text)
-        if not parts:
-            raise ValueError(f"{text!r} has no sentence: give facts, and then a question")
-        return Question([self.vocabulary.encode(words(part)) for part in parts], None, 0, "")
+        sentences = [self.vocabulary.encode(words(part)) for part in parts]
+        longest = self.model.config.longest_sentence
+        if not sentences or max(map(len, sentences)) > longest:
+            raise ValueError(f"{text!r} must be sentences of 1 to {longest} words")
+        return Question(sentences, None, 0, "")
 
     def generate(self, texts: Sequence[str], *args: Any, **_: Any) -> Iterator[Answer]:
         yield from map(self.answer, [*map(self.parse, texts)])

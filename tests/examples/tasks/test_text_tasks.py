@@ -1,6 +1,7 @@
 """Sequence and text tasks in examples/tasks train for an epoch, and are evaluated."""
 
 import shlex
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.tasks.files import DataSet
 from graphut.experiments.training import Run
+from tests.helpers import refuses
 
 FOLDER = Path(__file__).parents[3] / "examples" / "tasks"
 MODEL = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu"
@@ -125,3 +127,6 @@ def test_babi_is_evaluated_by_task_and_by_the_number_of_facts() -> None:
     errors = [row["error"] for row in record["by_group"]]
     assert record["accuracy"] == pytest.approx(1 - sum(errors) / 2)
     assert learner.answer(first).correct == "hall"
+    for text in ("", "Mary went to the garden to the hall to the garden."):
+        refuses("must be sentences of 1 to 5 words", learner.parse, text)
+    refuses("topology must be one without extra nodes", replace, run.config, topology="star")
