@@ -1,8 +1,8 @@
 """A stand-in for a GPU, on which launches and waits are counted.
 
-Tensors that are moved to "cuda" report this device, and each operation on them is counted: the
-kernels that torch launches for it, and a wait if the host needs a value from the device. Results
-are correct: torch's kernels run on the CPU, and Triton's in its interpreter.
+Tensors that are moved to "cuda" or "cuda:1" report this device, and each operation on them is
+counted: the kernels that torch launches for it, and a wait if the host needs a value from the
+device. Results are correct: torch's kernels run on the CPU, and Triton's in its interpreter.
 
     with gpu_stand_in() as gpu:
         layer, feat = layer.to("cuda"), feat.to("cuda")
@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 import graphut
 from tests.attention.triton.interpreter import INTERPRET, skip_unless_kernels_run
 
-CUDA, META, CPU = torch.device("cuda", 0), torch.device("meta"), torch.device("cpu")
+META, CPU = torch.device("meta"), torch.device("cpu")
 LIBRARY = str(Path(graphut.__file__).parent) + "/"
 
 # Operations that only describe a tensor anew, beside those that torch knows as views.
@@ -73,9 +73,10 @@ class DeviceTensor(Tensor):
     """A tensor on the stand-in, with values on the CPU; torch's own code sees a meta tensor."""
 
     numbers: Tensor
+    index: int  # of its device
 
     @staticmethod
-    def __new__(cls, numbers: Tensor) -> DeviceTensor:
+    def __new__(cls, numbers: Tensor, index: int) -> DeviceTensor:
         made = Tensor._make_wrapper_subclass(
             cls,
             numbers.shape,
@@ -84,7 +85,7 @@ class DeviceTensor(Tensor):
             dtype=numbers.dtype,
             device="meta",
         )
-        made.numbers = numbers
+        made.numbers, made.index = numbers, index
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -93,11 +94,11 @@ class DeviceTensor(Tensor):
     def __torch_dispatch__(cls, func: Any, *_: Any) -> Any:
         raise RuntimeError(f"{func} of a tensor on a stand-in for a GPU that has ended")
 
-    device = property(lambda self: CUDA)
+    device = property(lambda self: torch.device("cuda", self.index))
     is_cuda, is_cpu, is_meta = True, False, False
 
     def get_device(self) -> int:
-        return 0
+        return self.index
 
     def __repr__(self, **_: Any) -> str:
         return f"DeviceTensor({self.numbers!r})"
@@ -116,6 +117,8 @@ class StandIn:
         self._arrives = arrives
         self._sent: list[tuple[Tensor, Tensor]] = []  # host and device, until an event is recorded
         self._pinned: dict[int, Tensor] = {}
+        self.current = 0  # the index of the current device
+        self._streams: dict[int, Stream] = {}
 
     def clear(self) -> None:
         """Clear all records."""
@@ -127,6 +130,21 @@ class StandIn:
         return tensor.numbers if isinstance(tensor, DeviceTensor) else tensor
 
     # What torch.cuda is asked for.
+
+    @contextmanager
+    def on(self, index: int) -> Iterator[None]:
+        """Make a device the current one."""
+        before, self.current = self.current, index
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def stream(self, device: Any = None) -> Stream:
+        """Return the stream of a device, by default of the current one."""
+        index = getattr(torch.device(device or "cuda"), "index", None)
+        index = self.current if index is None else index
+        return self._streams.setdefault(index, Stream(self, index))
 
     def record_event(self) -> ArrivingEvent:
         """Return an event that arrives together with the copies started before it."""
@@ -156,6 +174,13 @@ class StandIn:
         """Start a copy from `device` to pinned memory, which arrives with the next event."""
         self._sent.append((host, device.clone()))
         host.fill_(UNTIL_IT_ARRIVES)
+
+
+class Stream:
+    """A stream of a device."""
+
+    def __init__(self, gpu: StandIn, index: int) -> None:
+        self.index, self.record_event = index, gpu.record_event
 
 
 class ArrivingEvent:
@@ -194,13 +219,19 @@ class _Calls(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func is torch.device:  # makes the name of a device, and does nothing there
+        if func in (torch.device, torch._C._nn._parse_to):  # which only name a device
             return func(*args, **(kwargs or {}))
-        args, kwargs = tree_map(_seen_by_torch, (args, dict(kwargs or {})))
+        args, kwargs = args, dict(kwargs or {})
+        named = [x for x in tree_flatten((args, kwargs))[0] if _is_device(x)]
+        if named:
+            index = torch.device(named[0]).index
+            args, kwargs = tree_map(lambda x: META if _is_device(x) else x, (args, kwargs))
+            with self._gpu.on(self._gpu.current if index is None else index):
+                return self.__torch_function__(func, types, args, kwargs)
         if func is dropout and isinstance(args[0], DeviceTensor):
             return _dropout(*args, **kwargs)
         if func is Tensor.cuda:
-            func, args = Tensor.to, (args[0], META)
+            return self.__torch_function__(Tensor.to, types, (args[0], "cuda"))
         if func is Tensor.is_pinned:
             return self._gpu.is_pinned(args[0])
         if func in (Tensor.tolist, Tensor.numpy) and isinstance(args[0], DeviceTensor):
@@ -244,7 +275,11 @@ class _Operations(TorchDispatchMode):
         if name == "_to_copy" and "cpu" in devices:
             return found
         known = {id(_on_host(x)): x for x in there + here}
-        return tree_map(lambda x: _on_device(x, known), found)
+        indices = {x.index for x in there if x.dim() or len(there) == 1}
+        moved = "meta" in devices or not indices
+        assert moved or len(indices) == 1, f"{func} mixes devices"
+        index = self._gpu.current if moved else indices.pop()
+        return tree_map(lambda x: _on_device(x, known, index), found)
 
     def _cross(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Count a copy between host and device; return whether it arrives later."""
@@ -277,9 +312,9 @@ def _dropout(rows: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     return torch.native_dropout(rows, p, True)[0] if p and training else rows  # as on a GPU
 
 
-def _seen_by_torch(x: Any) -> Any:
-    there = isinstance(x, torch.device) and x.type == "cuda"
-    return META if there or (isinstance(x, str) and x in ("cuda", "cuda:0")) else x
+def _is_device(x: Any) -> bool:
+    """Return whether `x` names a device of the stand-in."""
+    return isinstance(x, torch.device | str) and str(x).partition(":")[0] == "cuda"
 
 
 def _on_host(x: Any) -> Any:
@@ -288,10 +323,10 @@ def _on_host(x: Any) -> Any:
     return x.numbers if isinstance(x, DeviceTensor) else x
 
 
-def _on_device(x: Any, known: dict[int, Tensor]) -> Any:
+def _on_device(x: Any, known: dict[int, Tensor], index: int) -> Any:
     if not isinstance(x, Tensor):
         return x
-    return known[id(x)] if id(x) in known else DeviceTensor(x)
+    return known[id(x)] if id(x) in known else DeviceTensor(x, index)
 
 
 def _line() -> str:
@@ -315,10 +350,11 @@ def gpu_stand_in(*, arrives: Callable[[], bool] = lambda: True) -> Iterator[Stan
 
     with pytest.MonkeyPatch.context() as patch, _Calls(gpu), _Operations(gpu):
         patch.setattr(torch.autograd, "_engine_run_backward", backward)
-        patch.setattr(torch.cuda, "device_of", lambda _: nullcontext())
+        patch.setattr(torch.cuda, "device_of", lambda x: gpu.on(max(0, x.get_device())))
+        patch.setattr(torch.cuda, "current_device", lambda: gpu.current)
         patch.setattr(torch.cuda, "is_initialized", lambda: True)
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: gpu.is_capturing)
-        patch.setattr(torch.cuda, "current_stream", lambda *_: gpu)
+        patch.setattr(torch.cuda, "current_stream", gpu.stream)
         patch.setattr(torch.cuda, "synchronize", lambda *_: gpu.wait("synchronize"))
         if INTERPRET:
             skip_unless_kernels_run()
@@ -336,7 +372,8 @@ def _launch_kernels(gpu: StandIn, patch: pytest.MonkeyPatch) -> None:
         gpu.launch(self.__name__)
         flat, _ = tree_flatten((args, kwargs))
         tensors = [x for x in flat if isinstance(x, Tensor)]
-        assert all(isinstance(x, DeviceTensor) for x in tensors), f"{self.__name__} on the host"
+        places = {getattr(x, "index", None) for x in tensors}
+        assert places == {gpu.current}, f"{self.__name__} on {gpu.current} with tensors on {places}"
         args, kwargs = tree_map(_on_host, (args, kwargs))
         shown = (x.shape if isinstance(x, Tensor) else x for x in flat)
         gpu.calls.append((self.__name__, grid, *shown))

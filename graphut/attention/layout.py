@@ -195,19 +195,21 @@ class EdgeLayout(ABC):
         original = None if self._original is None else self._original()
         return self._copies.get(device) if original is None else original._on(device)
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def _tensors(self) -> dict[Any, Tensor]:
         """Return a dictionary from names to the tensors that a copy on another device needs."""
-        indices = {name: getattr(self, name) for name in self._index_names}
+        indices: dict[Any, Tensor] = {name: getattr(self, name) for name in self._index_names}
         if self.edge_ids is not None:
             indices["edge_ids"] = self.edge_ids
-        return indices | dict(zip(("dst_cuts", "src_cuts"), self.cached(cu_seqlens), strict=True))
+        return indices | {
+            (make, i): x for make in UPLOADED for i, x in enumerate(self.cached(make))
+        }
 
-    def _copy(self, tensors: dict[str, Any], device: torch.device) -> EdgeLayout:
+    def _copy(self, tensors: dict[Any, Any], device: torch.device) -> EdgeLayout:
         """Make a copy of the layout on `device` from `tensors` there; store and return the copy."""
-        cuts = tensors.pop("dst_cuts"), tensors.pop("src_cuts")
+        derived = {make: tuple(tensors.pop((make, i)) for i in range(2)) for make in UPLOADED}
         halo = None if self.halo is None else self.halo.to(device)
         copy = replace(self, **tensors, halo=halo, _trusted=True, _copies={}, _original=ref(self))
-        copy._cache[cu_seqlens] = cuts
+        copy._cache.update(derived)
         self._copies[device] = copy
         return copy
 
@@ -234,6 +236,48 @@ def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
     lengths = (layout.dst_lengths, layout.src_lengths)
     dst, src = (pad(each.cumsum(0), (1, 0)).to(layout.device) for each in lengths)
     return dst, src
+
+
+def node_counts(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
+    """Return the numbers of sources and of destinations, `(2,)` int32, and an empty tensor."""
+    counts = torch.tensor([layout.num_src, layout.num_dst], dtype=torch.int32)
+    return counts.to(layout.device), counts[:0].to(layout.device)
+
+
+def seen_by(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
+    """Return the first destination that may see each source, and the end of them.
+
+    Both are `(full_size(num_src),)`, and -1 after the last source. They are empty if the layout has
+    no monotone intervals; see `IntervalLayout.is_monotone`.
+    """
+    if not (isinstance(layout, IntervalLayout) and layout.is_monotone):
+        return (torch.arange(0, device=layout.device),) * 2
+    low, high, source = layout.lo, layout.hi, torch.arange(layout.num_src, device=layout.device)
+    if layout.has_empty_rows:  # they are replaced by the rows before them
+        low, high = (torch.where(low < high, x, 0).cummax(0).values for x in (low, high))
+    more = full_size(layout.num_src) - layout.num_src
+    first, end = (torch.searchsorted(x, source, right=True) for x in (high, low))
+    return pad(first, (0, more), value=-1), pad(end, (0, more), value=-1)
+
+
+def full_size(number: int) -> int:
+    """Round a number up to one of few sizes, so that many batches have the same program.
+
+    These are powers of two up to 4096, and then at most an eighth more than the number.
+
+    Examples
+    --------
+    >>> [full_size(number) for number in (0, 1, 16, 100, 2240, 4097)]
+    [0, 16, 16, 128, 4096, 4608]
+    """
+    if number <= 4096:
+        return max(16, 1 << (number - 1).bit_length()) if number else 0
+    unit = 1 << (number.bit_length() - 4)
+    return -(-number // unit) * unit
+
+
+# What a copy on another device has from the beginning: functions that return two tensors.
+UPLOADED = (cu_seqlens, node_counts, seen_by)
 
 
 def upload(items: Sequence[Any], device: Device) -> list[Any]:
@@ -318,6 +362,10 @@ class IntervalLayout(EdgeLayout):
     def is_monotone(self) -> bool:
         """True if neither `lo` nor `hi` decreases from row to row, not counting empty intervals."""
         return self._facts["falls"] == 0
+
+    @property
+    def num_dst(self) -> int:
+        return len(self.lo)
 
     @property
     def num_edges(self) -> int:

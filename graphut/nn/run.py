@@ -9,6 +9,7 @@ from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.attention.tracing import is_capturing
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.call import Call, LoopOutput
+from graphut.nn.finite_checks import FiniteChecks
 from graphut.nn.gpu import AsyncFiniteChecks, program_of, run_program
 from graphut.nn.loop import repeat_until_halted
 from graphut.nn.waking import Start, repeat_until_quiescent
@@ -20,7 +21,12 @@ def run_call(call: Call, start: Start | None = None) -> LoopOutput:
     if call.waits or call.program is None:
         call.checks.check_features(call.given)
     if call.program is not None:
-        return run_program(call, start)
+        output: LoopOutput | None = run_program(call, start)
+        if output is not None:
+            return output
+        call.checks = FiniteChecks(call.is_traced)
+        choose_backend(call)  # which knows that the program has failed
+        call.checks.check_features(call.given)
     if call.is_waking:
         return repeat_until_quiescent(call, start)
     return repeat_until_halted(call)

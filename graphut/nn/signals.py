@@ -44,7 +44,7 @@ class SinusoidalSignal(nn.Module):
         several = 1 if coordinates.dim() == 1 else coordinates.shape[1]
         if several < 1 or self.dim % several:
             raise ValueError(f"{self.dim} features do not divide into {several} coordinates")
-        counted = coordinates + (self.count_from - 1)
+        counted = coordinates if self.count_from == 1 else coordinates + (self.count_from - 1)
         rows = coordinate_signal(counted, self.dim // several, torch.float64)
         return rows.reshape(len(coordinates), self.dim)
 
@@ -182,6 +182,14 @@ def _call_with_unique(function: Callable[[Tensor], Tensor], values: Tensor) -> T
 
 
 def _sinusoid(values: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
-    exponent = torch.arange(0, dim, 2, dtype=torch.float64, device=values.device) / dim
-    angle = values.to(torch.float64)[..., None] / 10000.0**exponent
-    return torch.stack([angle.sin(), angle.cos()], -1).flatten(-2)[..., :dim].to(dtype)
+    make = _rates.__wrapped__ if is_compiling() else _rates
+    rates, offsets = make(dim, values.device)
+    return torch.addcmul(offsets, values.to(torch.float64)[..., None], rates).sin().to(dtype)
+
+
+@lru_cache
+def _rates(dim: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the factor and the offset of each feature's angle; a cosine is a sine, moved."""
+    with outside_inference(), torch.no_grad():
+        feature = torch.arange(dim, dtype=torch.float64, device=device)
+        return 10000.0 ** -(feature // 2 * 2 / dim), feature % 2 * (torch.pi / 2)

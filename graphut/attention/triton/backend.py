@@ -1,11 +1,13 @@
 """The backend "triton": attention by Triton kernels, imported when the first call is made."""
 
+import warnings
 from functools import cache
 
 import torch
 from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
+from graphut.attention.torch_ops import TORCH
 
 
 def triton_attention(call: AttentionCall) -> Tensor:
@@ -31,6 +33,32 @@ def triton_attention(call: AttentionCall) -> Tensor:
     return attend(call)
 
 
+_failure: Exception | None = None  # of the first call whose kernels could not be launched
+
+
+def _attend_or_fall_back(call: AttentionCall) -> AttentionResult:
+    """Compute attention by the kernels; if they fail, warn once and use the backend "torch"."""
+    global _failure
+    try:
+        return AttentionResult(triton_attention(call))
+    except (torch.OutOfMemoryError, ImportError, ValueError):
+        raise
+    except Exception as error:
+        _failure = error
+    reason = " ".join(str(_failure).split())[-300:]
+    warnings.warn(
+        "attention on a GPU does without Triton kernels, which is slower: "
+        f"{type(_failure).__name__}: {reason}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return TORCH.attend(call)
+
+
+def _is_installed() -> bool:
+    return _failure is None and _import_error() is None
+
+
 @cache
 def _import_error() -> str | None:
     try:
@@ -42,11 +70,11 @@ def _import_error() -> str | None:
 
 TRITON = Backend(
     name="triton",
-    attend=lambda call: AttentionResult(triton_attention(call)),
+    attend=_attend_or_fall_back,
     devices=("cuda",),
     checks_device=True,
     dtypes=(torch.float32, torch.bfloat16, torch.float16),
     returns_weights=False,
-    is_installed=lambda: _import_error() is None,
+    is_installed=_is_installed,
     auto_rank=lambda call: 0,
 )

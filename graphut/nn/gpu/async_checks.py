@@ -49,12 +49,35 @@ class AsyncFiniteChecks(FiniteChecks):
     def close(self) -> None:
         """Start to copy the first error to the host; raise errors that have arrived there."""
         if any(map(len, self._codes)):  # not for a graph without nodes
-            first = torch.cat(self._codes).amin()
+            codes = torch.cat(self._codes) if len(self._codes) > 1 else self._codes[0]
+            first = codes.amin() if len(codes) > 1 else codes[0]
             code = torch.empty((), dtype=first.dtype, pin_memory=True)
             code.copy_(first, non_blocking=True)
             arrival = torch.cuda.current_stream(first.device).record_event()
             _reports.setdefault(self._layer, []).append((code, arrival, self._size))
             _raise_what_arrived(self._layer)
+
+
+def synchronize() -> None:
+    """Wait for the GPU, and raise the first error of a call that has not been reported yet.
+
+    On a GPU, a recurrence reports features or probabilities that are not finite at the end of the
+    call if the GPU has computed them by then, else in a later call of the same layer.
+
+    Raises
+    ------
+    ValueError
+        If a feature or a probability was not finite.
+
+    Examples
+    --------
+    >>> from graphut.nn import gpu
+    >>> gpu.synchronize()
+    """
+    for layer, waiting in list(_reports.items()):
+        for _, arrival, _ in waiting:
+            arrival.synchronize()
+        _raise_what_arrived(layer)
 
 
 # For each layer: codes on their way to the host, the events after which they are there, and sizes.

@@ -1,24 +1,22 @@
 """A recurrence on a GPU whose host never learns how many nodes are active; its gradient."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from graphut.attention import EdgeLayout
 from graphut.attention.first_derivatives import once_differentiable
-from graphut.attention.tracing import outside_autocast
+from graphut.attention.layout import full_size, node_counts
 from graphut.attention.triton import csr
-from graphut.attention.triton.function import kernels_of
+from graphut.attention.triton.function import SPLIT, kernels_of
 from graphut.attention.triton.inputs import padded
-from graphut.attention.triton.interval import IntervalTables, interval_tables
-from graphut.attention.triton.sizes import tile_sizes
+from graphut.attention.triton.interval import interval_tables
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
-from graphut.nn.gpu.replay import Lease, full_size
+from graphut.nn.gpu.replay import Lease, lease_of
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.ponder import FlopCount
@@ -46,47 +44,27 @@ def run_program(call: Call) -> LoopOutput:
 
 
 def program_inputs(call: Call, step: Any, halting: Any, settings: Settings) -> dict[str, Tensor]:
-    """Return the inputs of a program by name; a bias has a row for each step, or a single one."""
-    feat, signals, attention, cross = call.feat, call.signals, step.attention, None
-    device = feat.device.type
-    narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else feat.dtype
-    maps = {"first": step.transition.layers[0], "last": step.transition.layers[3]}
-    maps["output"] = attention.output
-    found: dict[str, Tensor | None] = {"states": feat, "encodings": call.encodings}
-    found["signals"] = signals
+    """Return the inputs of a program by name: tensors of the call, and parameters."""
+    found = {"states": call.feat, "encodings": call.encodings, "signals": call.signals}
+    layers = {"query": step.attention.query, "key_value": step.attention.key_value}
+    layers |= {"output": step.attention.output}
+    layers |= {"first": step.transition.layers[0], "last": step.transition.layers[3]}
     if settings.crosses:
         cross, encoded = step.cross_attention, call.store.encoded
         assert encoded is not None
-        found["encoded"] = encoded.stored(cross).to(narrow)
-        maps |= {"cross_query": cross.query, "cross_output": cross.output}
-    with outside_autocast(device):
-        for name, layer in maps.items():
-            found[f"{name}_weight"] = layer.weight.to(narrow)
-            found[f"{name}_bias"] = None if layer.bias is None else layer.bias[None]
-        joint = [attention.query, attention.key_value]
-        found["joint_weight"] = torch.cat([layer.weight for layer in joint]).to(narrow)
-        if attention.query.bias is not None:
-            found["joint_bias"] = torch.cat([layer.bias for layer in joint])[None]
-        if signals is not None and call.halted == "copied" and settings.stored != "all":
-            # Keys and values are stored without the signal, by which all values are moved later.
-            shift = signals @ attention.key_value.weight.t()
-            values = shift.shape[1] // 2
-            without = pad(-shift, (values, 0))
-            moved = shift[:, values:] @ attention.output.weight.t()
-            for name, change in (("joint_bias", without), ("output_bias", moved)):
-                bias = found.get(name)
-                found[name] = change if bias is None else bias + change
-        for name in NORMS if settings.norm is not None else ():
-            norm = getattr(step, f"{name}_norm")
-            if norm is not None:
-                found |= {f"{name}_scale": norm.weight, f"{name}_shift": norm.bias}
-        if isinstance(halting, HaltingUnit):
-            found["unit"] = torch.cat([halting.linear.weight[0], halting.linear.bias]).float()
-        elif isinstance(halting, ScheduledHalting):
-            found["schedule"] = halting.steps
-        if any(settings.dropout):
-            shape = settings.max_steps, len(PLACES), 2  # 16 bytes, of which the kernels read 8
-            found["seeds"] = torch.randint(2**62, shape, device=feat.device)
+        found["encoded"] = encoded.stored(cross).to(settings.work)
+        layers |= {"cross_query": cross.query, "cross_output": cross.output}
+    if settings.norm is not None:
+        layers |= {f"{name}_norm": getattr(step, f"{name}_norm") for name in NORMS}
+    if isinstance(halting, HaltingUnit):
+        layers["unit"] = halting.linear
+    elif isinstance(halting, ScheduledHalting):
+        found["schedule"] = halting.steps
+    for name, layer in layers.items():
+        found |= {f"{name}_{kind}": getattr(layer, kind, None) for kind in ("weight", "bias")}
+    if any(settings.dropout):
+        shape = settings.max_steps, len(PLACES), 2  # 16 bytes, of which the kernels read 8
+        found["seeds"] = torch.randint(2**62, shape, device=call.feat.device)
     return {name: x.contiguous() for name, x in found.items() if x is not None}
 
 
@@ -97,70 +75,71 @@ class _Recurrence(torch.autograd.Function):
     def forward(
         ctx: Any, settings: Settings, layouts: Layouts, names: tuple[str, ...], *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        given = dict(zip(names, tensors, strict=True))
-        inputs, num_dst = {**given, "sizes": layouts[0].cached(node_counts)}, layouts[0].num_dst
-        edges = [_edges(layouts, i, settings, given) for i in range(2)]
-        others = tuple(None if x else y for x, y in zip(edges, layouts, strict=True))
-        inputs |= edges[0] | edges[1]
-        lease = Lease(Program, settings, inputs, others)
-        program = lease.program
+        ctx.settings, ctx.layouts, ctx.names = settings, layouts, names
         with torch.cuda.device_of(tensors[0]):
-            program.load(inputs)
-            lease.forward.run()
+            lease = _run_forward(ctx, tensors)
+            program, num_dst = lease.program, layouts[0].num_dst
             steps = program.whole["halted"][:num_dst].long()
-            out, remainder = (program.whole[x][:num_dst].clone() for x in ("out", "remainder"))
+            out, remainder = torch._foreach_mul(
+                [program.whole[x][:num_dst] for x in ("out", "remainder")], 1
+            )  # copies in one launch
             errors = program.whole["errors"].amin(0, keepdim=True)
-        ctx.lease, ctx.names = lease, names
-        ctx.save_for_backward(*tensors)
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(*tensors, lease.ticket())
         ctx.mark_non_differentiable(steps, errors)
+        ctx.set_materialize_grads(False)
         return out, remainder, steps, errors
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_out: Tensor, to_remainder: Tensor, *_: Any) -> tuple[Any, ...]:
-        program, tensors = ctx.lease.program, ctx.saved_tensors
-        with torch.cuda.device_of(to_out):
-            program.load_gradients(to_out, to_remainder)
-            ctx.lease.backward.run()
-            found = program.gradients(dict(zip(ctx.names, tensors, strict=True)))
+        *tensors, ticket = ctx.saved_tensors
+        with torch.cuda.device_of(tensors[0]):
+            lease = lease_of(ticket) or _run_forward(ctx, tensors)
+            lease.program.load_gradients(to_out, to_remainder)
+            lease.run_backward()
+            found = lease.program.gradients(dict(zip(ctx.names, tensors, strict=True)))
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            lease.give_back()
         return None, None, None, *(found.get(name) for name in ctx.names)
 
 
-def _edges(
-    layouts: Layouts, index: int, settings: Settings, given: Mapping[str, Tensor]
+def _run_forward(ctx: Any, tensors: Sequence[Tensor]) -> Lease:
+    """Run the forward pass of a program on the inputs of a call."""
+    layouts, given = ctx.layouts, dict(zip(ctx.names, tensors, strict=True))
+    inputs = {**given, "sizes": layouts[0].cached(node_counts)[0]}
+    for prefix, layout in zip(("", "cross_"), layouts, strict=True):
+        if layout is not None:
+            found = edge_inputs(layout, prefix, ctx.settings, given)
+            inputs |= {f"{prefix}{name}": x for name, x in found.items()}
+    lease = Lease(Program, ctx.settings, inputs)
+    lease.program.load(inputs)
+    lease.run()
+    return lease
+
+
+def edge_inputs(
+    layout: EdgeLayout, prefix: str, settings: Settings, inputs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the inputs that describe the edges; none if the kernels read the layout instead."""
-    layout, prefix = layouts[index], ("", "cross_")[index]
-    if layout is None:
-        return {}
-    weight = given[f"{prefix}output_weight"]
-    width = padded(weight.shape[1] // settings.heads[index])
-    if kernels_of(layout, width) is csr:
-        return {}
+    """Return the inputs of a program that describe the edges of an attention layer.
+
+    They are `IntervalTables`, or `CSREdges` by destination and by source.
+    """
+    feats = inputs[f"{prefix}output_weight"].shape[1]
+    width = padded(feats // settings.heads[bool(prefix)])
     drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
-    tables = layout.cached(_full_tables, width, weight.dtype, drops)
-    return {f"{prefix}{name}": x for name, x in tables._asdict().items() if x is not None}
+    if kernels_of(layout, width) is not csr:
+        tables = layout.cached(interval_tables, drops)._replace(ids=None)
+        return {name: x for name, x in tables._asdict().items() if x is not None}
+    found = csr_inputs(layout, "in_", drops)
+    return found | csr_inputs(layout, "out_", drops) if settings.learns else found
 
 
-def node_counts(layout: EdgeLayout) -> Tensor:
-    """Return the numbers of sources and of destinations, on the device."""
-    sizes = torch.empty(2, dtype=torch.int32, device=layout.device)
-    for place, number in enumerate((layout.num_src, layout.num_dst)):
-        sizes[place].fill_(number)
-    return sizes
-
-
-def _full_tables(
-    layout: EdgeLayout, width: int, dtype: torch.dtype, by_edge: bool
-) -> IntervalTables:
-    """Return the tables of a layout for attention; the blocks are followed by empty ones."""
-    tiles = tile_sizes(width, dtype, by_edge=by_edge)
-    tables = interval_tables(layout, tiles.block_m, tiles.block_n, by_edge)
-    row_blocks, source_blocks = (
-        pad(blocks, (0, 0, 0, full_size(len(blocks)) - len(blocks)))
-        for blocks in (tables.row_blocks, tables.source_blocks)
-    )
-    return tables._replace(ids=None, row_blocks=row_blocks, source_blocks=source_blocks)
+def csr_inputs(layout: EdgeLayout, way: str, by_edge: bool) -> dict[str, Tensor]:
+    """Return inputs of a program: edges by destination for the way "in_", or by source ("out_")."""
+    edges = layout.cached(csr.by_source if way == "out_" else csr.by_destination, SPLIT)
+    known = (edges if by_edge else edges._replace(ids=None))._asdict().items()
+    return {f"{way}{name}": x for name, x in known if isinstance(x, Tensor)}
 
 
 class DeviceWork(FlopCount):

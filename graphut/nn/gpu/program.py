@@ -1,13 +1,15 @@
 """A recurrence as a fixed sequence of kernel launches, whatever nodes halt at which step."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphut.attention.triton.function import SPLIT, kernels_of
+from graphut.attention.triton import csr, interval
+from graphut.attention.triton.function import SPLIT
 from graphut.attention.triton.inputs import (
     Dropout,
     Launch,
@@ -26,6 +28,7 @@ from graphut.nn.gpu.arguments import NO_OPERAND, Gradients, Norm, Operand, Share
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
+from graphut.nn.gpu.weights import Weights
 
 GROUP = 1024  # nodes whose active ones are counted together
 ALIGNED = 4  # int32 in 16 bytes, for which one variant of a kernel is compiled
@@ -34,18 +37,25 @@ ALL = slice(None)  # all steps
 Tensors = Mapping[str, Tensor]  # by their names in `graphut.nn.gpu.device_loop` and in kernels
 
 
+class Work(NamedTuple):
+    """Operations of torch among launches."""
+
+    run: Callable[[], Any]
+
+
 class Program:
     """The launches of a recurrence, forward and backward, and the tensors that they read and write.
 
     All tensors have the full size, and the launches read the numbers of sources, of destinations
-    and of active nodes on the device. `inputs` are the tensors that `load` fills. `layouts` are the
-    edges of self-attention and of cross-attention, or None if the edges are among the inputs.
+    and of active nodes on the device. `inputs` are the tensors that `load` fills.
     """
 
-    def __init__(self, settings: Settings, inputs: Tensors, layouts: Sequence[Any]) -> None:
-        self.settings, self.layouts, self.inputs = settings, layouts, inputs
+    def __init__(self, settings: Settings, inputs: Tensors) -> None:
+        self.weights = Weights(settings, inputs)
+        self.settings, self.given = settings, inputs
+        self.inputs: Tensors = {**inputs, **self.weights.tensors}
         self.size, self.width = inputs["states"].shape
-        self.work = inputs["output_weight"].dtype  # of factors of matrix products
+        self.work = settings.work
         # The sums in a step, each with the LayerNorm that is applied to it.
         sums = ["rows", "middle", *["crossed"] * settings.crosses, "sums"]
         norms = ["attention", *["cross"] * settings.crosses, "transition"]
@@ -57,33 +67,60 @@ class Program:
         self.writes = {"joint": "query", "output": "middle", "last": "sums", "first": "inner"}
         self.writes |= {"cross_query": "cross_query", "cross_output": "crossed"}
         self.beside = {"output": "rows", "cross_output": "middle", "last": sums[-2]}
-        self.weights = [name for name in self.reads if f"{name}_weight" in inputs]
+        self.products = [name for name in self.reads if f"{name}_weight" in self.inputs]
         self.whole: dict[str, Tensor] = {}  # tensors that all steps share
         self.steps: dict[str, Tensor] = {}  # tensors with a row for each step
         self.parts: dict[str, Tensor] = {}  # sums of programs, which `gradients` adds up
         self._allocate()
         self.shared = self._shared()
         steps = range(1, settings.max_steps + 1)
-        self.forward = [launch for t in steps for launch in self._forward(t)]
-        self.backward: list[Launch] = []
+        self.forward: list[Launch | Work] = [Work(self.weights.prepare)]
+        self.forward += [launch for t in steps for launch in self._forward(t)]
+        self.backward: list[Launch | Work] = []
         if settings.learns:
             self._allocate_gradients()
-            self.backward = [launch for t in reversed(steps) for launch in self._backward(t)]
-            self.backward += map(self._weight_gradient, self.weights)
+            if "to_encodings" in self.whole:
+                self.backward.append(Work(self.whole["to_encodings"].zero_))
+            self.backward += [launch for t in reversed(steps) for launch in self._backward(t)]
+            self.backward += map(self._weight_gradient, self.products)
+            self.weights.allocate_gradients(self.parts)
+            self.backward.append(Work(partial(self.weights.collect, self.parts)))
         kinds = (self.inputs, self.whole, self.steps, self.parts)
         self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
 
     def load(self, inputs: Tensors) -> None:
         """Copy the inputs of a call; those by node may have fewer rows."""
-        own = [x[: len(inputs[name])] for name, x in self.inputs.items()]
-        torch._foreach_copy_(own, [inputs[name] for name in self.inputs])
+        own = [x[: len(inputs[name])] for name, x in self.given.items()]
+        copy_by_dtype(own, [inputs[name] for name in self.given])
 
-    def load_gradients(self, to_out: Tensor, to_remainder: Tensor) -> None:
-        """Copy the gradients of the outputs, and prepare the backward pass."""
-        own = [self.whole["to_out"], self.whole["to_remainder"]]
-        torch._foreach_copy_([x[: len(to_out)] for x in own], [to_out, to_remainder])
-        if "to_encodings" in self.whole:
-            self.whole["to_encodings"].zero_()
+    def edges(self, prefix: str = "") -> Any:
+        """Return the edges of an attention layer among the inputs, as its kernels read them."""
+        if f"{prefix}lo" in self.inputs:
+            known = {name: self.inputs.get(prefix + name) for name in IntervalTables._fields}
+            return named(IntervalTables, known)
+        ways = [x for x in ("in_", "out_") if f"{prefix}{x}indptr" in self.inputs]
+        return [self.csr_edges(prefix + way) for way in ways]
+
+    def csr_edges(self, prefix: str) -> csr.CSREdges:
+        """Return the edges whose names among the inputs have a prefix."""
+        known: dict[str, Any] = {x: self.inputs.get(prefix + x) for x in csr.CSREdges._fields}
+        return csr.CSREdges(**known | {"split": SPLIT})
+
+    def clear_gradients(self) -> None:
+        """Prepare a backward pass whose results do not matter."""
+        if self.settings.learns:
+            self.load_gradients(None, None)
+
+    def load_gradients(self, to_out: Tensor | None, to_remainder: Tensor | None) -> None:
+        """Copy the gradients of the outputs; None are zeros."""
+        targets, sources = [], []
+        for name, grad in (("to_out", to_out), ("to_remainder", to_remainder)):
+            if grad is None:
+                self.whole[name].zero_()
+            else:
+                targets.append(self.whole[name][: len(grad)])
+                sources.append(grad)
+        copy_by_dtype(targets, sources)
 
     # Tensors.
 
@@ -151,7 +188,7 @@ class Program:
             self.parts["unit"] = self._new(self.programs, width + 1, dtype=wide)
         for norm in filter(None, self.norms.values()):
             self.parts[norm] = self._new(self.programs, 2, width, dtype=wide)
-        for name in self.weights:
+        for name in self.products:
             weight = given[f"{name}_weight"]
             tiles = product_tiles(weight.shape[1], len(weight), self.work)
             by_tile = PROGRAMS // math.prod(grid_of(weight, tiles))
@@ -245,24 +282,21 @@ class Program:
         """Return the launches of self-attention, or with the prefix "cross_" of cross-attention."""
         settings, given, whole = self.settings, self.inputs, self.whole
         steps = {name: x[t - 1] for name, x in self.steps.items()}
-        edges, (_, heads, feats) = self.layouts[bool(prefix)], self._attentions()[bool(prefix)]
-        width = feats // heads
-        if edges is None:
-            known: dict[str, Any] = {x: given.get(prefix + x) for x in IntervalTables._fields}
-            edges = named(IntervalTables, known)
+        _, heads, feats = self._attentions()[bool(prefix)]
+        edges, width = self.edges(prefix), feats // heads
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
         settled = None if prefix else whole["settled"]
         query = steps[f"{prefix}query"].view(-1, heads, width)
         tensors = [query, *table.view(-1, 2, heads, width).unbind(1)]
-        kernels = kernels_of(edges, padded(width))
+        kernels = interval if isinstance(edges, IntervalTables) else csr
         own: dict[str, Any] = {"rows": Rows(steps["nodes"], steps["before"], steps["active"])}
         own |= {"scale": width**-0.5, "drop": self._drop(f"{prefix}attention", t - 1)}
         if settings.learns:
             own |= {"settled": settled, "stored_size": len(table)}
         call = kernel_call(tensors, kernels.LEAST, **own)
         names = {"out": "mixed", "rest": "rest", "softmax": "softmax"}
-        known = {name: steps.get(prefix + kept) for name, kept in names.items()}
+        known: dict[str, Any] = {x: steps.get(prefix + kept) for x, kept in names.items()}
         known |= {"step": t, "last_step": settings.max_steps, "split": SPLIT}
         if backward:
             to_table = whole["to_encoded"] if prefix else self.steps["to_table"][0]
@@ -350,15 +384,17 @@ class Program:
         for name in ("states", "encodings", "encoded"):
             if name in inputs and f"to_{name}" in self.whole:
                 found[name] = self.whole[f"to_{name}"][: len(inputs[name])].clone()
-        for name, parts in self.parts.items():
-            sums = parts.sum(1 if name == "signals" else 0)
-            if name.endswith("_bias") and len(inputs.get(name, ())) == 1:
-                sums = sums.sum(0, keepdim=True)
-            if name in self.norms.values():
-                found[f"{name}_scale"], found[f"{name}_shift"] = sums.unbind()
-            elif name in inputs:
-                found[name] = sums
+        found |= self.weights.gradients()
         return {name: x.to(inputs[name].dtype) for name, x in found.items()}
+
+
+def copy_by_dtype(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+    """Copy tensors to tensors of the same dtype: one launch for each dtype."""
+    groups: dict[torch.dtype, list[int]] = {}
+    for place, x in enumerate(sources):
+        groups.setdefault(x.dtype, []).append(place)
+    for places in groups.values():
+        torch._foreach_copy_([targets[i] for i in places], [sources[i] for i in places])
 
 
 def operand(x: Tensor, by_node: Tensor | None = None, **more: Any) -> Operand:

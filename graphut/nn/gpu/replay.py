@@ -1,19 +1,28 @@
 """Programs that are kept for later calls, and CUDA graphs of their launches."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
+from threading import RLock
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
+from graphut.attention.layout import full_size
 from graphut.attention.tracing import is_capturing
 from graphut.attention.triton.function import INTERPRETED
 from graphut.attention.triton.inputs import Launch
-from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.modes import ProgramError, limit_mode, mode_for
+from graphut.nn.gpu.program import Program, Work
 from graphut.nn.gpu.settings import Settings
 
 # Of the programs that are kept while no call uses them.
-MOST, MOST_BYTES = 8, 8 * 2**30
+MOST, MOST_BYTES = 64, 8 * 2**30
+_lock, _capture_lock = RLock(), RLock()
 
 
 class Replay:
@@ -23,17 +32,25 @@ class Replay:
     caller is captured, the launches are made one by one.
     """
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
-        self._launches = launches
+    def __init__(self, launches: Sequence[Launch | Work], settings: Settings) -> None:
+        self._launches, self._settings = launches, settings
         self._has_run = False
         self._replay: Callable[[], None] | None = None
 
-    def run(self) -> None:
-        """Make all launches."""
-        if self._has_run and not (self._replay or INTERPRETED or is_capturing()):
-            self._replay = capture(self._launch)
-        self._has_run = True
-        (self._replay or self._launch)()
+    def run(self, launches: int | None = None) -> None:
+        """Make all launches, or the first few."""
+        if launches not in (None, len(self._launches)):
+            for launch in self._launches[:launches]:
+                launch.run()
+            return
+        as_graph = not (INTERPRETED or is_capturing()) and mode_for(self._settings) == "graphs"
+        if as_graph and self._has_run and self._replay is None:
+            try:
+                self._replay = capture(self._launch)
+            except Exception as error:
+                limit_mode(self._settings, "launches", error)
+        (self._replay if as_graph and self._replay else self._launch)()
+        self._has_run = True  # an interrupted run may not have compiled all kernels
 
     def _launch(self) -> None:
         for launch in self._launches:
@@ -41,76 +58,174 @@ class Replay:
 
 
 def capture(run: Callable[[], None]) -> Callable[[], None]:
-    """Capture the launches of `run` in a CUDA graph, and return a function that repeats them."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        run()
+    """Capture the launches of `run` on the current device; return a function that repeats them."""
+    graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+    with _capture_lock:
+        stream = _capture_stream(torch.cuda.current_device())
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                run()
+            except BaseException:
+                with suppress(RuntimeError):  # it says that the capture is invalid
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+        current.wait_stream(stream)
     return graph.replay
 
 
-# Programs that no call uses, with their keys; the last are the latest.
-idle: list[tuple[Hashable, Program, Replay, Replay]] = []
+@cache
+def _capture_stream(device: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+class Kept:
+    """A program with the graphs of its launches, and what it can be used for."""
+
+    def __init__(self, key: Hashable, program: Program) -> None:
+        self.key, self.program, self.has_run = key, program, False
+        kinds = program.forward, program.backward
+        self.forward, self.backward = (Replay(each, program.settings) for each in kinds)
+
+
+idle: list[Kept] = []  # programs that no call uses; the last are the latest
 
 
 class Lease:
-    """A program in the hands of one call, until its backward pass can not come any more.
+    """A program in the hands of one call, until it is given back.
 
     It is an idle program of an earlier call, if there is one for inputs of about these sizes.
     """
 
     def __init__(
-        self, kind: type[Program], settings: Settings, inputs: Mapping[str, Tensor], layouts: Any
+        self, kind: type[Program], settings: Settings, inputs: Mapping[str, Tensor]
     ) -> None:
-        like = inputs["states"]
-        shapes = {
-            name: (full_size(len(x)), *x.shape[1:]) if name in _BY_NODE else x.shape
-            for name, x in inputs.items()
-        }
+        self._kept: Kept | None = None
+        _release_when_out_of_memory()
+        like, shapes = inputs["states"], full_shapes(inputs)
         kinds = tuple((name, shapes[name], x.dtype) for name, x in inputs.items())
         # Of another stream, the last call may still run.
-        key = settings, kinds, layouts, like.device, torch.cuda.current_stream(like.device)
-        kept = next((each for each in reversed(idle) if each[0] == key), None)
-        if kept is not None:
-            idle.remove(kept)
-        else:
+        key = kind, settings, kinds, like.device, torch.cuda.current_stream(like.device)
+        with _lock:
+            found = next((each for each in reversed(idle) if each.key == key), None)
+            if found is not None:
+                idle.remove(found)
+        for is_last in (False, True):
+            if found is None:
+                try:
+                    with torch.inference_mode(False):
+                        static = {name: x.new_empty(shapes[name]) for name, x in inputs.items()}
+                        found = Kept(key, kind(settings, static))
+                except torch.OutOfMemoryError as error:
+                    if is_last:
+                        raise ProgramError from error
+            if found is None:  # outside of `except`, which holds what the attempt has allocated
+                release()
+        assert found is not None
+        self._kept, self.program = found, found.program
 
-            def make() -> Program:
-                with torch.inference_mode(False):
-                    static = {name: x.new_empty(shapes[name]) for name, x in inputs.items()}
-                    return kind(settings, static, layouts)
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Drop the program if launches fail or are interrupted; raise `ProgramError` if they fail.
 
-            try:
-                program = make()
-            except torch.cuda.OutOfMemoryError:
-                idle.clear()
-                program = make()
-            kept = key, program, Replay(program.forward), Replay(program.backward)
+        Nobody knows how far they got.
+        """
+        kept, self._kept = self._kept, None
+        try:
+            yield
+        except Exception as error:
+            raise ProgramError from error
         self._kept = kept
-        _, self.program, self.forward, self.backward = kept
 
-    def __del__(self) -> None:
+    def run(self, launches: int | None = None) -> None:
+        """Make the launches of the forward pass, or the first few.
+
+        The first time, those of the backward pass follow, with any gradients: if one of them fails,
+        the general loop can still run.
+        """
+        kept = self._kept
+        assert kept is not None
+        with self.guard():
+            kept.forward.run(launches)
+            if not (kept.has_run or INTERPRETED):
+                self.program.clear_gradients()
+                kept.backward.run()
+            kept.has_run = True
+
+    def run_backward(self) -> None:
+        """Make the launches of the backward pass."""
+        kept = self._kept
+        assert kept is not None
+        with self.guard():
+            kept.backward.run()
+
+    def give_back(self) -> None:
         """Keep the program for later calls."""
-        if hasattr(self, "_kept"):
-            idle.append(self._kept)
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return
+        with _lock:
+            idle.append(kept)
             while len(idle) > MOST or (len(idle) > 1 and _nbytes() > MOST_BYTES):
                 del idle[0]
 
+    def __del__(self) -> None:
+        self.give_back()
+
+    def ticket(self) -> Tensor:
+        """Return a number on the host whose memory keeps the lease.
+
+        Autograd saves it instead of the lease, so that a program is free as soon as the graph is,
+        and while a checkpoint has dropped the tensors that its steps saved.
+        """
+        ticket = _Ticket(next(_numbers).to_bytes(8, "little"))
+        ticket.lease = self
+        number = torch.frombuffer(ticket, dtype=torch.int64)
+        _tickets[int(number)] = ticket
+        return number
+
+
+class _Ticket(bytearray):
+    lease: Lease
+
+
+_numbers = count()
+_tickets: WeakValueDictionary[int, _Ticket] = WeakValueDictionary()
+
+
+def lease_of(number: Tensor) -> Lease | None:
+    """Return the lease of a ticket, or None if hooks have copied the ticket and dropped it."""
+    ticket = _tickets.get(int(number))
+    return None if ticket is None else ticket.lease
+
+
+def release() -> None:
+    """Forget all programs that no call uses."""
+    with _lock:
+        idle.clear()
+
+
+@cache
+def _release_when_out_of_memory() -> None:
+    observe = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+    if observe is not None:  # not in a build without CUDA
+        observe(lambda *_: release())
+
+
+def full_shapes(inputs: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a program's tensors, of which the inputs of a call fill a part."""
+    return {
+        name: (full_size(len(x)), *x.shape[1:]) if name in _BY_NODE else tuple(x.shape)
+        for name, x in inputs.items()
+    }
+
 
 def _nbytes() -> int:
-    return sum(program.nbytes for _, program, *_ in idle)
+    return sum(kept.program.nbytes for kept in idle)
 
 
+# Inputs with a row for each node; those for edges have the full size already.
 _BY_NODE = {"states", "encodings", "schedule", "encoded"}
 _BY_NODE |= {f"{prefix}{name}" for prefix in ("", "cross_") for name in ("lo", "hi", "row_starts")}
-
-
-def full_size(number: int) -> int:
-    """Round a number up, by at most an eighth and 15, to one of few sizes.
-
-    Examples
-    --------
-    >>> [full_size(number) for number in (1, 16, 100, 130, 2240)]
-    [16, 16, 112, 144, 2304]
-    """
-    unit = max(16, 1 << max(0, number.bit_length() - 4))
-    return -(-number // unit) * unit

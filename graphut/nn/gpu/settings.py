@@ -1,7 +1,7 @@
 """Settings of a `Program`, a sequence of launches on a GPU, and whether a recurrence has one."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -9,7 +9,9 @@ from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from graphut.attention import EdgeLayout
+from graphut.attention.layout import full_size
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.gpu.modes import mode_for
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
 from graphut.nn.module_checks import is_hooked
 from graphut.nn.noise import kinds_of_noise
@@ -45,9 +47,11 @@ class Settings:
     dropout: tuple[float, ...]  # in each of `PLACES`
     activation: str  # as in `graphut.nn.gpu.kernels.products`
     learns: bool  # whether there is a backward pass
+    work: torch.dtype = torch.float32  # of the factors of matrix products
     stored: str  # which nodes a step stores beside active ones: "none", "halting" or "all"
     # With the rule `ACT`:
     low: float | None = None  # probability of a scheduled node before it halts; None for a unit
+    moves_values: bool = False  # whether the step signal is in biases, not in stored values
     reads_input: bool = False  # whether the halting unit reads the input of the step
     threshold: float = 1.0
     forced: bool = False
@@ -91,6 +95,11 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
         learns=torch.is_grad_enabled(),
         levels=0 if call.quantize is None else call.quantize.levels,
     )
+    if program is not None:
+        device, dtype = call.feat.device.type, call.feat.dtype
+        autocast = torch.is_autocast_enabled(device)
+        program = replace(program, work=torch.get_autocast_dtype(device) if autocast else dtype)
+        program = None if mode_for(program) == "off" else program
     return program, call.is_waking or (halts and program is None)
 
 
@@ -130,13 +139,16 @@ def program_settings(
             # Otherwise the step signal moves all values of a step by one vector.
             moves = step.has_linear_projection and not (layout.has_empty_rows or dropout[0])
             own["stored"] = "halting" if halted == "frozen" or moves else "all"
+            own["moves_values"] = halted == "copied" and moves
         own["low"] = halting.share if isinstance(halting, ScheduledHalting) else None
         own |= {"threshold": rule.threshold, "forced": rule.forced_remainder}
         own["reads_input"] = rule.halt_from == "input"
     else:
         return None
     activation = _activation(step.transition.layers[1])
-    too_large = step.attention.in_feats[1] > WIDEST or (max_steps + 1) * layout.num_src > _MOST
+    too_large = (
+        step.attention.in_feats[1] > WIDEST or (max_steps + 1) * full_size(layout.num_src) > _MOST
+    )
     if not fits or activation is None or too_large:
         return None
     layers = [step.attention] if cross is None else [step.attention, cross]

@@ -6,17 +6,18 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from graphut.attention.layout import node_counts
 from graphut.attention.triton import csr
-from graphut.attention.triton.function import SPLIT, kernels_of
 from graphut.attention.triton.inputs import Launch, constant, launch_of, padded, with_options
 from graphut.attention.triton.sizes import TileSizes
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import NO_ERROR
-from graphut.nn.gpu.device_loop import node_counts, program_inputs
+from graphut.nn.gpu.device_loop import csr_inputs, edge_inputs, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
 from graphut.nn.gpu.kernels.waking import attend, count, settle
-from graphut.nn.gpu.program import GROUP, Program
-from graphut.nn.gpu.replay import Lease, Replay
+from graphut.nn.gpu.program import GROUP, Program, Tensors, Work
+from graphut.nn.gpu.replay import Lease
+from graphut.nn.gpu.settings import Settings
 from graphut.nn.waking import Start, waking_output
 
 PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same time
@@ -39,24 +40,23 @@ class WakingProgram(Program):
     Rounds in `halted` and `last_change` count from the first round of a run.
     """
 
-    def begin(self, frontier: Tensor | None) -> None:
+    def __init__(self, settings: Settings, inputs: Tensors) -> None:
+        super().__init__(settings, inputs)
+        self.forward = self.forward[1:]  # `begin` prepares the weights, not each run
+
+    def begin(self, frontier: Tensor | None, num_dst: int) -> None:
         """Project all sources to keys and values, and wake the nodes in `frontier` (None: all)."""
         for launch in self.start:
             launch.run()
         torch._foreach_zero_([self.whole[x] for x in ("halted", "updates", "last_change")])
-        awake = self.whole["halted"][: self.layouts[0].num_dst]
         if frontier is None:
-            awake.fill_(1)
+            self.whole["halted"][:num_dst].fill_(1)
         else:
-            awake.index_fill_(0, frontier, 1)
+            self.whole["halted"].index_fill_(0, frontier, 1)
 
-    def run(self, replay: Replay, rounds: int) -> tuple[list[int], int, int]:
+    def run(self, lease: Lease, rounds: int) -> tuple[list[int], int, int]:
         """Run rounds; return how many nodes each has, how many the next has, and any error."""
-        if rounds == self.settings.max_steps:
-            replay.run()
-        else:
-            for launch in self.forward[: rounds * len(self.forward) // self.settings.max_steps]:
-                launch.run()
+        lease.run(rounds * len(self.forward) // self.settings.max_steps)
         halted, last_change = self.whole["halted"], self.whole["last_change"]
         left = (halted > rounds).sum(0, keepdim=True)
         active, errors = self.steps["active"][:rounds, 0], self.whole["errors"]
@@ -70,7 +70,8 @@ class WakingProgram(Program):
 
     def _forward(self, t: int) -> list[Launch]:
         settings, blocks, update = self.settings, self.size // self.block + 1, self._update(t)
-        out_edges, levels = self.layouts[0].cached(csr.by_source, SPLIT), constant(settings.levels)
+        out_edges = self.csr_edges("out_")
+        levels = constant(settings.levels)
         by_node = self.whole["updates"], self.whole["last_change"]
         is_relative = constant(settings.norm == "pre")
         waking = Waking(*by_node, out_edges, settings.tol**2, levels, is_relative)
@@ -79,7 +80,7 @@ class WakingProgram(Program):
         if t == 1:  # all sources are listed, and projected to keys and values
             everyone = listed | {"shared": self.shared._replace(stored=constant("all"))}
             begin = self._launch(advance, t, (blocks,), **everyone, is_first=True)
-            self.start = [begin, update[0]]
+            self.start: list[Launch | Work] = [Work(self.weights.prepare), begin, update[0]]
         return [
             self._launch(count, t, (self.size // GROUP + 1,)),
             self._launch(advance, t, (blocks,), is_first=False, **listed),
@@ -90,7 +91,7 @@ class WakingProgram(Program):
     def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
         launches = super()._attend(t, prefix, backward=backward)
         [(_, heads, feats)] = self._attentions()
-        if kernels_of(self.layouts[0], padded(feats // heads)) is not csr:
+        if "lo" in self.inputs:
             return launches
         rows, *pieces = launches  # the others are for rows with more edges
         tile = padded(heads, 1) * padded(feats // heads, 4)
@@ -104,18 +105,20 @@ def run_program(call: Call, start: Start | None) -> LoopOutput:
     settings, store = call.program, call.store
     layout, limit, done, left = store.layout, call.max_steps, 0, 1
     inputs = program_inputs(call, call.steps[0], None, settings)
-    inputs["sizes"] = layout.cached(node_counts)
+    inputs["sizes"] = layout.cached(node_counts)[0]
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
-    lease = Lease(WakingProgram, settings, inputs, (layout, None))
+    inputs |= edge_inputs(layout, "", settings, inputs) | csr_inputs(layout, "out_", False)
+    lease = Lease(WakingProgram, settings, inputs)
     program, sizes = lease.program, list[int]()
     assert isinstance(program, WakingProgram)
     with torch.cuda.device_of(call.feat):
         program.load(inputs)
-        program.begin(None if start is None else start.frontier)
+        with lease.guard():
+            program.begin(None if start is None else start.frontier, layout.num_dst)
         while left and done < limit:
             rounds = min(settings.max_steps, limit - done)
-            active, left, error = program.run(lease.forward, rounds)
+            active, left, error = program.run(lease, rounds)
             if error != NO_ERROR:
                 t, node = divmod(error // 2, program.size)
                 raise ValueError(

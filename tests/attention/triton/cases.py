@@ -8,7 +8,6 @@ from torch import Tensor
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.backend import AttentionCall
 from graphut.attention.triton import function
-from graphut.attention.triton.interval import interval_tables
 from graphut.topology import Window
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -77,11 +76,6 @@ def agrees(layout: EdgeLayout, tensors: list[Tensor], tolerance: float = 1e-5, *
     only_kernels = {name: more.pop(name) for name in ("split",) if name in more}
     found = by_kernels(layout, tensors, **more, **only_kernels)
     assert_same(found, by_masks(layout, tensors, **more), tolerance)
-
-
-def blocks_of(layout: EdgeLayout, block: int) -> list[list[int]]:
-    """Return sentence begin, sentence end and first row of each block of rows."""
-    return interval_tables(layout.to(DEVICE), block, block, False).row_blocks.tolist()
 
 
 def _copy(x: Any, device: str | None = None, dtype: torch.dtype | None = None) -> Any:

@@ -21,7 +21,8 @@ class Launches:
 
     def __getitem__(self, grid: Any) -> Any:
         def launch(**arguments: Any) -> None:
-            self.numbers.append(tree_map_only(Tensor, lambda _: None, arguments))
+            constants = {name: x for name, x in arguments.items() if name != "most"}
+            self.numbers.append(tree_map_only(Tensor, lambda _: None, constants))
             self.kernel[grid](**arguments)
 
         return launch

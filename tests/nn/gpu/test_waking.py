@@ -145,8 +145,8 @@ def test_resume_equals_the_masked_reference() -> None:
 
 
 def test_program_with_positions_and_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waking, "SPLIT", 2)
-    monkeypatch.setattr("graphut.nn.gpu.program.SPLIT", 2)
+    for name in ("program", "device_loop"):
+        monkeypatch.setattr(f"graphut.nn.gpu.{name}.SPLIT", 2)
     layer, layout, feat = quick("rows", rule=EventDriven(0.1, 2))
     names = same_as_reference(layer, layout, feat, positions=torch.arange(10) % 4 + 1)[1]
     assert {"attend", "attention_forward", "merge_pieces"} <= {*names}
@@ -171,13 +171,13 @@ def test_launches_do_not_depend_on_the_nodes_that_wake(monkeypatch: pytest.Monke
     layer, layout, feat = quick("path", rule=EventDriven(0.1, limit))
     with gpu_stand_in() as gpu:
 
-        def counted(launches: replay.Replay) -> None:
+        def counted(launches: replay.Replay, first: int) -> None:
             before = gpu.waits[:], gpu.copies[:]
-            first, called = len(gpu.launches), len(gpu.calls)
-            run(launches)
+            ran, called = len(gpu.launches), len(gpu.calls)
+            run(launches, first)
             assert before == (gpu.waits, gpu.copies)
             runs.append(gpu.calls[called:])
-            assert len(gpu.launches) - first == len(runs[-1]) == 8 * ROUNDS  # of at most 12
+            assert len(gpu.launches) - ran == len(runs[-1]) == 8 * ROUNDS  # of at most 12
 
         monkeypatch.setattr(replay.Replay, "run", counted)
         earlier = on_device(gpu, layer, layout, feat)[1]  # derives tensors from the layout
@@ -201,14 +201,14 @@ def test_a_program_is_used_again_whatever_its_tensors_hold(monkeypatch: pytest.M
     expected = layer(layout, feat)[1]
     with gpu_stand_in() as gpu:
         earlier = layer.to("cuda")(layout, feat.cuda())
-        [(_, program, *_)] = replay.idle
-        poison(program)
+        [kept] = replay.idle
+        poison(kept.program)
         on_device(gpu, layer, layout, -feat)
-        poison(program)
+        poison(kept.program)
         out, ponder = on_device(gpu, layer, layout, feat)
-        kept = gpu.host(earlier[0]), gpu.host(earlier[1].last_change), gpu.host(earlier[1].steps)
+        shown = gpu.host(earlier[0]), gpu.host(earlier[1].last_change), gpu.host(earlier[1].steps)
         assert len(replay.idle) == 1 and [each.replayed for each in graphs] == [2]
-    assert all(map(torch.equal, kept, (out, ponder.last_change, ponder.steps)))
+    assert all(map(torch.equal, shown, (out, ponder.last_change, ponder.steps)))
     same_record(ponder, expected)
 
 

@@ -7,7 +7,7 @@ code for arguments that are `None`. Most arguments are named tuples of `graphut.
 - `out`: `Heads` by row; `rest`: `Heads` with its rounding error; `softmax`: see `load_softmax`;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
 - `before`: as in `Rows`; a destination has a row if the next number is larger;
-- `pieces`: `Pieces`; `step`, `last_step`: see `table_row`.
+- `step`, `last_step`: see `table_row`.
 
 These modules do without `from __future__ import annotations`: the interpreter of Triton recognises
 constants by the annotations of arguments, and may not understand strings. As usual in Triton, other

@@ -87,7 +87,7 @@ def score_gradients(call, sizes, scores, top, inverse, mean, x, y, edge, head):
 
 
 @triton.jit
-def rows_of(call, edges, sizes):
+def rows_of(call, edges, sizes, most):
     """Return whether there is anything to compute, the head, the rows, and which of them exist.
 
     Then follow where the results of the rows go, the first edge (or source) of each row, the end of
@@ -98,7 +98,7 @@ def rows_of(call, edges, sizes):
         mask = do
         shift = 0
     else:
-        do, head, row, mask = locate_rows(edges, sizes, call.rows.before)
+        do, head, row, mask = locate_rows(call, sizes, most)
         place = row
         low, high, shift = load_intervals(edges, call.rows.nodes, row, mask)
     return do, head, row, mask, place, low, high, shift
@@ -156,10 +156,10 @@ def attended(call, edges, sizes, step, head, row, mask, low, high, shift):
     return acc / beside(tl.where(sums == 0.0, 1.0, sums)), top, sums
 
 
-@triton.jit(do_not_specialize=["step"])
-def attention_forward(call, edges, sizes, step, out, rest, softmax):
+@triton.jit(do_not_specialize=["step", "most"])
+def attention_forward(call, edges, sizes, step, most, out, rest, softmax):
     """Write the output of rows, with the largest score and the sum of exponentials of each."""
-    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes)
+    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, most)
     if not do:
         return
     acc, top, sums = attended(call, edges, sizes, step, head, row, mask, low, high, shift)
@@ -169,10 +169,12 @@ def attention_forward(call, edges, sizes, step, out, rest, softmax):
     store_two(softmax, place * call.heads + head, top, sums, mask)
 
 
-@triton.jit(do_not_specialize=["step"])
-def attention_query(call, edges, sizes, step, out, rest, to_out, softmax, delta, to_query, to_bias):
+@triton.jit(do_not_specialize=["step", "most"])
+def attention_query(
+    call, edges, sizes, step, most, out, rest, to_out, softmax, delta, to_query, to_bias
+):
     """Recompute the attention weights of rows, and write the gradients of query and bias."""
-    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes)
+    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, most)
     if not do:
         return
     at_row = row * call.heads + head
@@ -215,8 +217,10 @@ def rows_at(call, edges, sizes, source, start, end):
     return row, mask, edge, seen
 
 
-@triton.jit(do_not_specialize=["step", "last_step"])
-def attention_source(call, edges, sizes, step, last_step, to_out, softmax, delta, to_key, to_value):
+@triton.jit(do_not_specialize=["step", "last_step", "most"])
+def attention_source(
+    call, edges, sizes, step, last_step, most, to_out, softmax, delta, to_key, to_value
+):
     """Write the gradients of keys and values, summed over the rows in order (without atomics).
 
     Weights are `(sources, rows)`, so that the next matrix product needs no transpose.
@@ -225,7 +229,7 @@ def attention_source(call, edges, sizes, step, last_step, to_out, softmax, delta
         do, head, source, place, begin, end = locate(call, edges, sizes, False)
         inside = do
     else:
-        do, head, source, inside, begin, end = locate_sources(edges, sizes, call.rows.before)
+        do, head, source, inside, begin, end = locate_sources(edges, sizes, most, call.rows.before)
     if not do:
         return
     at = table_row(call, source, inside, step)

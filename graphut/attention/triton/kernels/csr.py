@@ -37,15 +37,15 @@ def locate(call, edges, sizes, by_row: tl.constexpr):
             do = item < tl.load(call.rows.number)
         begin = tl.load(edges.indptr + node, mask=do, other=0)
         end = tl.load(edges.indptr + node + 1, mask=do, other=0)
-        do = do & (end - begin <= edges.pieces.split)
+        do = do & (end >= 0) & (end - begin <= edges.split)
     else:
-        node = tl.load(edges.pieces.owner + item).to(tl.int64)
+        node = tl.load(edges.owner + item).to(tl.int64)
         row = node
         do = row >= 0
         if by_row and call.rows.before is not None:
             row, do = row_of(call.rows.before, node, do)
-        begin = tl.load(edges.pieces.start + item)
-        end = tl.minimum(begin + edges.pieces.split, tl.load(edges.indptr + node + 1))
+        begin = tl.load(edges.start + item)
+        end = tl.minimum(begin + edges.split, tl.load(edges.indptr + node + 1))
     return do, tl.program_id(0) % call.heads, row, place, begin, end
 
 
@@ -63,7 +63,7 @@ def edges_at(edges, sizes, first, end):
 
 @triton.jit(do_not_specialize=["step", "last_step"])
 def merge_pieces(
-    call, sizes, pieces, step, last_step, parts, part_softmax, out, rest, softmax, before
+    call, sizes, edges, step, last_step, parts, part_softmax, out, rest, softmax, before
 ):
     """Combine the results for the pieces of each long row, in the order of the pieces.
 
@@ -71,7 +71,7 @@ def merge_pieces(
     """
     item = tl.program_id(0) // call.heads
     head = tl.program_id(0) % call.heads
-    node = tl.load(pieces.rows + item)
+    node = tl.load(edges.rows + item)
     row = node
     do = row >= 0
     if before is not None:
@@ -81,8 +81,8 @@ def merge_pieces(
     top = -INFINITY
     sums = 0.0
     acc = tl.full([out.block], 0.0, tl.float32)
-    end = tl.load(pieces.cuts + item + 1)
-    for first in range(tl.load(pieces.cuts + item), end, sizes.block_n):
+    end = tl.load(edges.cuts + item + 1)
+    for first in range(tl.load(edges.cuts + item), end, sizes.block_n):
         piece = first + tl.arange(0, sizes.block_n)
         mask = piece < end
         part = load_tile(parts, head, piece, mask)

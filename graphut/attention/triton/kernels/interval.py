@@ -3,40 +3,35 @@
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.primitives import FAR
+from graphut.attention.triton.kernels.primitives import FAR, largest
 
 
 @triton.jit
-def rows_before(before, begin, end):
-    """Return how many rows come before two destinations."""
-    if before is not None:
-        begin = tl.load(before + begin)
-        end = tl.load(before + end)
-    return begin, end
-
-
-@triton.jit
-def locate_rows(edges, sizes, before):
+def locate_rows(call, sizes, most):
     """Return whether this program has rows, its head, the rows of its block, and their mask."""
-    at = edges.row_blocks + 3 * tl.program_id(0)
-    begin, end = rows_before(before, tl.load(at), tl.load(at + 1))
-    first = begin + tl.load(at + 2)
+    number = most
+    if call.rows.number is not None:
+        number = tl.load(call.rows.number)
+    first = tl.program_id(0) * sizes.block_m
     row = first + tl.arange(0, sizes.block_m)
-    return first < end, tl.program_id(1), row, row < end
+    return first < number, tl.program_id(1), row, row < number
 
 
 @triton.jit
-def locate_sources(edges, sizes, before):
+def locate_sources(edges, sizes, most, before):
     """Return whether there are sources, the head, the sources of the block, their mask, and rows.
 
     The two numbers for rows are the begin and the end of those that may see a source.
     """
-    at = edges.source_blocks + 4 * tl.program_id(0)
-    first = tl.load(at)
-    last = tl.load(at + 1)
-    begin, end = rows_before(before, tl.load(at + 2), tl.load(at + 3))
-    source = first + tl.arange(0, sizes.block_n)
-    return first < last, tl.program_id(1), source, source < last, begin, end
+    source = tl.program_id(0) * sizes.block_n + tl.arange(0, sizes.block_n)
+    until = tl.load(edges.seen_until + source, mask=source < most, other=-1)
+    begin = tl.load(edges.seen_from + tl.program_id(0) * sizes.block_n).to(tl.int32)
+    end = largest(until, 0).to(tl.int32)
+    do = end >= 0
+    if before is not None:
+        begin = tl.load(before + begin, mask=do, other=0)
+        end = tl.load(before + end, mask=do, other=0)
+    return do, tl.program_id(1), source, until >= 0, begin, end
 
 
 @triton.jit

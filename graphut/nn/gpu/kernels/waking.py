@@ -40,7 +40,7 @@ def attend(call, edges, sizes, out, block_h: tl.constexpr):
         begin = tl.load(edges.indptr + node)
         end = tl.load(edges.indptr + node + 1)
         # `attention_forward` computes the pieces of long rows.
-        end = tl.where(end - begin > edges.pieces.split, begin, end)
+        end = tl.where(end - begin > edges.split, begin, end)
         found, _top, _sums = attended(call, edges, sizes, 1, head, row, known, begin, end, begin)
         store_tile(out, head, row, known, found)
 

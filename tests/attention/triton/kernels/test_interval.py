@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("triton", reason="needs triton")
 
 from graphut.topology import Causal, Complete, Window
-from tests.attention.triton.cases import agrees, blocks_of, drawn, everything
+from tests.attention.triton.cases import agrees, drawn, everything
 
 
 @pytest.mark.parametrize("length", [1, 2, 17])
@@ -22,12 +22,3 @@ def test_interval_kernels_at_more_than_a_block_of_rows_and_sources(topology: Any
     agrees(layout, drawn(layout, heads=1))
     nodes = torch.arange(0, 107, 2)
     agrees(layout, drawn(layout, 54, heads=1), frontier=nodes, **everything(layout, heads=1))
-
-
-def test_interval_tables_cut_sentences_into_blocks() -> None:
-    assert blocks_of(Complete().layout([3, 1, 2]), 2) == [
-        [0, 3, 0],
-        [0, 3, 2],
-        [3, 4, 0],
-        [4, 6, 0],
-    ]
