@@ -3,7 +3,7 @@
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -15,7 +15,6 @@ from graphut.experiments.machine import describe_machine
 from graphut.experiments.tables import append_rows
 
 Row = dict[str, Any]  # the figures of one contender, by column of the table of results
-Runs = Mapping[str, Callable[[], object]]
 _COLUMNS = ("ms", "ns_per_edge", "gflop_s", "value", "peak_mib", "error")
 
 
@@ -33,7 +32,7 @@ def parse_options(doc: str, repeats: int = 9, **defaults: Any) -> Namespace:
 
 
 def time_in_turns(
-    workload: str, runs: Runs, repeats: int, before: Any = None, **columns: Any
+    workload: str, runs: Mapping[str, Any], repeats: int, before: Any = None, **columns: Any
 ) -> list[Row]:
     """Time functions, which take turns for `repeats` rounds; return a row for each.
 

@@ -18,8 +18,7 @@ from graphut import UniversalTransformer, UniversalTransformerConfig
 DEPTH, HEADS, WORDS, READ, WRITTEN, EOS = 6, 8, 1000, 30, 40, 1
 
 
-def make_models(dim: int) -> tuple[Any, UniversalTransformer, UniversalTransformer]:
-    """Return Marian, and our model with halting and without."""
+def make_models(dim: int) -> list[Any]:
     from transformers import MarianConfig, MarianMTModel
 
     sizes = {"layers": DEPTH, "attention_heads": HEADS, "ffn_dim": 4 * dim}
@@ -28,11 +27,12 @@ def make_models(dim: int) -> tuple[Any, UniversalTransformer, UniversalTransform
     marian = MarianConfig(vocab_size=WORDS, d_model=dim, forced_eos_token_id=None, **both)
     sizes = {"source_vocab": WORDS, "target_vocab": WORDS, "d_model": dim, "d_hidden": 4 * dim}
     sizes |= {"num_heads": HEADS, "max_steps": DEPTH}
-    configs = (UniversalTransformerConfig(**sizes, adaptive=halts) for halts in (True, False))
-    ours = [UniversalTransformer(config).eval() for config in configs]
-    for model in ours:
-        model.output.bias.data[EOS] = -1e4  # no sentence ends before the last token
-    return MarianMTModel(marian).eval(), *ours
+    models = [MarianMTModel(marian).eval()]
+    for adaptive in (True, False):
+        config = UniversalTransformerConfig(**sizes, adaptive=adaptive)
+        models.append(UniversalTransformer(config).eval())
+        models[-1].output.bias.data[EOS] = -1e4  # no sentence ends before the last token
+    return models
 
 
 @torch.inference_mode()
@@ -44,8 +44,7 @@ def bench_generation(dim: int, beams: int, sentences: int, repeats: int) -> list
     marian, *ours = make_models(dim)
     runs = {"Marian": partial(marian.generate, source, num_beams=beams, **length)}
     for name, model in zip(("adaptive", "fixed depth"), ours, strict=True):
-        search = {"max_length": WRITTEN, "beam_size": beams}
-        runs[name] = partial(model.generate, source.tolist(), **search)
+        runs[name] = partial(model.generate, source.tolist(), max_length=WRITTEN, beam_size=beams)
         assert all(len(answer.tokens) == WRITTEN for answer in runs[name]())
     title = f"{sentences} sentences, beams of {beams}, {dim} features"
     rows = common.time_in_turns(title, runs, repeats)

@@ -4,8 +4,7 @@
 
 The dense model is compiled, and launches its kernels as CUDA graphs. Each call has new sentences,
 and includes the layout of the adaptive model, or the mask of the dense one. Halting is learned,
-under autocast to bfloat16: nodes take about half of eight steps, or all. For attention, run
-attention.py.
+under autocast to bfloat16: nodes take about half of eight steps, or all.
 """
 
 from copy import copy

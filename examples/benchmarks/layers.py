@@ -4,7 +4,7 @@
     python examples/benchmarks/layers.py --seeds 1024 --power-law
 
 With `--seeds`, two layers run on blocks that are sampled with 10 in-neighbours for each node, and a
-call includes the layouts of the blocks. With `--power-law` a few nodes have most of the edges.
+call includes the layouts of the blocks.
 """
 
 from functools import partial
