@@ -20,7 +20,7 @@ from graphut.nn import (
     ScheduledHalting,
     SeparableConvTransition,
 )
-from graphut.nn.module_checks import is_hooked
+from graphut.nn.plain_calls import is_hooked
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
 

@@ -36,9 +36,11 @@ class Aggregation(nn.Module):
 
         With `stored`, which a recurrence has projected, `feat` has the rows of the destinations.
         """
-        layout, rows = as_layout(graph), feat
+        layout: Any = graph
+        rows = feat
         if stored is None:
             check_same_nodes(graph)
+            layout = as_layout(graph)
             rows = destination_rows(layout, feat, options.get("frontier"))
             stored = self.project(feat)
         return self.attend(layout, rows, stored, **options)[0]

@@ -14,7 +14,8 @@ from graphut.attention.argument_checks import check_frontier
 from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
-from graphut.nn.module_checks import check_attention_options, is_hooked, is_own
+from graphut.nn.module_checks import check_attention_options, is_own
+from graphut.nn.plain_calls import call_layer, is_hooked
 from graphut.nn.relative import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -200,21 +201,23 @@ class MultiHeadAttention(nn.Module):
         TypeError, ValueError
             If the features do not fit the graph or the layer, or if a node has no in-edge.
         """
-        options: dict[str, Any] = {
-            "edge_bias": edge_bias,
-            "edge_feat": edge_feat,
-            "edge_weight": edge_weight,
-            "edge_distance": edge_distance,
-            "get_attention": get_attention,
-            "frontier": frontier,
-        }
-        layout: EdgeLayout = as_layout(graph)
+        layout: Any = graph
         rows: Any = feat
         if stored is None:
+            layout = as_layout(graph)
             rows, stored = self._read(graph, feat, frontier)
-        else:
-            options["value_shift"] = value_shift
-        out, weights = self.attend(layout, rows, stored, **options)
+        out, weights = self.attend(
+            layout,
+            rows,
+            stored,
+            frontier=frontier,
+            value_shift=value_shift,
+            edge_bias=edge_bias,
+            edge_feat=edge_feat,
+            edge_weight=edge_weight,
+            edge_distance=edge_distance,
+            get_attention=get_attention,
+        )
         return out if weights is None else (out, weights)
 
     def _read(
@@ -238,7 +241,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return the keys and values of the sources, `(N_src, 2 * num_heads * head_feats)`."""
-        return self.key_value(feat_src)
+        return call_layer(self.key_value, feat_src)
 
     @property
     def has_plain_projection(self) -> bool:
@@ -283,19 +286,24 @@ class MultiHeadAttention(nn.Module):
         to every value.
         """
         if isinstance(stored, KeyValueMemory):
-            query = self._queries(layout, rows, frontier)[:, 0]
+            query = self._scaled(self._query(rows), layout, frontier)
             out = stored.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
             # The weights of a node sum to one, so that shifting all values shifts all results.
-            return self.output(out if value_shift is None else out + value_shift), None
+            return call_layer(self.output, out if value_shift is None else out + value_shift), None
         dropout = self.attn_drop if self.training else 0.0
         # If the weights of every node sum to one, shifting all values shifts all results.
         sum_to_one = not (dropout or layout.has_empty_rows)
         sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
-        query, *others = self._queries(layout, rows, frontier).unbind(1)
+        query, distance_query = self._query(rows), None
+        if self.relative is not None:
+            to_key, to_distance = self.relative.bias.to(query.dtype)
+            query, distance_query = query + to_key, query + to_distance
+        query = self._scaled(query, layout, frontier)
         if edge_distance is not None:
-            if self.relative is None:
+            if self.relative is None or distance_query is None:
                 raise ValueError("edge_distance is for a layer with relative=True")
-            scores = self.relative(layout, others[0], frontier, edge_distance)
+            distance_query = self._scaled(distance_query, layout, frontier)
+            scores = self.relative(layout, distance_query, frontier, edge_distance)
             edge_bias = scores if edge_bias is None else scores + edge_bias.reshape(len(scores), -1)
         by_head = (self.num_heads, self.head_feats)
         options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
@@ -320,23 +328,20 @@ class MultiHeadAttention(nn.Module):
         out = out.flatten(1)
         if value_shift is not None and sum_to_one:
             out = out + value_shift
-        return self.output(out), weights
+        return call_layer(self.output, out), weights
 
-    def _queries(self, layout: EdgeLayout, rows: Tensor, frontier: Tensor | None) -> Tensor:
-        """Return queries, `(A, 1, num_heads, head_feats)`, times the factors of `scale_by_degree`.
+    def _query(self, rows: Tensor) -> Tensor:
+        """Return the queries of destinations, `(A, num_heads, head_feats)`."""
+        query = call_layer(self.query, rows)
+        return query.reshape(query.shape[0], self.num_heads, self.head_feats)
 
-        With `relative`, return the queries of keys and of distances, `(A, 2, ...)`. Scores are not
-        multiplied, so that backends need not support the factors.
-        """
-        query: Tensor = self.query(rows)
-        query = query.reshape(query.shape[0], 1, self.num_heads, self.head_feats)
-        if self.relative is not None:
-            query = query + self.relative.bias.to(query.dtype)
+    def _scaled(self, query: Tensor, layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
+        """Return queries times the factors of `scale_by_degree`, for any backend."""
         if self.degree_scale is None:
             return query
         degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
         factor = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
-        return (query * factor[:, None, :, None]).to(query.dtype)
+        return (query * factor[:, :, None]).to(query.dtype)
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"

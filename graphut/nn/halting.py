@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from graphut.attention.tracing import outside_autocast
+from graphut.nn.plain_calls import call_layer
 
 
 class HaltingUnit(nn.Module):
@@ -61,7 +62,7 @@ class HaltingUnit(nn.Module):
         if norm is None and type(linear) is nn.Linear and feat.dtype == wide:
             is_wide = linear.weight.dtype == wide == linear.bias.dtype
             if is_wide and not torch._C._is_any_autocast_enabled():
-                return torch.sigmoid(linear(feat)).squeeze(1)
+                return torch.sigmoid(call_layer(linear, feat)).squeeze(1)
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
             return torch.sigmoid(_call_wide(linear, rows)).squeeze(1)

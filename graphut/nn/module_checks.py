@@ -124,13 +124,6 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         raise ValueError(f"{rule} cannot be used with {unsupported}")
 
 
-def is_hooked(layer: nn.Module) -> bool:
-    """Return whether `layer` has hooks or a `forward` of its own, beside its class."""
-    hooks = layer._forward_hooks or layer._forward_pre_hooks
-    hooks = hooks or layer._backward_hooks or layer._backward_pre_hooks
-    return bool(hooks) or "forward" in vars(layer)
-
-
 def is_own(layer: nn.Module, kind: type, name: str) -> bool:
     """Return whether `layer` does not override the method `name` of the class `kind`."""
     return getattr(type(layer), name) is getattr(kind, name) and name not in vars(layer)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from graphut.attention.tracing import is_intercepted, is_tracing, outside_inference
-from graphut.nn.module_checks import is_hooked
+from graphut.nn.plain_calls import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table
 

@@ -14,6 +14,7 @@ from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
 from graphut.nn.module_checks import check_widths, is_own
+from graphut.nn.plain_calls import call_layer
 from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import Transition
 
@@ -202,7 +203,7 @@ class UniversalTransformerStep(nn.Module):
 
     def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
         """Return the keys and values, `(R, 2 * H * D)`, of `nodes` (None: all), `(R, d)`."""
-        rows = self.attention_norm(rows) if self.norm == "pre" else rows
+        rows = call_layer(self.attention_norm, rows) if self.norm == "pre" else rows
         types = (layout, nodes) if isinstance(self.attention, HeteroAttention) else ()
         projected: Tensor = self.attention.project(rows, *types)
         return projected
@@ -226,25 +227,29 @@ class UniversalTransformerStep(nn.Module):
     def update(self, rows: Tensor, store: Store) -> Tensor:
         """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
         pre = self.norm == "pre"
-        attended = store.attend(self.attention, self.attention_norm(rows) if pre else rows)
-        rows = self._add(rows, attended, self.attention_norm, store)
+        norm = self.attention_norm
+        attended = store.attend(self.attention, call_layer(norm, rows) if pre else rows)
+        rows = self._add(rows, attended, norm, store)
         rows = rows if self.activation is None else self.activation(rows)
         if self.cross_attention is not None and self.cross_norm is not None:
-            query = self.cross_norm(rows) if pre else rows
+            query = call_layer(self.cross_norm, rows) if pre else rows
             attended = store.cross_attend(self.cross_attention, query)
             rows = self._add(rows, attended, self.cross_norm, store)
         if self.transition is None:
             return rows
-        moved = store.feed_forward(self.transition, self.transition_norm(rows) if pre else rows)
-        return self._add(rows, moved, self.transition_norm, store)
+        norm = self.transition_norm
+        moved = store.feed_forward(self.transition, call_layer(norm, rows) if pre else rows)
+        return self._add(rows, moved, norm, store)
 
     def _add(self, rows: Tensor, change: Tensor, norm: nn.Module, store: Store) -> Tensor:
-        total: Tensor = self.dropout(change)
+        total = call_layer(self.dropout, change)
         if self.residual:
             total = rows + total
         if self.norm == "pre":
             return total
-        return norm(total, store.step) if isinstance(norm, StepBatchNorm) else norm(total)
+        if isinstance(norm, StepBatchNorm):
+            return norm(total, store.step)
+        return call_layer(norm, total)
 
     def readout(self, out: Tensor) -> Tensor:
         """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""

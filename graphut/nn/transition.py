@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
+from graphut.nn.plain_calls import call_layer, is_hooked
 
 
 class _Transition(nn.Module):
@@ -73,7 +74,12 @@ class PositionwiseTransition(_Transition):
 
         The graph is ignored, because the result for a node does not depend on other nodes.
         """
-        return self.layers(feat if frontier is None else feat[frontier])
+        rows = feat if frontier is None else feat[frontier]
+        if is_hooked(self.layers):
+            return self.layers(rows)
+        for layer in self.layers:
+            rows = call_layer(layer, rows)
+        return rows
 
 
 class SeparableConvTransition(_Transition):

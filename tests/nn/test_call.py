@@ -1,0 +1,127 @@
+import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from graphut.nn import (
+    ACT,
+    AdaptiveRecurrence,
+    FixedDepth,
+    HaltingUnit,
+    InputNoise,
+    MultiHeadAttention,
+    PositionwiseTransition,
+    Quantized,
+    Threshold,
+    UniversalTransformerStep,
+)
+from graphut.topology import Complete
+from tests.helpers import assert_same, gradients, normal
+
+
+def build() -> AdaptiveRecurrence:
+    """Return a layer whose nodes take two steps."""
+    torch.manual_seed(0)
+    step = UniversalTransformerStep(
+        MultiHeadAttention(32, 4), PositionwiseTransition(32, 128, activation=nn.GELU())
+    )
+    return AdaptiveRecurrence(step, HaltingUnit(32, gain=0.0, bias_init=0.6), max_steps=8)
+
+
+def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
+    return out / 2
+
+
+def replaced(layer: nn.Linear) -> nn.Linear:
+    other = copy.deepcopy(layer)
+    other.weight.data.neg_()
+    return other
+
+
+def with_state(layer: nn.Linear) -> None:
+    """Replace the dictionary of parameters, as unpickling does."""
+    layer.__setstate__({**vars(layer), "_parameters": dict(replaced(layer)._parameters)})
+
+
+CHANGES: dict[str, Callable[[AdaptiveRecurrence], Any]] = {
+    "max_steps": lambda x: setattr(x, "max_steps", 1),
+    "rule": lambda x: setattr(x, "rule", ACT(0.5)),
+    "fixed": lambda x: setattr(x, "rule", FixedDepth()),
+    "evaluation_rule": lambda x: (setattr(x, "evaluation_rule", Threshold(0.9)), x.eval()),
+    "inject_input": lambda x: setattr(x, "inject_input", True),
+    "quantize": lambda x: setattr(x, "quantize", Quantized(2)),
+    "noise": lambda x: setattr(x, "noise", InputNoise(0.5)),
+    "step_signal": lambda x: setattr(x, "step_signal", None),
+    "position_signal": lambda x: setattr(x, "position_signal", None),
+    "count_from": lambda x: setattr(x.position_signal, "count_from", 7),
+    "count_from of steps": lambda x: setattr(x.step_signal, "count_from", 7),
+    "forward of a signal": lambda x: setattr(
+        x.position_signal, "forward", lambda rows: torch.ones(len(rows), 32)
+    ),
+    "hook of a signal": lambda x: x.step_signal.register_forward_hook(halve),
+    "halting": lambda x: setattr(x, "halting", HaltingUnit(32, gain=0.0, bias_init=-1.0)),
+    "dropout": lambda x: setattr(x.step.dropout, "p", 0.5),
+    "inner dropout": lambda x: setattr(x.step.transition.layers[2], "p", 0.5),
+    "attn_drop": lambda x: setattr(x.step.attention, "attn_drop", 0.5),
+    "map": lambda x: setattr(x.step.attention, "query", replaced(x.step.attention.query)),
+    "weight": lambda x: setattr(
+        x.step.attention.query, "weight", nn.Parameter(-x.step.attention.query.weight)
+    ),
+    "data": lambda x: x.step.attention.query.weight.data.neg_(),
+    "parameters": lambda x: with_state(x.step.attention.query),
+    "hook of the step": lambda x: x.step.register_forward_hook(halve),
+    "hook of attention": lambda x: x.step.attention.register_forward_hook(halve),
+    "hook of a map": lambda x: x.step.attention.output.register_forward_hook(halve),
+    "hook of a norm": lambda x: x.step.transition_norm.register_forward_hook(halve),
+    "hook of the transition": lambda x: x.step.transition.register_forward_hook(halve),
+    "hook of its layers": lambda x: x.step.transition.layers.register_forward_hook(halve),
+    "hook of the activation": lambda x: x.step.transition.layers[1].register_forward_hook(halve),
+    "hook of the halting unit": lambda x: x.halting.register_forward_hook(halve),
+    "hook of its map": lambda x: x.halting.linear.register_forward_hook(halve),
+    "method": lambda x: setattr(
+        x.step.attention, "project", lambda rows: 2 * x.step.attention.key_value(rows)
+    ),
+    "norm": lambda x: setattr(x.step.attention_norm, "eps", 0.5),
+    "activation": lambda x: x.step.transition.layers.__setitem__(1, nn.Tanh()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_call_reads_each_setting_anew(change: str) -> None:
+    """The layer, called before, equals a changed copy that was never called."""
+    layer, layout = build(), Complete().layout([5, 3])
+    other, positions = copy.deepcopy(layer), torch.tensor([1, 2, 3, 4, 5, 1, 2, 3])
+    feat, results = normal(8, 32, dtype=torch.float32), []
+    before = layer(layout, feat, positions=positions)[0]
+    for each, edges in ((layer, layout), (other, Complete().layout([5, 3]))):
+        CHANGES[change](each)
+        torch.manual_seed(1)
+        out, ponder = each(edges, feat, positions=positions)
+        results.append([out, *gradients([out, ponder.cost + 0 * out.sum()], [*each.parameters()])])
+    assert_same(results[0], results[1], 1e-6)
+    assert not torch.allclose(results[0][0], before, atol=1e-4)
+
+
+def test_call_lets_global_hooks_see_each_module() -> None:
+    layer, seen = build(), list[nn.Module]()
+    handle = nn.modules.module.register_module_forward_hook(lambda each, *_: seen.append(each))
+    try:
+        layer(Complete().layout([5]), normal(5, 32, dtype=torch.float32))
+    finally:
+        handle.remove()
+    inner = [layer.halting, layer.step.attention, *layer.step.attention.children()]
+    assert {*inner, *layer.step.transition.layers} <= {*seen}
+
+
+def test_calls_of_several_threads_do_not_meet() -> None:
+    layer, layout = build().eval(), Complete().layout([5, 3])
+    layer.step.register_forward_hook(lambda *_: None)
+    feats = [normal(8, 32, seed=seed, dtype=torch.float32).detach() for seed in range(8)]
+    expected = [layer(layout, feat)[0] for feat in feats]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda feat: layer(layout, feat)[0], feats * 10))
+    assert all(torch.equal(*pair) for pair in zip(found, expected * 10, strict=True))
