@@ -8,7 +8,7 @@ from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.attention import as_layout
-from graphut.nn import ACT, FixedDepth, Global, HeteroAdaptiveConv
+from graphut.nn import ACT, FixedDepth, Global, HeteroAdaptiveConv, dense_recurrence
 from tests.helpers import assert_same, gradients, normal, refuses
 from tests.nn.hetero import CITES, EDGES, METADATA, WRITES, X, build, with_recurrence
 
@@ -246,3 +246,20 @@ def test_hetero_adaptive_conv_refuses() -> None:
     refuses(r"HeteroAdaptiveConv for all", step, graph, same["p"])
     wide = HeteroAdaptiveConv(8, 8, (graph.ntypes, graph.canonical_etypes)).double()
     assert wide(graph, same)["p"].shape == (5, 8)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_hetero_adaptive_conv_with_batch_norm_equals_masks(training: bool) -> None:
+    conv = build(norm="batch", activation=None, feed_forward=False, halting_bias=-2.0)
+    for _ in range(3):
+        conv(X, EDGES)
+    conv.train(training)
+    layout, feat, _ = conv.union(X, EDGES)
+    wanted, steps, *_, cost = dense_recurrence(conv.recurrence, layout, feat)
+    out = conv(X, EDGES)
+    assert torch.equal(conv.ponder.steps, steps) and len(steps.unique()) > 1
+    found = [torch.cat([out[kind] for kind in out]), conv.ponder.cost]
+    rows = torch.cat([conv.nodes[kind] for kind in out])
+    assert_same(found, [wanted[rows], cost])
+    inputs = [*X.values(), *conv.parameters()]
+    assert_same(gradients(found, inputs), gradients([wanted[rows], cost], inputs))
