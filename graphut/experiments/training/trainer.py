@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from math import ceil
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NoReturn
@@ -183,16 +184,16 @@ class Trainer:
         model = self.model if self._average is None else self._average.module
         assert isinstance(model, AdaptiveModel)
         evaluation = evaluate(model, self.task, self.task.validation)
+        self._check_weights("training has diverged")
         progress.epoch += 1
         is_best = progress.add(evaluation, self.config)
-        progress.seconds = round(progress.seconds + time.monotonic() - began, 1)
+        progress.seconds += time.monotonic() - began
         if not processes.is_first():
             return
-        self._check_weights("training has diverged")
         metrics = {
             "epoch": progress.epoch,
             "update": progress.update,
-            "seconds": progress.seconds,
+            "seconds": round(progress.seconds, 1),
             "learning_rate": self._rates[0] * self._rate_factor(),
             "ponder_weight": self._ponder_weight(),
             **totals.means(),
@@ -209,7 +210,7 @@ class Trainer:
 
     def _report_epoch(self, totals: Totals, evaluation: str) -> None:
         epoch, has_ended = self.progress.epoch, self.progress.end(self.config) is not None
-        if epoch > 1 and not has_ended and epoch % -(-_REPORTED // self.updates):
+        if epoch > 1 and not has_ended and epoch % ceil(_REPORTED / self.updates):
             return
         validation = fill(f"  validation: {evaluation}", 80, subsequent_indent="    ")
         self.report(f"epoch {epoch}: {totals}\n{validation}")
