@@ -25,7 +25,7 @@ from tests.nn.cases import randomised
 #: Methods with results that others depend on, and those whose results are no features.
 METHODS: dict[type, tuple[set[str], set[str]]] = {
     MultiHeadAttention: (
-        {"forward", "project", "attend", "_queries"},
+        {"forward", "project", "attend", "_query", "_scaled"},
         {"reset_parameters", "extra_repr", "fits_memory", "uses_triton", "_read"},
     ),
     UniversalTransformerStep: (
