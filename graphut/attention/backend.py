@@ -97,9 +97,6 @@ class Backend:
     traceable: bool = True  #: True if `torch.compile` can trace it
     #: Return whether the required packages and files exist. Called last, because it may warn.
     is_installed: Callable[[], bool] = lambda: True
-    #: Return the priority of the backend for a call with `backend="auto"`; the lowest number wins.
-    #: None excludes the backend from "auto".
-    auto_rank: Callable[[AttentionCall], int] | None = None
 
     def can_do(self, call: AttentionCall) -> bool:
         """Return whether the backend supports a call, also under torch.compile if it is active."""

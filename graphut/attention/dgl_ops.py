@@ -29,7 +29,7 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
     return AttentionResult(out.to(call.value.dtype), weights[..., 0])
 
 
-def _has_few_rows(call: AttentionCall) -> bool:
+def has_few_rows(call: AttentionCall) -> bool:
     """Return whether so few destinations are active that copying all keys and values dominates."""
     return call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
 
@@ -41,5 +41,4 @@ DGL = Backend(
     checks_device=True,
     traceable=False,
     is_installed=lambda: is_installed,
-    auto_rank=lambda call: 4 if _has_few_rows(call) else 2,
 )

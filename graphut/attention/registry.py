@@ -2,9 +2,9 @@
 
 from graphut.attention.backend import AttentionCall, Backend
 from graphut.attention.dense import DENSE
-from graphut.attention.dgl_ops import DGL
+from graphut.attention.dgl_ops import DGL, has_few_rows
 from graphut.attention.native.attention import NATIVE
-from graphut.attention.torch_ops import TORCH
+from graphut.attention.torch_ops import TORCH, is_tiled
 from graphut.attention.triton.backend import TRITON
 
 BACKENDS: dict[str, Backend] = {
@@ -20,24 +20,18 @@ def check_backend(name: str) -> None:
         raise ValueError(f"unknown backend {name!r}; choose one of: {names}")
 
 
-def candidates(call: AttentionCall) -> list[str]:
-    """Return the names of the backends that `"auto"` can use for a call, highest priority first."""
-    ranked = [
-        (backend.auto_rank(call), backend.name)
-        for backend in BACKENDS.values()
-        if backend.auto_rank is not None and backend.can_do(call)
-    ]
-    return [name for _, name in sorted(ranked)]
-
-
 def choose(name: str, call: AttentionCall) -> Backend:
-    """Return the backend called `name`, or for `"auto"` the one with the highest priority.
+    """Return the backend called `name`, or for `"auto"` the fastest one for the call.
 
     If the named backend cannot return weights that the call needs, the backend "torch" replaces it.
     Raise an error if the named backend does not support the call.
     """
     if name == "auto":
-        return BACKENDS[candidates(call)[0]]
+        for kernels in (TRITON, NATIVE):
+            if kernels.can_do(call):
+                return kernels
+        by_dgl = not (is_tiled(call) or has_few_rows(call))
+        return DGL if by_dgl and DGL.can_do(call) else TORCH
     backend = BACKENDS[name]
     backend.check(call.query)
     return backend if backend.returns_weights or not call.need_weights else TORCH

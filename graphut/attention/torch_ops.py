@@ -12,10 +12,11 @@ from graphut.attention.ragged import row_maxima
 
 def torch_attention(call: AttentionCall) -> AttentionResult:
     """Compute attention with `tile_attention` if it supports the call, else edge by edge."""
-    return AttentionResult(tile_attention(call)) if _is_tiled(call) else segment_attention(call)
+    return AttentionResult(tile_attention(call)) if is_tiled(call) else segment_attention(call)
 
 
-def _is_tiled(call: AttentionCall) -> bool:
+def is_tiled(call: AttentionCall) -> bool:
+    """Return whether `tile_attention` supports a call; it is faster than DGL."""
     some = call.layout.num_edges > 0 and call.query.shape[0] > 0
     return isinstance(call.layout, IntervalLayout) and call.is_plain and some
 
@@ -45,9 +46,4 @@ def _segment_softmax(scores: Tensor, row: Tensor, rows: int) -> Tensor:
     return exp / total.clamp_min(0.5)[row]
 
 
-TORCH = Backend(
-    name="torch",
-    attend=torch_attention,
-    # DGL is faster than segments.
-    auto_rank=lambda call: 1 if _is_tiled(call) else 3,
-)
+TORCH = Backend(name="torch", attend=torch_attention)

@@ -97,5 +97,4 @@ NATIVE = Backend(
     dtypes=tuple(DTYPES),
     returns_weights=False,
     is_installed=is_built,
-    auto_rank=lambda call: 0,
 )

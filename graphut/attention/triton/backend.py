@@ -76,5 +76,4 @@ TRITON = Backend(
     dtypes=(torch.float32, torch.bfloat16, torch.float16),
     returns_weights=False,
     is_installed=_is_installed,
-    auto_rank=lambda call: 0,
 )
