@@ -26,7 +26,7 @@ from graphut.nn.transition import PositionwiseTransition
 class AdaptiveConv(GraphCall):
     r"""Attend to in-neighbours again and again, until each node halts (arXiv 1807.03819).
 
-    A linear map of the features is the first state. One step is repeated,
+    A linear map of the features, ReLU and dropout make the first state. One step is repeated,
 
     .. math::
         x \leftarrow \mathrm{Dropout}(\mathrm{ReLU}(\mathrm{BatchNorm}_t(\mathrm{Conv}(x))))
@@ -77,7 +77,7 @@ class AdaptiveConv(GraphCall):
     feed_forward : bool
         End each step with a feed-forward layer of twice the width, its residual and its norm.
     activation : Module, optional
-        The function after the norm; ReLU by default.
+        The function after the norm, and after the map of the features; ReLU by default.
     halting_bias : float
         Initial bias of the halting unit. Lower values begin with more steps.
     halted, evaluation_halted : str
@@ -166,16 +166,21 @@ class AdaptiveConv(GraphCall):
         maps = self.source_map, self.target_map or self.source_map
         self._check(layout, x, maps, edge_attr)
         if isinstance(x, tuple):
-            sources, targets = maps[0](self.input_dropout(x[0])), maps[1](self.input_dropout(x[1]))
+            sources, targets = map(self._first_states, x, maps)
             layout, feat = layout.cached(_with_destinations_first), torch.cat([targets, sources])
         else:
-            feat = self.source_map(self.input_dropout(x))
+            feat = self._first_states(x, self.source_map)
         if self.has_self_loops:
             layout, kept = layout.cached(_with_self_loops)
             if edge_attr is not None:
                 edge_attr = _with_features_of_loops(layout, edge_attr[kept])
         out, self.ponder, *_ = self.recurrence(layout, feat, edge_feat=edge_attr)
         return out
+
+    def _first_states(self, x: Tensor, part: nn.Module) -> Tensor:
+        activation: Any = self.recurrence.steps[0].activation
+        states: Tensor = activation(part(self.input_dropout(x)))
+        return states
 
     def _check(
         self, layout: EdgeLayout, x: Features, maps: tuple[Any, Any], edge_attr: Tensor | None

@@ -226,7 +226,9 @@ class HeteroAdaptiveConv(Recorded):
                 check_feat(x[kind], repr(kind), len(ids), width, maps[kind])
             elif len(ids):
                 raise ValueError(f"the graph has {len(ids)} {kind!r} nodes, but x has no {kind!r}")
-        states = torch.cat([maps[kind](self.input_dropout(feat)) for kind, feat in x.items()])
+        activation: Any = self.recurrence.steps[0].activation
+        mapped = torch.cat([maps[kind](self.input_dropout(feat)) for kind, feat in x.items()])
+        states = activation(mapped)
         return states.index_select(0, torch.cat([rows[kind] for kind in x]).argsort())
 
     def _layout(self, block: _Block, rows: dict[str, Tensor], device: torch.device) -> EdgeLayout:

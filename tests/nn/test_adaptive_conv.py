@@ -41,7 +41,7 @@ def test_adaptive_conv_is_a_recurrence_on_mapped_features_with_self_loops() -> N
     conv = build(5, 8)
     found = conv(X, EDGES)
     layout = from_edge_index(with_loops(EDGES, 6), 6)
-    expected, ponder = conv.recurrence(layout, conv.source_map(X))
+    expected, ponder = conv.recurrence(layout, conv.source_map(X).relu())
     assert_same([found], [expected])
     assert torch.equal(conv.ponder.steps, ponder.steps)
     assert len(ponder.steps.unique()) > 1 or ponder.cost > 1
@@ -49,7 +49,7 @@ def test_adaptive_conv_is_a_recurrence_on_mapped_features_with_self_loops() -> N
     assert_same(*(gradients([out, p.cost], inputs) for out, p in
                   [(found, conv.ponder), (expected, ponder)]))  # fmt: skip
     plain = build(5, 8, add_self_loops=False)
-    expected, _ = plain.recurrence(from_edge_index(EDGES, 6), plain.source_map(X))
+    expected, _ = plain.recurrence(from_edge_index(EDGES, 6), plain.source_map(X).relu())
     assert_same([plain(X, EDGES)], [expected])  # node 5 reads nothing
 
 
@@ -61,7 +61,7 @@ def test_adaptive_conv_gives_self_loops_the_mean_of_edge_features() -> None:
         into = EDGE_ATTR[~loop & (EDGES[1] == node)]
         rows.append(into.mean(0) if len(into) else torch.zeros(3).double())
     layout = from_edge_index(with_loops(EDGES, 6), 6)
-    expected, _ = conv.recurrence(layout, conv.source_map(X), edge_feat=torch.stack(rows))
+    expected, _ = conv.recurrence(layout, conv.source_map(X).relu(), edge_feat=torch.stack(rows))
     assert_same([conv(X, EDGES, EDGE_ATTR)], [expected])
     assert_same([conv(dgl.graph((*EDGES,), num_nodes=6), X, EDGE_ATTR)], [expected])
 
@@ -103,7 +103,7 @@ def test_adaptive_conv_in_hetero_graph_conv_of_dgl() -> None:
     sources = [2, *EDGES[0, EDGES[1] == 2].tolist()]  # the user comes first
     star = torch.tensor([[place, 0] for place in range(len(sources))]).T
     layout = from_edge_index(star, (len(sources), 1))
-    states, _ = of_users.recurrence(layout, of_users.source_map(X[sources]))
+    states, _ = of_users.recurrence(layout, of_users.source_map(X[sources]).relu())
     assert_same([out["user"]], [states])
 
 
@@ -129,7 +129,7 @@ def test_adaptive_conv_on_a_bipartite_graph_keeps_the_sources() -> None:
     edges = torch.tensor([[0, 4, 5, 5], [0, 0, 1, 1]])
     union = torch.cat([edges + torch.tensor([[3], [0]]), torch.arange(3).expand(2, -1)], 1)
     assert conv.target_map is not None
-    feat = torch.cat([conv.target_map(targets), conv.source_map(X)])
+    feat = torch.cat([conv.target_map(targets), conv.source_map(X)]).relu()
     expected, _ = conv.recurrence(from_edge_index(union, (9, 3)), feat)
     assert_same([conv((X, targets), edges)], [expected])
     graph = dgl.heterograph({("a", "to", "b"): (*edges,)}, {"a": 6, "b": 3})
@@ -162,7 +162,7 @@ def test_adaptive_conv_takes_a_convolution_as_its_step(library: str) -> None:
     torch.manual_seed(0)
     inner = pyg.SAGEConv(8, 8) if library == "pyg" else dgl.nn.SAGEConv(8, 8, "mean")
     conv = AdaptiveConv(5, 8, conv=inner, rule=FixedDepth(), max_steps=3).double().eval()
-    graph, states = dgl.graph((*EDGES,), num_nodes=6), conv.source_map(X)
+    graph, states = dgl.graph((*EDGES,), num_nodes=6), conv.source_map(X).relu()
     norm: Any = conv.recurrence.steps[0].attention_norm
     for t in range(3):
         states = inner(states, EDGES) if library == "pyg" else inner(graph, states)
@@ -223,14 +223,14 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str, seed: int) ->
     if kind == "hetero":
         ends = ("a", "to", "a")
         hetero = HeteroAdaptiveConv(32, 32, (["a"], [ends]), **one)
-        before, after = hetero.input_maps[0](x), hetero({"a": x}, {ends: edges})["a"]
+        before, after = hetero.input_maps[0](x).relu(), hetero({"a": x}, {ends: edges})["a"]
     elif kind == "propagation":
         before, after = x, AdaptivePropagation(1)(x, edges)
     else:
         options: Any = {"conv": {"conv": pyg.GCNConv(32, 32)}, "layer": {"norm": "layer"}}
         options["attention"] = {"heads": 4}
         conv = AdaptiveConv(32, 32, **one, **options.get(kind, {}))
-        before, after = conv.source_map(x), conv(x, edges)
+        before, after = conv.source_map(x).relu(), conv(x, edges)
     assert spread(after) > spread(before) / 2
 
 
