@@ -206,7 +206,8 @@ class EdgeLayout(ABC):
 
     def _copy(self, tensors: dict[Any, Any], device: torch.device) -> EdgeLayout:
         """Make a copy of the layout on `device` from `tensors` there; store and return the copy."""
-        derived = {make: tuple(tensors.pop((make, i)) for i in range(2)) for make in UPLOADED}
+        names = {make: range(len(self.cached(make))) for make in UPLOADED}
+        derived = {make: tuple(tensors.pop((make, i)) for i in names[make]) for make in UPLOADED}
         halo = None if self.halo is None else self.halo.to(device)
         copy = replace(self, **tensors, halo=halo, _trusted=True, _copies={}, _original=ref(self))
         copy._cache.update(derived)
@@ -231,17 +232,10 @@ def count_writes(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-def cu_seqlens(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return cumulative sentence lengths of destinations and of sources, each `(batch + 1,)`."""
-    lengths = (layout.dst_lengths, layout.src_lengths)
-    dst, src = (pad(each.cumsum(0), (1, 0)).to(layout.device) for each in lengths)
-    return dst, src
-
-
-def node_counts(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return the numbers of sources and of destinations, `(2,)` int32, and an empty tensor."""
+def node_counts(layout: EdgeLayout) -> tuple[Tensor]:
+    """Return the numbers of sources and of destinations, `(2,)` int32."""
     counts = torch.tensor([layout.num_src, layout.num_dst], dtype=torch.int32)
-    return counts.to(layout.device), counts[:0].to(layout.device)
+    return (counts.to(layout.device),)
 
 
 def seen_by(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
@@ -276,8 +270,8 @@ def full_size(number: int) -> int:
     return -(-number // unit) * unit
 
 
-# What a copy on another device has from the beginning: functions that return two tensors.
-UPLOADED = (cu_seqlens, node_counts, seen_by)
+# Functions whose tensors a copy on another device stores from the beginning.
+UPLOADED: tuple[Callable[[EdgeLayout], tuple[Tensor, ...]], ...] = (node_counts, seen_by)
 
 
 def upload(items: Sequence[Any], device: Device) -> list[Any]:

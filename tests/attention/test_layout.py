@@ -16,7 +16,7 @@ from graphut.attention import (
     edge_attention,
     layout_from_edges,
 )
-from graphut.attention.layout import cu_seqlens, upload
+from graphut.attention.layout import seen_by, upload
 from graphut.topology import Causal
 from tests.gpu_stand_in import gpu_stand_in
 from tests.helpers import Pairs, assert_same, layout_of, multigraphs, refuses
@@ -101,8 +101,8 @@ def test_upload_sends_all_in_one_piece_without_a_wait() -> None:
         found = [gpu.host(x) for x in (flags, nothing, ones, moved.lo, moved.hi)]
         expected = [given[0], given[1], given[3], layout.lo, layout.hi]
         assert all(map(torch.equal, found, expected))
-        cuts = [gpu.host(x).tolist() for x in moved.cached(cu_seqlens)]
-        assert (len(gpu.copies), cuts) == (1, [[0, 2, 5], [0, 2, 5]])
+        seen = [gpu.host(x).tolist()[:6] for x in moved.cached(seen_by)]
+        assert (len(gpu.copies), seen) == (1, [[0, 1, 2, 3, 4, -1], [2, 2, 5, 5, 5, -1]])
 
 
 def test_edge_layout_to_leaves_no_circle() -> None:

@@ -21,7 +21,6 @@ from graphut.attention.triton.inputs import (
     packed,
     padded,
 )
-from graphut.attention.triton.interval import IntervalTables
 from graphut.attention.triton.kernels.attention import attention_forward
 from graphut.attention.triton.sizes import WIDEST
 
@@ -109,10 +108,10 @@ def _run(launches: Sequence[Launch]) -> None:
             launch.run()
 
 
-def kernels_of(edges: EdgeLayout | IntervalTables, width: int) -> ModuleType:
+def kernels_of(edges: EdgeLayout, width: int) -> ModuleType:
     """Return the module of the kernels: `interval` if dense tiles are possible, else `csr`.
 
     The features of a head are padded to `width`.
     """
     is_monotone = isinstance(edges, IntervalLayout) and edges.is_monotone and width <= WIDEST
-    return interval if is_monotone or isinstance(edges, IntervalTables) else csr
+    return interval if is_monotone else csr

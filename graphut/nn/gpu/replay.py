@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention.layout import full_size
-from graphut.attention.tracing import is_capturing
+from graphut.attention.tracing import is_capturing, outside_autocast
 from graphut.attention.triton.function import INTERPRETED
 from graphut.attention.triton.inputs import Launch
 from graphut.nn.gpu.modes import ProgramError, limit_mode, mode_for
@@ -130,11 +130,12 @@ class Lease:
     def guard(self) -> Iterator[None]:
         """Drop the program if launches fail or are interrupted; raise `ProgramError` if they fail.
 
-        Nobody knows how far they got.
+        Nobody knows how far they got. Autocast would change the dtypes of operations among them.
         """
         kept, self._kept = self._kept, None
         try:
-            yield
+            with outside_autocast("cuda"):
+                yield
         except Exception as error:
             raise ProgramError from error
         self._kept = kept
@@ -155,11 +156,12 @@ class Lease:
             kept.has_run = True
 
     def run_backward(self) -> None:
-        """Make the launches of the backward pass."""
-        kept = self._kept
+        """Make the launches of the backward pass; drop the program if they fail."""
+        kept, self._kept = self._kept, None
         assert kept is not None
-        with self.guard():
+        with outside_autocast("cuda"):
             kept.backward.run()
+        self._kept = kept
 
     def give_back(self) -> None:
         """Keep the program for later calls."""

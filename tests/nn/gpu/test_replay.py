@@ -28,6 +28,7 @@ from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.device_loop import edge_inputs
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.settings import Settings
+from graphut.nn.gpu.weights import Weights
 from graphut.topology import Complete
 from tests import gpu_stand_in as stand_in
 from tests.gpu_stand_in import gpu_stand_in
@@ -324,6 +325,23 @@ def test_a_new_layout_costs_few_launches(halted: str, monkeypatch: pytest.Monkey
         assert len(forward) <= 12, forward
         # Two are the gradient of the mean, and one is `zeros_like` above.
         assert len(device.launches) <= 8, device.launches
+
+
+@pytest.mark.usefixtures("nothing_runs")
+def test_autocast_sees_nothing_of_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    for name in ("prepare", "collect"):
+        monkeypatch.setattr(
+            Weights, name, lambda *_: seen.append(torch.is_autocast_enabled("cuda"))
+        )
+    with gpu_stand_in():
+        case = small(max_steps=2).to("cuda")
+        torch.set_autocast_enabled("cuda", True)  # as `torch.autocast`, which needs a GPU
+        try:
+            train(case)
+        finally:
+            torch.set_autocast_enabled("cuda", False)
+    assert len(seen) == 3 and not any(seen)  # the backward pass is tried first
 
 
 # Several devices and threads.
