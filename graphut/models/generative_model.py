@@ -92,7 +92,7 @@ class GenerativeModel(AdaptiveModel):
             top_p=top_p,
             generator=generator,
         )
-        if isinstance(self.decoder.halting, ScheduledHalting):
+        if any(isinstance(part, ScheduledHalting) for part in self.decoder.modules()):
             raise ValueError(
                 "generate cannot use ScheduledHalting, whose schedule is for one graph: set "
                 "decoder.halting to a HaltingUnit, or call the model on whole sequences"

@@ -1,6 +1,7 @@
 """A graph convolution with a separate depth for each node, called as in PyG and DGL."""
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -119,10 +120,10 @@ class AdaptiveConv(GraphCall):
         self.in_channels, self.out_channels, self.heads = in_channels, out_channels, heads
         # Not `add_self_loops`, which `to_hetero` refuses: here a self-loop is a node's own state.
         self.has_self_loops = heads is not None if add_self_loops is None else add_self_loops
-        pair = in_channels if isinstance(in_channels, tuple) else (in_channels, None)
-        check_conv_options(pair, out_channels, heads or 1, dropout, edge_dim)
-        self.source_map = linear(pair[0], out_channels)
-        self.target_map = None if pair[1] is None else linear(pair[1], out_channels)
+        sizes = in_channels if isinstance(in_channels, tuple) else (in_channels,)
+        check_conv_options(sizes, out_channels, heads, max_steps, dropout, options, edge_dim)
+        self.source_map = linear(sizes[0], out_channels)
+        self.target_map = linear(sizes[1], out_channels) if len(sizes) > 1 else None
         self.input_dropout = ByteDropout(input_dropout)
         if conv is not None and heads is not None:
             raise ValueError("a step has attention or another convolution: give heads or conv")
@@ -207,20 +208,27 @@ class AdaptiveConv(GraphCall):
 
 
 def check_conv_options(
-    in_channels: Iterable[int | None],
+    in_channels: Iterable[int],
     out_channels: int,
-    heads: int,
+    heads: int | None,
+    max_steps: int,
     dropout: float,
+    options: Iterable[str],
     edge_dim: int | None = None,
 ) -> None:
-    """Raise `ValueError` if an argument of a convolution is out of range."""
-    check_sizes(out_channels=out_channels, heads=heads, edge_dim=edge_dim)
+    """Raise an error if an argument of a convolution is unknown or out of range."""
+    known: Any = make_recurrence.__kwdefaults__
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise TypeError(f"unknown argument {unknown[0]!r}; the other options are {[*known]}")
+    check_sizes(out_channels=out_channels, heads=heads, max_steps=max_steps, edge_dim=edge_dim)
     for size in in_channels:
-        if size is not None and size != -1 and size < 1:
+        if not isinstance(size, Integral) or (size != -1 and size < 1):
             raise ValueError(
-                f"in_channels must be at least 1, or -1 for the first call to decide, got {size}"
+                "in_channels must be at least 1, or -1 for the first call to decide, or a tuple "
+                f"of two such numbers, got {size!r}"
             )
-    if out_channels % heads:
+    if heads and out_channels % heads:
         raise ValueError(
             f"out_channels={out_channels} does not divide into heads={heads}: choose another "
             "number of heads"

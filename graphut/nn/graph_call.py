@@ -123,14 +123,19 @@ def graph_of(x: Features, edge_index: Tensor, batch: Tensor | None = None) -> Ed
                 "torch_geometric.nn.HeteroConv with one layer for each edge type"
             )
     for name, feat in tensors.items():
-        check_tensor(feat, name)
-        if feat.dim() != 2:
-            raise ValueError(
-                f"{name} must be (N, F), one row for each node, got shape {tuple(feat.shape)}"
-            )
+        check_rows(name, feat)
     sizes = [len(feat) for feat in tensors.values()]
     same = len(sizes) == 1 or x[0] is x[1]
     return from_edge_index(edge_index, sizes[0] if same else (sizes[0], sizes[1]), batch=batch)
+
+
+def check_rows(name: str, feat: Tensor) -> None:
+    """Raise an error unless the argument `name` is a matrix with one row for each node."""
+    check_tensor(feat, name)
+    if feat.dim() != 2:
+        raise ValueError(
+            f"{name} must be (N, F), one row for each node, got shape {tuple(feat.shape)}"
+        )
 
 
 def from_edge_index(

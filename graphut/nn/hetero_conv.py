@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
-from graphut.attention.tensor_checks import check_index, check_tensor
+from graphut.attention.tensor_checks import check_index
 from graphut.nn.adaptive_conv import check_conv_options, edge_list, linear, make_recurrence
 from graphut.nn.dropout import ByteDropout
-from graphut.nn.graph_call import Recorded, check_edge_index
+from graphut.nn.graph_call import Recorded, check_edge_index, check_rows
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat
 from graphut.nn.rules import HaltingRule
@@ -102,7 +102,7 @@ class HeteroAdaptiveConv(Recorded):
             sizes = [in_channels[kind] for kind in self.node_types]
         else:
             sizes = [in_channels] * len(self.node_types)
-        check_conv_options(sizes, out_channels, heads, dropout)
+        check_conv_options(sizes, out_channels, heads, max_steps, dropout, options)
         self.out_channels = out_channels
         self.input_maps = nn.ModuleList(linear(size, out_channels) for size in sizes)
         sources = [self.node_types.index(source) for source, _, _ in self.edge_types]
@@ -176,7 +176,7 @@ class HeteroAdaptiveConv(Recorded):
             )
         self._check_types("node types", x, self.node_types)
         for kind, feat in x.items():
-            check_tensor(feat, f"x[{kind!r}]")
+            check_rows(f"x[{kind!r}]", feat)
             check_finite(**{f"x[{kind!r}]": feat})
         if isinstance(graph, Mapping):
             self._check_types("edge types", graph, self.edge_types)

@@ -52,7 +52,8 @@ class AdaptiveRecurrence(nn.Module):
         plain Transformer. The steps must have the same settings, and with `norm="pre"` all but the
         last must have `output_norm=False`. With a sequence, `halting` must be None.
     halting : HaltingUnit or ScheduledHalting, optional
-        Module that returns the halting probability of each active node.
+        Module that returns the halting probability of each active node, given their states, their
+        ids (None for all nodes; in `generate`, rows of hypotheses) and the step.
     rule : HaltingRule, optional
         Decides in training when a node halts and how its states form its output. The default is
         `ACT()`, or `FixedDepth()` without a halting module.

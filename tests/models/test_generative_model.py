@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphut.models import generative_model
 from graphut.models.decoding.decoder import PrefixDecoder
@@ -151,5 +151,6 @@ def test_generate_gives_the_attention_of_a_continued_text(prompts: Any) -> None:
 
 def test_generate_refuses_a_schedule_for_the_nodes_of_one_graph() -> None:
     model = build_language_model()
-    model.decoder.halting = ScheduledHalting(torch.tensor([4, 1]))
-    refuses("generate cannot use ScheduledHalting", model.generate, [[2], [3]], max_length=3)
+    schedule = ScheduledHalting(torch.tensor([4, 1]))
+    for model.decoder.halting in (schedule, nn.ModuleList([schedule])):
+        refuses("generate cannot use ScheduledHalting", model.generate, [[2], [3]], max_length=3)

@@ -238,11 +238,16 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str, seed: int) ->
     ("options", "words"),
     [
         ({"heads": 4, "out_channels": 10}, "out_channels=10 does not divide into heads=4"),
-        ({"heads": 0}, "heads must be at least 1, got 0"),
+        ({"heads": 0}, "^heads must be at least 1, got 0"),
+        (
+            {"concat": True},
+            "^unknown argument 'concat'; the other options are .*'norm', 'residual'",
+        ),
         ({"dropout": 2}, r"dropout must lie in \[0, 1\), got 2"),
         ({"in_channels": 0}, "in_channels must be at least 1, or -1 .*, got 0"),
         ({"out_channels": 0}, "out_channels must be at least 1, got 0"),
-        ({"max_steps": 0}, "max_steps must be"),
+        ({"in_channels": "4"}, "in_channels must be at least 1, .*, got '4'"),
+        ({"max_steps": 0}, "^max_steps must be at least 1, got 0"),
     ],
     ids=str,
 )

@@ -230,6 +230,7 @@ def test_hetero_adaptive_conv_refuses() -> None:
     refuses("got NoneType", conv, X, None)
     refuses("features must be a dict by node type, such as {'a': x}, got T", conv, graph, X["a"])
     refuses(r"x\['a'\] must be a tensor", conv, graph, {"a": None, "p": X["p"]})
+    refuses(r"x\['a'\] must be \(N, F\), one row", conv, {**X, "a": X["a"][None]}, EDGES)
     refuses("got str", conv, "graph", X)
     refuses(r"node types \['v'\]", conv, dgl.heterograph({("v", "r", "v"): ([0], [1])}), X)
     refuses("HeteroAdaptiveConv.union", typed, as_layout(graph, CITES), normal(5, 8))
