@@ -37,7 +37,11 @@ def call_layer(layer: Any, rows: Tensor) -> Tensor:
     ):
         called: Tensor = layer(rows)
         return called
-    return function(own, rows)
+    try:
+        return function(own, rows)
+    except KeyError:  # a tool has replaced a parameter by another kind of attribute
+        replaced: Tensor = layer(rows)
+        return replaced
 
 
 def is_hooked(layer: nn.Module) -> bool:
