@@ -237,7 +237,9 @@ def _check_lengths(
 ) -> None:
     for side, tokens, most in zip(("source", "target"), pair, config.longest_pair, strict=True):
         if len(tokens) > most:
+            ends = f" (max_length={config.max_length} counts <bos> and <eos>)"
             raise ValueError(
                 f"{place}: the {side} has {len(tokens)} tokens, but the model takes {most} at "
-                "most: shorten it, or train a model with a larger max_length"
+                f"most{ends if most < config.max_length else ''}: shorten it, or train a model "
+                "with a larger max_length"
             )
