@@ -359,7 +359,7 @@ class IntervalLayout(EdgeLayout):
 
     @property
     def num_dst(self) -> int:
-        return len(self.lo)
+        return self.lo.shape[0]  # `len` would be a constant of an exported program
 
     @property
     def num_edges(self) -> int:

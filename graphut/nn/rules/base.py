@@ -196,7 +196,7 @@ class FixedDepth(HaltingRule):
     halt_from: str = "input"
 
     def measure(self, memory: Memory, rows: StepRows) -> Tensor:
-        return rows.after.new_zeros(len(rows.after))
+        return rows.after.new_zeros(rows.after.shape[0])
 
     def decide(self, memory: Memory, measure: Tensor, rows: StepRows) -> tuple[Decision, Memory]:
         return Decision(measure > 0), memory
