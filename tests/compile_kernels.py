@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-os.environ["TRITON_INTERPRET"] = "0"  # tests would interpret the kernels
-os.environ["GRAPHUT_GPU"] = "launches"  # no CUDA graph can be captured
+if __name__ == "__main__":  # before Triton is imported, and not where tests import this file
+    os.environ["TRITON_INTERPRET"] = "0"  # tests would interpret the kernels
+    os.environ["GRAPHUT_GPU"] = "launches"  # no CUDA graph can be captured
 
 import pytest
 import torch
