@@ -14,8 +14,8 @@ class StepBatchNorm(nn.Module):
     In training, :math:`\mu_t` and :math:`\sigma_t^2` are the mean and the (biased) variance of the
     rows that step :math:`t` computes; with fewer than two rows they are the running ones. In
     evaluation they are the running ones of step :math:`\min(t, T)`, so that a row does not depend
-    on others, and the frontier does not matter. Scale and shift belong to each step too, which costs
-    `2 * num_features` weights a step.
+    on others, and the frontier does not matter. Scale and shift belong to each step too, which
+    costs `2 * num_features` weights a step.
 
     LayerNorm cannot remove what all nodes share, and averages over neighbours let it grow from step
     to step. Batch normalisation removes it.

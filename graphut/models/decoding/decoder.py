@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,9 +22,20 @@ class EncodedSource:
     feat: Tensor  # (N_src, d)
     lengths: Tensor  # (batch,) int64 on the CPU, tokens of each sentence
     topology: Topology  # of cross-attention, from `graphut.topology.cross.cross_topology`
+    # Of a complete topology: the last sentences, and their edges, which all positions share.
+    _last: list[Any] = field(default_factory=list)
 
     def edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
         """Return the edges into target token `position` from the sources numbered `sentences`."""
+        if self._last and torch.equal(self._last[0], sentences):
+            kept: EdgeLayout = self._last[1]
+            return kept
+        layout = self._edges_to(sentences, position)
+        if self.topology.spec() == Complete().spec():
+            self._last[:] = sentences, layout
+        return layout
+
+    def _edges_to(self, sentences: Tensor, position: int) -> EdgeLayout:
         n_src, first = self.lengths[sentences], starts(self.lengths)[sentences]
         dst = torch.full_like(n_src, position)
         layout = self.topology.layout_of_rows(
