@@ -230,7 +230,7 @@ def begin_call(
         store,
         feat,
         positions,
-        batch=_batch(rule, layouts, graph_ids),
+        batch=_batch(rule, layouts[0], graph_ids, is_list),
         records=get_attention or get_steps,
         exchange=exchange,
     )
@@ -332,17 +332,17 @@ def _block_layouts(
 
 
 def _batch(
-    rule: HaltingRule, layouts: Sequence[EdgeLayout], graph_ids: Tensor | None
+    rule: HaltingRule, layout: EdgeLayout, graph_ids: Tensor | None, is_list: bool
 ) -> BatchIndex | None:
     """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
     if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
-        if graph_ids is None and len(layouts[0].dst_lengths) == 1:
+        if graph_ids is None and len(layout.dst_lengths) == 1:
             return None
     elif not rule.needs_members:
         return None
-    if len(layouts) > 1:
+    if is_list:
         raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
-    return layouts[0].cached(batch_index).renamed(graph_ids)
+    return layout.cached(batch_index).renamed(graph_ids)
 
 
 def close_call(call: Call, output: LoopOutput, *, get_attention: bool, get_steps: bool) -> Any:
@@ -362,8 +362,7 @@ def _ponder(call: Call, output: LoopOutput, rows: Sequence[FrontierRows] | None)
     records: dict[str, Any] = dict(output.waking or {})
     if output.waking is not None:
         max_steps = len(output.waking["round_sizes"])
-    is_list = len(store.layouts) > 1
-    if store.get_attention and not is_list:
+    if store.get_attention and not call.is_list:
         records["attention"] = AttentionRecord(store.layout, store.weights)
         if (between := store.cross_layout) is not None:
             records["cross_attention"] = AttentionRecord(between, store.cross_weights)
@@ -380,7 +379,7 @@ def _ponder(call: Call, output: LoopOutput, rows: Sequence[FrontierRows] | None)
         cost=output.cost.mean() if output.cost.shape[0] else output.cost.sum(),
         max_steps=max_steps,
         work=store.work,
-        layouts=tuple(store.layouts) if is_list else (store.layout,) * max_steps,
+        layouts=tuple(store.layouts) if call.is_list else (store.layout,) * max_steps,
         cross_layout=store.cross_layout,
         node_flops=step.node_flops,
         key_value_flops=step.attention.key_value_flops,

@@ -373,7 +373,7 @@ class AdaptiveRecurrence(nn.Module):
 
     @property
     def active_halted(self) -> str:
-        """What neighbours of halted nodes read in the current mode, training or evaluation."""
+        """The value of `halted` in the current mode, training or evaluation."""
         return self.halted if self.training else self.evaluation_halted or self.halted
 
     @property

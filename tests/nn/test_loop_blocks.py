@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph, dgl
-from graphut.nn import AdaptiveRecurrence
+from graphut.nn import AdaptiveRecurrence, Global
 from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
 from tests.nn.cases import FEATS, HEADS, MODES, Case, build_case, rows_graph
 
@@ -140,3 +140,12 @@ def test_blocks_that_do_not_fit() -> None:
         recurrence()([first, last], feat, edge_bias=[torch.zeros(first.num_edges())])
     refuses("a convolution needs sentences", recurrence(transition="sepconv"), [first, last], feat)
     refuses("not a list of blocks", recurrence(form="decoder"), [first, last], feat)
+
+
+def test_blocks_a_list_of_one_block_is_no_whole_graph() -> None:
+    [block] = blocks_of(big_graph(), SEEDS, 1)
+    feat = normal(block.num_src_nodes(), FEATS)
+    layer = build_case(max_steps=1).layer
+    assert layer([block], feat, get_attention=True)[1].attention is None
+    layer.rule = Global()
+    refuses("needs whole graphs, not sampled blocks", layer, [block], feat)

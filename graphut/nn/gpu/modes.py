@@ -1,4 +1,4 @@
-"""How recurrences run on a GPU: as CUDA graphs, as single launches, or in the general loop."""
+"""Choose between CUDA graphs, single launches and the general loop for recurrences on a GPU."""
 
 import os
 import warnings
