@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric import nn as pyg
 
-from graphut.nn import AdaptiveConv, AdaptivePropagation
+from graphut.nn import ACT, AdaptiveConv, AdaptivePropagation, FixedDepth
 
 
 class Graph(NamedTuple):
@@ -173,6 +173,7 @@ class Adaptive(nn.Module):
         super().__init__()
         rates = {"dropout": o.dropout, "input_dropout": o.input_dropout}
         more = {"max_steps": o.max_steps, "halting_bias": o.halting_bias, "norm": o.norm}
+        more["evaluation_halted"] = o.evaluation_halted
         self.conv = AdaptiveConv(feats, o.width, **step, **rates, **more)
         self.classify = nn.Linear(o.width, classes)
 
@@ -188,12 +189,19 @@ def make_model(name: str, feats: int, classes: int, o: argparse.Namespace) -> nn
     d = o.width
     if name == "adaptive":
         return Adaptive({}, feats, classes, o)
+    if name == "adaptive-fixed":
+        return Adaptive({"rule": FixedDepth()}, feats, classes, o)
     if name == "adaptive-attention":
         return Adaptive({"heads": o.heads}, feats, classes, o)
     if name == "adaptive-gcn":
         return Adaptive({"conv": pyg.GCNConv(d, d)}, feats, classes, o)
     if name == "propagation":
         return Propagated(AdaptivePropagation(10, 0.1), feats, classes, o)
+    if name in ("ap-gcn", "propagation-act"):
+        rule = ACT(halt_from="output", weighting="ap-gcn" if name == "ap-gcn" else "sum")
+        alpha, more = 0.0 if name == "ap-gcn" else 0.1, {"in_channels": classes, "rule": rule}
+        propagate = AdaptivePropagation(10, alpha, halted="running", dropout=0.5, **more)
+        return Propagated(propagate, feats, classes, o)
     if name == "appnp":
         return Propagated(pyg.APPNP(10, 0.1), feats, classes, o)
     if name in ("gcn2", "gat2"):
@@ -203,7 +211,8 @@ def make_model(name: str, feats: int, classes: int, o: argparse.Namespace) -> nn
 
 
 MODELS = (
-    *("adaptive", "adaptive-attention", "adaptive-gcn", "propagation", "appnp", "gcn2", "gat2"),
+    *("adaptive", "adaptive-fixed", "adaptive-attention", "adaptive-gcn"),
+    *("propagation", "propagation-act", "ap-gcn", "appnp", "gcn2", "gat2"),
     *(f"{kind}-{layers}" for kind in ("sage", "gcn", "gat") for layers in (5, 10, 15)),
 )
 
@@ -321,6 +330,9 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--max-steps", type=int, default=10)
     parser.add_argument("--norm", choices=["batch", "layer"], default="batch", help="of adaptive")
+    parser.add_argument(
+        "--evaluation-halted", choices=["frozen", "running"], default="frozen", help="of adaptive"
+    )
     parser.add_argument("--dropout", type=float, default=0.2)
     parser.add_argument("--input-dropout", type=float, default=0.0)
     parser.add_argument("--lr", type=float, default=0.01)
