@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from graphut._tokens import EOS
 from graphut.models.adaptive_model import AdaptiveModel
-from graphut.models.decoding.cached import CachedDecoder
-from graphut.models.decoding.decoder import EncodedSource, PrefixDecoder, TokenDecoder
-from graphut.models.decoding.search import beam_search, sample
-from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.config import SearchOptions
+from graphut.models.decoders import CachedDecoder, EncodedSource, PrefixDecoder, TokenDecoder
 from graphut.models.outputs import Generation
+from graphut.models.search import beam_search, sample
 from graphut.nn import (
     AdaptiveRecurrence,
     PositionwiseTransition,

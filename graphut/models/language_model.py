@@ -11,8 +11,7 @@ from torch.nn.functional import pad
 from graphut._tokens import BOS, EOS
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
-from graphut.models.config import UniversalTransformerLMConfig
-from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.config import SearchOptions, UniversalTransformerLMConfig
 from graphut.models.generative_model import GenerativeModel
 from graphut.models.layer_builders import make_recurrence
 from graphut.models.outputs import Generation, LMOutput

@@ -12,9 +12,8 @@ from graphut._tokens import BOS, EOS
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.layout import upload
 from graphut.attention.ragged import starts
-from graphut.models.config import UniversalTransformerConfig
-from graphut.models.decoding.decoder import EncodedSource
-from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.config import SearchOptions, UniversalTransformerConfig
+from graphut.models.decoders import EncodedSource
 from graphut.models.generative_model import GenerativeModel
 from graphut.models.layer_builders import make_recurrence
 from graphut.models.outputs import Generation, SequenceOutput

@@ -1,11 +1,13 @@
 import json
+import math
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from graphut.models import UniversalTransformerConfig, UniversalTransformerLMConfig
-from graphut.models.config import UniversalGraphTransformerConfig
+from graphut.models.config import SearchOptions, UniversalGraphTransformerConfig
 from graphut.nn import HALTING_PRESETS, parse_rule
 from tests.helpers import refuses
 from tests.models.cases import small
@@ -110,3 +112,22 @@ def test_preset_gives_way_to_other_options() -> None:
     assert (config.norm, config.halted) == ("post", "frozen")
     assert parse_rule(config.rule) == HALTING_PRESETS["dgl_tutorial"]["recurrence"]["rule"]
     refuses("unknown preset 'fast'; choose .*: paper", UniversalTransformerConfig.preset, "fast")
+
+
+def test_search_options_refuse_wrong_values() -> None:
+    refuses("max_length must be at least 1; got 0", SearchOptions, max_length=0)
+    refuses("beam_size must be an integer; got 2.0", SearchOptions, beam_size=2.0)
+    refuses("length_penalty must be at least 0; got -0.5", SearchOptions, length_penalty=-0.5)
+    refuses(
+        "length_penalty must be a number from .*; got nan", SearchOptions, length_penalty=math.nan
+    )
+    refuses("temperature must be positive; omit it .*; got 0", SearchOptions, temperature=0)
+    refuses("temperature must be a number from .*; got inf", SearchOptions, temperature=math.inf)
+    refuses(r"top_p must be in \(0, 1\]; got 0.0", SearchOptions, top_p=0.0)
+    refuses(r"top_p must be in \(0, 1\]; got 1.1", SearchOptions, top_p=1.1)
+    refuses(r"beam_size must be 1 with sampling .*; got 2", SearchOptions, beam_size=2, top_p=0.5)
+
+
+def test_a_temperature_or_a_share_means_sampling() -> None:
+    assert SearchOptions(temperature=np.float32(0.5)).samples and SearchOptions(top_p=0.5).samples
+    assert not SearchOptions(beam_size=4).samples

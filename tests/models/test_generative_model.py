@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.models import generative_model
-from graphut.models.decoding.decoder import PrefixDecoder
+from graphut.models.decoders import PrefixDecoder
 from graphut.nn import ScheduledHalting
 from tests.helpers import assert_same, covering, name_of, refuses
 from tests.models.cases import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphut.models.checked_config import CheckedConfig, option
-from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.config import SearchOptions
 
 
 @dataclass(frozen=True, kw_only=True)

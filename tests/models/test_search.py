@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphut.models.decoding.decoder import TokenDecoder
-from graphut.models.decoding.search import Hypothesis, beam_search
-from graphut.models.decoding.search import sample as sample_by
-from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.config import SearchOptions
+from graphut.models.decoders import TokenDecoder
+from graphut.models.search import Hypothesis, beam_search
+from graphut.models.search import sample as sample_by
 
 BOS, EOS = 0, 1
 SHARES = torch.tensor([0.05, 0.15, 0.4, 0.1, 0.3])

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from graphut._tokens import BOS, EOS
-from graphut.models.decoding.decoder import TokenDecoder
-from graphut.models.decoding.search_options import SearchOptions
+from graphut.models.config import SearchOptions
+from graphut.models.decoders import TokenDecoder
 
 
 @dataclass

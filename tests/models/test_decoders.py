@@ -1,6 +1,6 @@
 import torch
 
-from graphut.models.decoding.cached import StepCache
+from graphut.models.decoders import StepCache
 from tests.models.cases import SOURCES, build_model
 
 

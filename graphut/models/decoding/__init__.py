@@ -1,1 +1,0 @@
-"""Greedy decoding, sampling and beam search, with keys and values cached for every step."""
