@@ -16,10 +16,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from graphut.experiments.tasks.base import LazySets, Text, TextTask, hold_out
 from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
-from graphut.experiments.tasks.vocabulary import Words
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
 from graphut.models.outputs import LMOutput
+from graphut.vocabulary import Words
 
 SINGULAR, PLURAL = "VBZ", "VBP"
 _TRAIN, _VALIDATION, _ROWS = "numpred.train", "numpred.val", "sentences"

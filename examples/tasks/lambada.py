@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from graphut.experiments.tasks import files
 from graphut.experiments.tasks.base import Text, TextTask, hold_out, random_windows
 from graphut.experiments.tasks.presets import LANGUAGE_MODEL, model_size, with_baselines
-from graphut.experiments.tasks.vocabulary import UNKNOWN, Words
 from graphut.experiments.training.learners.texts import TextLearner, TextScores, token_metrics
 from graphut.models.checked_config import option
 from graphut.models.outputs import LMOutput
+from graphut.vocabulary import UNKNOWN, Words
 
 _DATA = files.DataSet(
     "from https://zenodo.org/records/2630551: unpack lambada-dataset.tar.gz, and name the folder",

@@ -17,7 +17,7 @@ from zlib import crc32
 from graphut._tokens import BOS, EOS
 from graphut.experiments.tasks import Pair, PairTask, Vocabulary, option, presets
 from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets
-from graphut.experiments.tasks.vocabulary import Characters, character_of, symbol_of
+from graphut.vocabulary import Characters, character_of, symbol_of
 
 VARIABLES = "abcdefghij"
 _OTHERS = [*map(symbol_of, "+-*=<>(): \n"), *sorted({*VARIABLES, *"printifelseforxrange"})]

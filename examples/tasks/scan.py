@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 from graphut.experiments.tasks.base import Pair, PairTask, hold_out
 from graphut.experiments.tasks.files import DataSet, published_checksums
 from graphut.experiments.tasks.presets import NARROW_LAYERS, PAIRS, with_baselines
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
+from graphut.vocabulary import Vocabulary
 
 _WORDS = "after and around jump left look opposite right run thrice turn twice walk"
 _COMMANDS = Vocabulary(_WORDS.split())

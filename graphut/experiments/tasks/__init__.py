@@ -19,8 +19,8 @@ from graphut.experiments.tasks.registry import (
     preset_of,
     register_task,
 )
-from graphut.experiments.tasks.vocabulary import Vocabulary, Words
 from graphut.models.checked_config import option
+from graphut.vocabulary import Vocabulary, Words
 
 if TYPE_CHECKING:
     from graphut.experiments.tasks.graph_files import write_arrays

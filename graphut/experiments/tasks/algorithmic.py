@@ -13,8 +13,8 @@ import numpy as np
 from graphut._tokens import EOS
 from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, Pair, PairTask
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, model_size, with_baselines
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
+from graphut.vocabulary import Vocabulary
 
 _DIGITS = Vocabulary(digits)
 _SUMS = Vocabulary([*digits, "+"])

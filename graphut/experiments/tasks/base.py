@@ -13,7 +13,6 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import CheckedConfig
 from graphut.models.config import (
     ModelConfig,
@@ -21,6 +20,7 @@ from graphut.models.config import (
     UniversalTransformerConfig,
     UniversalTransformerLMConfig,
 )
+from graphut.vocabulary import Vocabulary
 
 T = TypeVar("T")
 PARTS = ("train", "validation", "test")

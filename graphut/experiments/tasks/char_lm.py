@@ -17,8 +17,8 @@ from graphut.experiments.tasks.presets import (
     model_size,
     with_baselines,
 )
-from graphut.experiments.tasks.vocabulary import Characters, Vocabulary
 from graphut.models.checked_config import option
+from graphut.vocabulary import Characters, Vocabulary
 
 _ORIGIN = (
     "get tiny-shakespeare from https://github.com/karpathy/char-rnn, data/tinyshakespeare/input.txt"

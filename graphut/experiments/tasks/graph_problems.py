@@ -21,8 +21,8 @@ from graphut.experiments.tasks.base import (
 from graphut.experiments.tasks.graph_families import FAMILIES, TREES, UNCONNECTED, Edges, cut_apart
 from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
 from graphut.experiments.tasks.presets import BFS, DIJKSTRA, DISTANCE, GRAPH_PROBLEM, PATH, REACH
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
+from graphut.vocabulary import Vocabulary
 
 _PLACES = Vocabulary(["plain", "marked"])
 _YES_NO = Vocabulary(["no", "yes"])

@@ -10,8 +10,8 @@ import numpy as np
 from graphut._tokens import EOS
 from graphut.experiments.tasks.base import PARTS, DrawnTask, Pair, PairTask
 from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, PAIRS, with_baselines
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
+from graphut.vocabulary import Vocabulary
 
 _LETTERS = Vocabulary(ascii_lowercase)
 # Without offsets, the model fails on the few sequences that are much longer than the mean.

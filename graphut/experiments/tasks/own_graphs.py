@@ -15,10 +15,10 @@ from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.presets import OWN_GRAPHS
 from graphut.experiments.tasks.raw_graph import MASK_OF, RawGraph, find_graph_files, keep_labels
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig
 from graphut.models.graph_columns import ONE_WAY, is_one_way, row_of_numbers
+from graphut.vocabulary import Vocabulary
 
 _FEWEST = 10  # with fewer graphs, nodes are split instead; and with fewer names, all may differ
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from graphut._files import reraise_for_file
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
 from graphut.experiments.tasks.files import read_text
-from graphut.experiments.tasks.subwords import BYTES, Subwords, tokenizers_package
-from graphut.experiments.tasks.vocabulary import Characters, Vocabulary, symbol_of
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
+from graphut.subwords import BYTES, Subwords, tokenizers_package
+from graphut.vocabulary import Characters, Vocabulary, symbol_of
 
 Symbols = tuple[str, ...]
 

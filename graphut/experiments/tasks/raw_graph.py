@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from graphut._files import reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.base import PARTS, LabelledGraph
-from graphut.experiments.tasks.vocabulary import Vocabulary
 from graphut.models.graph_columns import (
     MASKS,
     Column,
@@ -27,6 +26,7 @@ from graphut.models.graph_columns import (
     read_mask,
     row_of_numbers,
 )
+from graphut.vocabulary import Vocabulary
 
 Labels = list[str | None] | NDArray[np.float32]
 """Names of classes, or `(N, K)` numbers; None or NaN where a label is missing; K = 0 if all are."""

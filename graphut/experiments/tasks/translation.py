@@ -2,21 +2,17 @@
 
 from abc import abstractmethod
 from dataclasses import MISSING, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
 from graphut.experiments.tasks.base import PARTS, Pair, PairTask
 from graphut.experiments.tasks.files import DataSet, cached, lines_of, published_checksums
 from graphut.experiments.tasks.presets import model_size, with_baselines
-from graphut.experiments.tasks.subwords import (
-    BYTES,
-    Subwords,
-    sacrebleu_package,
-    tokenizers_package,
-)
 from graphut.models.checked_config import option
+from graphut.subwords import BYTES, Subwords, needed_package, tokenizers_package
 
+sacrebleu_package = partial(needed_package, "sacrebleu", "BLEU needs")
 LANGUAGES = ("en", "de")
 _MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 _MULTI30K_FILES = {"raw": "raw/{}.{}", "tokenized": "tok/{}.lc.norm.tok.{}"}

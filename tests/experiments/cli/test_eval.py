@@ -10,8 +10,8 @@ from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.report import RunRecord
 from graphut.experiments.tasks import TASKS, Sort
-from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.training import Run, evaluate
+from graphut.subwords import Subwords
 from tests.experiments.cli.tiny import TINY
 from tests.experiments.tasks.tiny_translation import Numbers
 from tests.helpers import read_rows

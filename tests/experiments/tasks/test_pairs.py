@@ -5,9 +5,9 @@ import pytest
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.pairs import Pairs, read_pairs
-from graphut.experiments.tasks.subwords import Subwords
-from graphut.experiments.tasks.vocabulary import Characters
 from graphut.models import UniversalTransformerConfig
+from graphut.subwords import Subwords
+from graphut.vocabulary import Characters
 from tests.helpers import refuses
 
 Texts = list[tuple[str, str]]

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from graphut.experiments.tasks import Pair
-from graphut.experiments.tasks.subwords import Subwords
 from graphut.experiments.tasks.translation import Multi30k, TranslationTask
+from graphut.subwords import Subwords
 from tests.experiments.tasks.tiny_translation import LINES, Numbers
 from tests.helpers import refuses
 

@@ -231,7 +231,7 @@ def bleu(
     Also return the signature of sacreBLEU (arXiv 1804.08771), and half the width of the 95%
     confidence interval. Sentences that are already `tokenized` are not tokenized again.
     """
-    from graphut.experiments.tasks.subwords import sacrebleu_package
+    from graphut.experiments.tasks.translation import sacrebleu_package
 
     # `force` suppresses the warning about sentences that look tokenized.
     metric = sacrebleu_package().metrics.BLEU(force=True, tokenize="none" if tokenized else "13a")

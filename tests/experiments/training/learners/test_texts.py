@@ -9,7 +9,6 @@ import torch
 
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
 from graphut.experiments.tasks.base import DrawnTask
-from graphut.experiments.tasks.vocabulary import Characters
 from graphut.experiments.training import GenerationOptions, Trainer, TrainingConfig, evaluate
 from graphut.experiments.training.learners import texts as module
 from graphut.experiments.training.learners.texts import (
@@ -20,6 +19,7 @@ from graphut.experiments.training.learners.texts import (
     token_metrics,
 )
 from graphut.models import UniversalTransformerLM
+from graphut.vocabulary import Characters
 from tests.experiments.training.learners.small_models import make_language_model, small_model
 
 LEARNER = TextLearner

@@ -158,6 +158,7 @@ class Words(Vocabulary):
         return self._ids[UNKNOWN]
 
     def encode(self, symbols: Iterable[str]) -> list[int]:
+        """Return the token ids of words, with the id of `<unk>` for all unknown words."""
         ids, unknown = self._ids, self.unknown
         return [ids.get(word, unknown) for word in symbols]
 
@@ -186,6 +187,7 @@ class Characters(Vocabulary):
         return cls(map(symbol_of, sorted(set(text))))
 
     def read(self, text: str) -> list[int]:
+        """Return the token id of each character; raise `ValueError` for an unknown one."""
         symbols = {character: symbol_of(character) for character in set(text)}
         return self.encode(symbols[character] for character in text)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from graphut._files import read_json, write_json
 from graphut._tokens import EOS
-from graphut.experiments.tasks.vocabulary import Vocabulary
+from graphut.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 BYTES = 256
 
 
-def translation_package(name: str, need: str) -> ModuleType:
+def needed_package(name: str, need: str) -> ModuleType:
     """Import a package; if it is missing, raise an error with `need` and an install command."""
     try:
         return import_module(name)
@@ -30,8 +30,7 @@ def translation_package(name: str, need: str) -> ModuleType:
         raise ImportError(f"{need} {name} ({error}): pip install {name}") from None
 
 
-tokenizers_package = partial(translation_package, "tokenizers", "subwords need")
-sacrebleu_package = partial(translation_package, "sacrebleu", "BLEU needs")
+tokenizers_package = partial(needed_package, "tokenizers", "subwords need")
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +79,7 @@ class Subwords(Vocabulary):
         return cls(tuple(merge) for merge in json.loads(tokenizer.to_str())["model"]["merges"])
 
     def read(self, text: str) -> list[int]:
+        """Return the token ids of the subwords of a text; any text can be read."""
         return self.read_all([text])[0]
 
     def read_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -98,6 +98,7 @@ class Subwords(Vocabulary):
         ]
 
     def save(self, path: str | Path) -> None:
+        """Write the merges as JSON, atomically."""
         merges = [" ".join(merge) for merge in self.merges]
         write_json(path, {"merges": merges, "tokenized": self.tokenized})
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut._tokens import BOS, EOS
-from graphut.experiments.tasks.vocabulary import (
+from graphut.vocabulary import (
     UNKNOWN,
     Characters,
     Vocabulary,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut._tokens import EOS
-from graphut.experiments.tasks.subwords import Subwords
+from graphut.subwords import Subwords
 from tests.helpers import refuses
 
 TEXTS = [
