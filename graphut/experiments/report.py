@@ -122,10 +122,9 @@ class RunRecord:
         if not lines:
             raise ValueError(f"{run.folder}: no epoch is complete yet")
         weights = sum(parameter.numel() for parameter in run.model().parameters())
-        machines = run_files.read_machines(run.folder)
         with reraise_for_file(path):
             progress = Progress.replayed(lines, run.training, run.learner_kind.evaluation)
-            return cls(run, weights, machines, progress, lines[-1]["accuracy"])
+            return cls(run, weights, [*run.machines], progress, lines[-1]["accuracy"])
 
     @cached_property
     def setup(self) -> Setup:

@@ -11,7 +11,7 @@ from graphut.experiments.cli import main
 from graphut.experiments.machine import describe_machine
 from graphut.experiments.report import RunRecord
 from graphut.experiments.training import Run
-from graphut.experiments.training.run_files import METRICS, read_machines, read_metrics
+from graphut.experiments.training.run_files import METRICS, read_metrics
 
 pytestmark = pytest.mark.usefixtures("tiny_presets")
 
@@ -114,9 +114,8 @@ def test_run_record_names_no_folder_of_this_machine(tmp_path: Path) -> None:
 
 
 def test_run_record_row_has_all_machines(copied: Path) -> None:
-    machines = read_machines(copied)
-    loom = {**machines[0], "gpu": "Loom 1"}
-    write_checked_json(copied / "machines.json", {"machines": [*machines, loom]})
+    machines = (run := Run.open(copied)).machines
+    run.trained_on(machines[0]).trained_on({**machines[0], "gpu": "Loom 1"}).write()
     row = record_of(copied).row("test", {"beam_size": 4}, {"examples": 4, "by_length": []})
     found = row["gpu"], row["cpu"], row["torch"]
     assert found == ("Loom 1", machines[0]["cpu"], torch.__version__)

@@ -13,11 +13,12 @@ import torch
 
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.options import build, pick_device
+from graphut.experiments.machine import describe_machine
 from graphut.experiments.messages import import_words, pluralize
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.processes import barrier, is_first, process_group
-from graphut.experiments.training.run_files import folder_lock, model_digest, tensorboard_log
+from graphut.experiments.training.run_files import model_digest, tensorboard_log
 
 _SHOWN = 3  # test examples that are answered after training
 
@@ -32,16 +33,15 @@ def main(arguments: Namespace) -> int:
     deadline = time.monotonic() + 60 * minutes
     device = pick_device(arguments.device)
     if is_first():
-        task, write = _read_resumed(arguments) if arguments.resume else _read_new(arguments)
+        task, make = _read_resumed(arguments) if arguments.resume else _read_new(arguments)
     try:
-        with folder_lock(folder):
-            if is_first():
-                run = write()
-            barrier()
-            if not is_first():
-                run = Run.open(folder)
-                task = run.task()
-            has_ended = _fit(run, task, device, deadline, arguments)
+        if is_first():
+            run = make().trained_on(describe_machine(device)).write()
+        barrier()
+        if not is_first():
+            run = Run.open(folder)
+            task = run.task()
+        has_ended = _fit(run, task, device, deadline, arguments)
     except KeyboardInterrupt:
         _say_how_to_continue(arguments)
         raise
@@ -85,8 +85,8 @@ def _read_new(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
 
 
 def _read_resumed(arguments: Namespace) -> tuple[Task, Callable[[], Run]]:
-    """Check the data of a run; return its task, and a function that updates and returns it."""
-    return arguments.run.task(), arguments.run.write
+    """Check the data of a run; return its task, and a function that returns the run."""
+    return arguments.run.task(), lambda: arguments.run
 
 
 def _fit(run: Run, task: Task, device: torch.device, deadline: float, arguments: Namespace) -> bool:

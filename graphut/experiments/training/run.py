@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ from graphut.experiments.training.run_files import (
     RUN,
     check_is_new,
     check_is_run,
-    folder_lock,
 )
 from graphut.models.config import ModelConfig
 from graphut.models.model_files import CONFIG, check_is_trained, read_config
@@ -46,6 +45,7 @@ class Run:
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
     imports: tuple[str, ...] = ()  # modules with the user's own tasks, topologies or rules
+    machines: tuple[dict[str, Any], ...] = ()  # that trained it, by `describe_machine`
 
     @classmethod
     def create(
@@ -62,23 +62,27 @@ class Run:
         `task_name` is the key of the task in `TASKS`, if it differs from the name of the task.
         """
         folder = Path(folder)
-        with folder_lock(folder):
-            check_is_new(folder)
-            for name, vocabulary in task.vocabularies.items():
-                vocabulary.save(_vocabulary_file(folder, name))
-            model.save_pretrained(folder)
-            return cls(
-                folder=folder,
-                task_name=task_name or task.name,
-                task_options=asdict(task),
-                vocabulary_digests={
-                    name: digest_of(_vocabulary_file(folder, name)) for name in task.vocabularies
-                },
-                training=training,
-                version=__version__,
-                digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
-                imports=tuple(imports),
-            ).write()
+        check_is_new(folder)
+        model.save_pretrained(folder)
+        for name, vocabulary in task.vocabularies.items():
+            vocabulary.save(_vocabulary_file(folder, name))
+        return cls(
+            folder=folder,
+            task_name=task_name or task.name,
+            task_options=asdict(task),
+            vocabulary_digests={
+                name: digest_of(_vocabulary_file(folder, name)) for name in task.vocabularies
+            },
+            training=training,
+            version=__version__,
+            digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+            imports=tuple(imports),
+        ).write()
+
+    def trained_on(self, machine: dict[str, Any]) -> Run:
+        """Return this run with a machine, as `describe_machine` returns it, among its machines."""
+        others = (other for other in self.machines if other != machine)
+        return replace(self, machines=(*others, machine))
 
     @classmethod
     def open(cls, folder: str | Path) -> Run:
@@ -113,6 +117,7 @@ class Run:
                 str(state["graphut"]),
                 dict(state["digests"]),
                 imports,
+                tuple(map(dict, state.get("machines", ()))),  # older runs have none
             )
 
     def write(self) -> Run:
@@ -125,6 +130,7 @@ class Run:
             "training": asdict(self.training),
             "digests": self.digests,
             "imports": self.imports,
+            "machines": self.machines,
         }
         write_checked_json(self.folder / RUN, description)
         return self

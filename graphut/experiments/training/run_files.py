@@ -1,4 +1,4 @@
-"""The files of a run: its lock, its metrics and the machines that it was trained on.
+"""The files of a run: its metrics, and their log for TensorBoard.
 
 Importing this module does not import torch.
 """
@@ -7,28 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
-from graphut._files import (
-    explain_write_errors,
-    read_checked_json,
-    read_file,
-    reraise_for_file,
-    write_atomically,
-    write_checked_json,
-)
-from graphut._torch import torch
-from graphut.experiments.machine import describe_machine
+from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
 from graphut.models.model_files import WEIGHTS
 
-RUN, CHECKPOINT, LOCK = "run.json", "checkpoint.safetensors", "lock"
-MACHINES, METRICS = "machines.json", "metrics.jsonl"
+RUN, CHECKPOINT, METRICS = "run.json", "checkpoint.safetensors", "metrics.jsonl"
 
 
 def is_run(folder: str | Path) -> bool:
@@ -48,40 +35,10 @@ def check_is_run(folder: str | Path) -> None:
         raise FileNotFoundError(f"there is no run in {folder}: it has no {RUN}")
 
 
-@contextmanager
-def folder_lock(folder: str | Path) -> Iterator[None]:
-    """Context manager that locks the folder of a run; its blocks may be nested.
-
-    A missing folder is created. In a process group only the first process locks the folder. The
-    operating system releases the lock when the process ends. Raise `BlockingIOError` if another
-    process holds the lock.
-    """
-    from graphut.experiments.training.processes import is_first
-
-    if not is_first():
-        yield
-        return
-    path = Path(folder) / LOCK
-    with explain_write_errors(folder):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.absolute(), is_singleton=True)
-    try:
-        with explain_write_errors(path):
-            lock.acquire(timeout=0)
-    except Timeout:
-        raise BlockingIOError(
-            f"another process is training in {folder}: wait for it, or use another folder"
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def remove_temporary_files(folder: Path) -> None:
-    """Remove what killed processes were writing; the caller must hold the lock."""
+    """Remove what killed processes were writing."""
     for path in folder.glob(".*.tmp"):
-        if not path.name.startswith(".evaluation-"):  # `graphut eval` needs no lock
+        if not path.name.startswith(".evaluation-"):  # `graphut eval` may be writing now
             path.unlink(missing_ok=True)
 
 
@@ -147,25 +104,6 @@ def _scalars(group: str, metrics: Mapping[str, Any]) -> dict[str, float]:
         elif isinstance(value, (int, float)):
             scalars[f"{group}/{name}"] = value
     return scalars
-
-
-def remember_machine(folder: Path, device: torch.device) -> None:
-    """Add the description of this machine to a run, unless the run already has it."""
-    machines = read_machines(folder)
-    machine = describe_machine(device)
-    if machine not in machines:
-        write_checked_json(folder / MACHINES, {"machines": [*machines, machine]})
-
-
-def read_machines(folder: str | Path) -> list[dict[str, Any]]:
-    """Return the machines that a run was trained on, in order; an empty list before training."""
-    path = Path(folder, MACHINES)
-    if not path.exists():
-        return []
-    machines = read_checked_json(path).get("machines")
-    if not isinstance(machines, list) or not all(isinstance(machine, dict) for machine in machines):
-        raise ValueError(f"{path} is damaged: it must contain a list of machines")
-    return machines
 
 
 def model_digest(folder: str | Path) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from graphut._files import reraise_for_file
+from graphut._files import explain_write_errors, reraise_for_file
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
@@ -22,7 +22,7 @@ from graphut.experiments.training import processes, run_files
 from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import progress_bar
-from graphut.experiments.training.gradient import BatchGradient
+from graphut.experiments.training.gradient import add_gradient
 from graphut.experiments.training.learners import evaluate, learner_of
 from graphut.experiments.training.optimization import (
     late_share,
@@ -45,8 +45,8 @@ class Trainer:
     """Trains a model on a task, and saves the run in a folder.
 
     The model is trained on its own device. The folder is created if needed. It receives the best
-    model so far (`save_pretrained`), a checkpoint, the metrics of each epoch, and a description of
-    this machine.
+    model so far (`save_pretrained`), a checkpoint and the metrics of each epoch. Two processes that
+    train in one folder at the same time overwrite each other's files.
 
     The checkpoint is of the end of an epoch. A resumed run repeats, bit for bit, what would have
     followed; the updates since then are lost. Resuming within an epoch is not supported.
@@ -108,11 +108,12 @@ class Trainer:
         self.learner.prepare(task)
         self.progress = Progress()
         self._is_new = True
-        self._epoch_batches: tuple[int, list[list[Any]]] | None = None
-        self.updates = len(self._batches())  # in an epoch
+        if accumulate < 1:
+            raise ValueError(f"accumulate must be at least 1, got {accumulate}")
+        self._accumulate = accumulate
+        self.updates = ceil(len(task.train(config.seed, 0)) / config.batch_size)  # in an epoch
         self.optimizer = make_optimizer(model, config)
         self._rates = [group["lr"] for group in self.optimizer.param_groups]
-        self._gradient = BatchGradient(self.learner, config, accumulate)
         self._average: AveragedModel | None = None
         if config.ema:
             self._average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema))
@@ -128,28 +129,26 @@ class Trainer:
         ------
         FileExistsError
             If there is another run in the folder.
-        BlockingIOError
-            If another process is training in the folder.
         FloatingPointError
             If the gradient is not finite or a weight has diverged.
         """
-        with run_files.folder_lock(self.folder):
-            if processes.is_first():
-                if self._is_new:
-                    run_files.check_is_new(self.folder)
-                    self._save_checkpoint()
-                self._is_new = False
-                run_files.remove_temporary_files(self.folder)
-                run_files.remember_machine(self.folder, self.model.device)
-                run_files.keep_metrics(self.folder, self.progress.epoch)
-            stopped = False
-            while not stopped and self.progress.end(self.config) is None:
-                try:
-                    self._run_epoch()
-                except ValueError as error:
-                    self._check_weights(str(error))  # it may follow from diverged weights
-                    raise
-                stopped = bool(processes.all_reduce_sum(torch.tensor(int(should_stop()))))
+        if processes.is_first():
+            with explain_write_errors(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+            if self._is_new:
+                run_files.check_is_new(self.folder)
+                self._save_checkpoint()
+            self._is_new = False
+            run_files.remove_temporary_files(self.folder)
+            run_files.keep_metrics(self.folder, self.progress.epoch)
+        stopped = False
+        while not stopped and self.progress.end(self.config) is None:
+            try:
+                self._run_epoch()
+            except ValueError as error:
+                self._check_weights(str(error))  # it may follow from diverged weights
+                raise
+            stopped = bool(processes.all_reduce_sum(torch.tensor(int(should_stop()))))
         if (end := self.progress.end(self.config)) is None:
             return False
         best, epochs = self.progress.best_epoch, self.progress.epoch
@@ -234,14 +233,12 @@ class Trainer:
         raise FloatingPointError(f"{problem}: {advice}")
 
     def _batches(self) -> list[list[Any]]:
-        """Return the batches of this epoch, which are generated only once per epoch."""
+        """Return the batches of this epoch."""
         seed, epoch = self.config.seed, self.progress.epoch
-        if self._epoch_batches is None or self._epoch_batches[0] != epoch:
-            examples = self.task.train(seed, epoch)
-            order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
-            shuffled = [examples[index] for index in order]
-            self._epoch_batches = epoch, list(in_batches(shuffled, self.config.batch_size))
-        return self._epoch_batches[1]
+        examples = self.task.train(seed, epoch)
+        order = np.random.default_rng([seed, epoch]).permutation(len(examples)).tolist()
+        shuffled = [examples[index] for index in order]
+        return list(in_batches(shuffled, self.config.batch_size))
 
     def _train_epoch(self) -> Totals:
         self.model.train()
@@ -259,7 +256,10 @@ class Trainer:
             torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
         self.model.zero_grad()
         fraction = self.progress.update / (self.config.epochs * self.updates)
-        parts, numbers = self._gradient.add(batch, self._ponder_weight(), late_share(fraction))
+        parts, numbers = add_gradient(
+            self.learner, self.config, batch, self._ponder_weight(), late_share(fraction),
+            self._accumulate,
+        )  # fmt: skip
         totals.add(parts, self._step(numbers))
         self.progress.update += 1
 

@@ -12,8 +12,7 @@ import pytest
 
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.training import Run
-from graphut.experiments.training.gradient import BatchGradient
+from graphut.experiments.training import trainer
 from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.forks import start
@@ -28,30 +27,13 @@ def test_train_says_that_a_folder_cannot_be_written(refusal: Callable[..., str])
     )
 
 
-@pytest.mark.parametrize("pairs", [1, pytest.param(24, marks=pytest.mark.full)])
-def test_train_begins_one_run_of_two_that_start_at_the_same_moment(
-    tmp_path: Path, pairs: int
-) -> None:
-    for number in range(pairs):
-        folder = tmp_path / str(number)
-        argv = ["train", "sort", *TINY, "--out", str(folder), "--minutes", "1e-9", "--seed"]
-        processes = [start([*argv, str(seed)], tmp_path / f"errors-{seed}") for seed in (0, 1)]
-        for process in processes:
-            process.join(120)
-        ends = [process.exitcode for process in processes]
-        assert {*ends} == {0, 2}
-        run = Run.open(folder)
-        assert run.training.seed == ends.index(0)
-        assert len(read_metrics(folder / METRICS)) == 1
-
-
 def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
     tmp_path: Path, output: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     argv = ["train", "sort", *TINY, "--batch-size", "7", "--epochs", "3", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
     output(*argv, alone)
-    add, updates = BatchGradient.add, count(1)
+    add, updates = trainer.add_gradient, count(1)
 
     def add_until_death(*args: Any) -> Any:
         if next(updates) == 4 and os.environ["RANK"] == "1":
@@ -62,7 +44,7 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
         free.bind(("localhost", 0))
         group = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
     with monkeypatch.context() as patched:
-        patched.setattr(BatchGradient, "add", add_until_death)
+        patched.setattr(trainer, "add_gradient", add_until_death)
         processes = [
             start([*argv, str(together)], tmp_path / rank, RANK=rank, WORLD_SIZE="2", **group)
             for rank in "01"

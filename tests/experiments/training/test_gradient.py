@@ -8,7 +8,7 @@ from torch import Tensor
 from graphut.experiments.tasks import Text
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.training import TrainingConfig
-from graphut.experiments.training.gradient import BatchGradient
+from graphut.experiments.training.gradient import add_gradient
 from graphut.experiments.training.learner import AnyLearner
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.learners.sequences import PairLearner
@@ -57,7 +57,7 @@ def make_learner(name: str, **options: Any) -> AnyLearner:
 def gradients(name: str, size: int, accumulate: int, **options: Any) -> dict[str, Tensor]:
     """Return the gradients for the first examples of a case, and the numbers for `Totals`."""
     learner, batch = make_learner(name, **options), CASES[name][2]
-    _, numbers = BatchGradient(learner, CONFIG, accumulate).add(batch[:size], 0.3)
+    _, numbers = add_gradient(learner, CONFIG, batch[:size], 0.3, accumulate=accumulate)
     found = {key: parameter.grad for key, parameter in learner.model.named_parameters()}
     # A part of the model has 8 numbers: nodes, steps, two counts of operations, and the active
     # nodes of four steps. The operations depend on the other examples in a part of the batch.
@@ -81,7 +81,7 @@ def assert_close(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_batch_gradient_does_not_depend_on_the_number_of_parts(name: str) -> None:
+def test_gradient_does_not_depend_on_the_number_of_parts(name: str) -> None:
     for size in range(1, len(CASES[name][2]) + 1):
         expected = gradients(name, size, accumulate=1)
         assert_close(expected, one_process(name, size))
@@ -90,7 +90,7 @@ def test_batch_gradient_does_not_depend_on_the_number_of_parts(name: str) -> Non
 
 
 @pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.full)])
-def test_batch_gradient_does_not_depend_on_the_number_of_processes(
+def test_gradient_does_not_depend_on_the_number_of_processes(
     processes: int, tmp_path: Path
 ) -> None:
     cases = [(name, size) for name in CASES for size in (1, 2, len(CASES[name][2]))]
@@ -106,9 +106,7 @@ def test_batch_gradient_does_not_depend_on_the_number_of_processes(
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("options", [{"halting_bias": 50.0}, {"max_steps": 1}, {"adaptive": False}])
-def test_batch_gradient_uses_every_parameter_in_every_part(
-    name: str, options: dict[str, Any]
-) -> None:
+def test_gradient_uses_every_parameter_in_every_part(name: str, options: dict[str, Any]) -> None:
     assert None not in gradients(name, 1, accumulate=1, **options).values()
 
 
@@ -118,8 +116,3 @@ def test_counts_equal_the_counts_of_the_outcome(name: str) -> None:
     for size in range(1, len(batch) + 1):
         outcome = learner.outcome(batch[:size], 0.0)
         assert learner.counts(batch[:size]) == outcome.counts
-
-
-def test_batch_gradient_refuses_no_parts() -> None:
-    with pytest.raises(ValueError, match="accumulate must be at least 1, got 0"):
-        BatchGradient(make_learner("texts"), CONFIG, accumulate=0)

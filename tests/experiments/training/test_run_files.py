@@ -2,47 +2,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from filelock import FileLock, Timeout
 
-from graphut._files import write_checked_json
 from graphut.experiments.cli import main
-from graphut.experiments.machine import describe_machine
 from graphut.experiments.training import run_files
 from tests.experiments.cli.tiny import TINY
 from tests.helpers import refuses
-
-CPU = torch.device("cpu")
 
 
 def test_append_metrics_says_that_no_space_is_left() -> None:
     with pytest.raises(OSError, match="cannot write /dev/full: No space left on device: free some"):
         run_files.append_metrics("/dev/full", {"update": 1})
-
-
-def test_remember_machine_adds_each_machine_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run_files.read_machines(tmp_path) == []
-    here = describe_machine(CPU)
-    run_files.remember_machine(tmp_path, CPU)
-    run_files.remember_machine(tmp_path, CPU)
-    assert run_files.read_machines(tmp_path) == [here]
-
-    there = here | {"cpu": "Abacus 9"}
-    monkeypatch.setattr(run_files, "describe_machine", lambda device: there)
-    run_files.remember_machine(tmp_path, CPU)
-    assert run_files.read_machines(tmp_path) == [here, there]
-    path = tmp_path / run_files.MACHINES
-    path.write_text(path.read_text().replace("Abacus 9", "Abacus 8"))
-    with pytest.raises(ValueError, match=r"machines\.json does not match its checksum"):
-        run_files.remember_machine(tmp_path, CPU)
-
-
-@pytest.mark.parametrize("content", [{}, {"machines": ["a"]}])
-def test_read_machines_refuses_other_fields(tmp_path: Path, content: dict[str, Any]) -> None:
-    write_checked_json(tmp_path / run_files.MACHINES, content)
-    refuses(r"machines\.json is damaged: it must contain a list", run_files.read_machines, tmp_path)
 
 
 def test_read_metrics_returns_what_append_metrics_wrote(tmp_path: Path) -> None:
@@ -80,22 +49,6 @@ def test_remove_temporary_files_of_the_run(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     run_files.remove_temporary_files(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == kept
-
-
-def test_folder_lock_is_held_until_the_outer_context_ends(tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "folder"
-    path, message = folder / run_files.LOCK, r"another process is training in .*: wait for it, or"
-    with run_files.folder_lock(folder):
-        with run_files.folder_lock(folder):
-            pass
-        with pytest.raises(Timeout):
-            FileLock(path).acquire(timeout=0)
-    with (
-        FileLock(path),
-        pytest.raises(BlockingIOError, match=message),
-        run_files.folder_lock(folder),
-    ):
-        pass
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
 from graphut.experiments.training import trainer as module
+from graphut.experiments.training.gradient import add_gradient
 from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
 from graphut.experiments.training.progress import Totals
@@ -296,7 +297,7 @@ def test_trainer_uses_bfloat16_only_in_the_forward_pass(tmp_path: Path) -> None:
         trainer = make(tmp_path / precision, replace(CONFIG, precision=precision))
         trainer.model.eval()  # without dropout
         trainer.model.output.register_forward_hook(lambda *args: inside.append(args[-1].dtype))
-        _, numbers = trainer._gradient.add(TASK.validation, 0.01)
+        _, numbers = add_gradient(trainer.learner, trainer.config, TASK.validation, 0.01)
         losses.append(numbers[0])
         trainer._step(numbers)
         weights = [*trainer.model.parameters()]
