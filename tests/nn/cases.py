@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from inspect import signature
@@ -99,7 +100,19 @@ ROWS: list[dict[str, Any]] = [
         **modes_of("halted", "norm", "form", "transition", "topology", "positions"),
     ),
     *covering(rule=list(RULES), **modes_of("halted", "norm", "form")),
+    *covering(
+        share_weights=(False,),
+        max_steps=(3,),
+        **modes_of("norm", "form", "transition", "topology", "scale_by_degree"),
+    ),
 ]
+
+
+def signal(coordinate: float, dim: int) -> Tensor:
+    """Return the sinusoidal signal of a coordinate, `(dim,)`, one angle at a time."""
+    angles = [coordinate / 10000 ** ((k - k % 2) / dim) for k in range(dim)]
+    entries = [math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(angles)]
+    return torch.tensor(entries, dtype=torch.float64)
 
 
 class OwnSignal(nn.Module):

@@ -1,5 +1,6 @@
 """The loop with separate weights for each step, with each halting rule, and its rows."""
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from graphut.nn import (
     dense_recurrence,
 )
 from graphut.topology import Causal, Complete
-from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
+from tests.helpers import assert_same, gradients, name_of, normal, refuses
 from tests.nn.cases import (
     FEATS,
     HEADS,
@@ -33,14 +34,13 @@ from tests.nn.cases import (
     build_step,
     engine,
     randomised,
+    signal,
 )
-from tests.nn.naive import naive_recurrence, signal
 from tests.nn.rules.histories import plain_recurrence
 from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
 from tests.topology.brute import batches, topologies
 
 LAYERS = 3
-FORMS = {name: MODES[name] for name in ("norm", "form", "transition")}
 
 
 def plain(norm: str, decoder: bool, output_norm: bool) -> UniversalTransformerStep:
@@ -105,25 +105,8 @@ def test_loop_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
     assert ponder.steps.tolist() == [LAYERS] * 6 and not ponder.remainder.any()
 
 
-@pytest.mark.parametrize(
-    "modes",
-    covering(**FORMS, topology=MODES["topology"], scale_by_degree=(False, True)),
-    ids=name_of,
-)
-def test_loop_it_is_what_both_oracles_say(modes: dict[str, Any]) -> None:
-    case = build_case(share_weights=False, max_steps=LAYERS, lengths=[3, 1, 4], **modes)
-    found = case.run(engine)
-    assert_same(found, case.run(dense_recurrence))
-    assert_same(found, case.run(naive_recurrence))
-    assert all(gradient.any() for gradient in found[4:])
-    norms = {name for name, _ in case.layer.named_parameters() if "output_norm" in name}
-    of_last = {"step.2.output_norm.weight", "step.2.output_norm.bias"}
-    assert norms == (of_last if modes["norm"] == "pre" else set())
-
-
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_loop_each_block_of_a_list_is_served_by_a_step_of_its_own(norm: str) -> None:
-    case = build_case(share_weights=False, norm=norm, lengths=[40], max_steps=4)
+def test_loop_each_block_of_a_list_is_served_by_a_step_of_its_own() -> None:
+    case = build_case(share_weights=False, norm="pre", lengths=[40], max_steps=4)
     graph = big_graph()
     blocks = blocks_of(graph, SEEDS, 4)
     first = blocks[0].srcdata["_ID"]
@@ -132,42 +115,24 @@ def test_loop_each_block_of_a_list_is_served_by_a_step_of_its_own(norm: str) -> 
     assert_same([found], [whole[SEEDS]])
 
 
-def test_loop_steps_with_the_same_weights_are_one_step() -> None:
-    case = build_case()
-    shared = AdaptiveRecurrence(case.layer.step, max_steps=4)
-    own = AdaptiveRecurrence([build_step() for _ in range(4)], max_steps=4)
-    wanted, ponder = shared(case.graph, case.feat, positions=case.positions)
-    found, of_own = own(case.graph, case.feat, positions=case.positions)
-    assert_same([found], [wanted])
-    assert ponder.flops == of_own.flops == of_own.all_flops
-
-
-def test_loop_no_other_number_of_steps() -> None:
-    layer = build_case(share_weights=False, max_steps=LAYERS).layer
-    layer.max_steps = LAYERS
-    for steps in (2, 4):
-        refuses(f"max_steps cannot become {steps}: .* 3 steps", setattr, layer, "max_steps", steps)
-    assert layer.max_steps == LAYERS
-
-
 STEP, PRE, DECODER = build_step(), build_step(norm="pre"), build_step(form="decoder")
 WIDER = UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 13))
-OTHER = "step 3 has other settings than the first"
 
 
-@pytest.mark.parametrize(
-    ("steps", "options", "words"),
-    [
-        ([STEP, build_step()], {"max_steps": 3}, "got 2 steps for max_steps=3; pass 3"),
-        ([], {}, "got 0 steps for max_steps=8"),
-        ([STEP, build_step()], {"halting": HaltingUnit(FEATS), "max_steps": 2}, "halting=None"),
-        ([STEP, STEP], {"max_steps": 2}, "a step is in the sequence twice"),
-        ([PRE, build_step(norm="pre")], {"max_steps": 2}, "use output_norm=False"),
-        *(([STEP, build_step(), x], {"max_steps": 3}, OTHER) for x in (PRE, DECODER, WIDER)),
-    ],
-)
-def test_loop_refuses_steps_that_do_not_go_together(steps: Any, options: Any, words: str) -> None:
-    refuses(words, AdaptiveRecurrence, steps, **options)
+def test_loop_refuses_steps_that_do_not_go_together() -> None:
+    def check(words: str, *steps: Any, **options: Any) -> None:
+        refuses(words, AdaptiveRecurrence, [*steps], **options)
+
+    check("got 2 steps for max_steps=3; pass 3", STEP, build_step(), max_steps=3)
+    check("got 0 steps for max_steps=8")
+    check("halting=None", STEP, build_step(), halting=HaltingUnit(FEATS), max_steps=2)
+    check("a step is in the sequence twice", STEP, STEP, max_steps=2)
+    check("use output_norm=False", PRE, build_step(norm="pre"), max_steps=2)
+    for other in (PRE, DECODER, WIDER):
+        check("step 3 has other settings than the first", STEP, build_step(), other, max_steps=3)
+    layer = build_case(share_weights=False, max_steps=LAYERS).layer
+    refuses("max_steps cannot become 4: .* 3 steps", setattr, layer, "max_steps", 4)
+    assert layer.max_steps == LAYERS
 
 
 # Halting rules, and the rows of each step.
@@ -200,8 +165,7 @@ def test_loop_every_rule_on_any_topology(
     assert_same(case.run(engine), case.run(plain_recurrence))
 
 
-@pytest.mark.parametrize("rule", ["act", *RULES])
-@pytest.mark.parametrize("halted", HALTED)
+@pytest.mark.parametrize(("halted", "rule"), [*zip(cycle(HALTED), ["act", *RULES], strict=False)])
 def test_loop_the_rows_of_each_step(halted: str, rule: str) -> None:
     case = build_case(halted=halted, rule=RULES.get(rule), topology="rows")
     out, ponder, steps = case.layer(case.graph, case.feat, **case.arguments, get_steps=True)
@@ -252,7 +216,6 @@ def test_loop_training_and_evaluation_have_rules_of_their_own() -> None:
     assert_same(case.run(engine), build_case(rule=median).run(engine))
 
 
-@pytest.mark.parametrize("halted", HALTED)
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
@@ -263,12 +226,10 @@ def test_loop_training_and_evaluation_have_rules_of_their_own() -> None:
         (lambda p: -p, r"probability of node 0 is outside of \[0, 1\] at step 1"),
     ],
 )
-def test_loop_halting_modules_that_return_no_probabilities(
-    returned: Any, words: str, halted: str
-) -> None:
+def test_loop_halting_modules_that_return_no_probabilities(returned: Any, words: str) -> None:
     class Wrong(HaltingUnit):
         def forward(self, *arguments: Any) -> Tensor:
             return returned(super().forward(*arguments))
 
-    case = build_case(halted=halted, halting=Wrong(FEATS).double())
+    case = build_case(halting=Wrong(FEATS).double())
     refuses(words, case.layer, case.graph, case.feat)

@@ -18,8 +18,7 @@ from graphut.nn import (
 from graphut.nn.step import read_cross
 from graphut.nn.store import Store
 from tests.helpers import assert_same, gradients
-from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised
-from tests.nn.naive import signal
+from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised, signal
 
 
 def signals(case: Case, t: int) -> Tensor:

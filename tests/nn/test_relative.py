@@ -8,12 +8,9 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
-    EventDriven,
     FixedDepth,
-    MessageAggregation,
     MultiHeadAttention,
     UniversalTransformerStep,
-    dense_event_driven,
     edge_distances,
 )
 from graphut.topology import Causal, Complete, Window, parse
@@ -22,13 +19,12 @@ from tests.helpers import assert_same, gradients, layout_of, normal, pairs_of, r
 from tests.nn.cases import (
     FEATS,
     build_case,
-    build_step,
     halve,
     randomised,
     rows_graph,
     same_as_dense,
+    signal,
 )
-from tests.nn.naive import signal
 
 SPARSE = layout_of([(7, 7), (7, 0), *((i, i + 1) for i in range(11))], 12, 12)
 PLACES: dict[str, tuple[EdgeLayout, Tensor]] = {
@@ -150,20 +146,6 @@ def test_relative_recurrence_in_bfloat16_adds_distances_in_float32() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = case.layer(case.graph, case.feat, positions=case.positions)[0]
     assert ((found - exact).norm() / exact.norm()).item() < 0.02
-
-
-@pytest.mark.parametrize("messages", [False, True])
-def test_relative_event_driven_runs(messages: bool) -> None:
-    step = build_step(relative=True)
-    if messages:
-        step.attention = randomised(MessageAggregation(FEATS, attention=step.attention))
-    layer = AdaptiveRecurrence(step, rule=EventDriven(0.3, max_rounds=7), step_signal=None)
-    graph, feat, at = rows_graph([5, 4]), normal(9, FEATS), torch.arange(9)
-    out, ponder = layer(graph, feat, positions=at)
-    expected = dense_event_driven(layer, graph, feat, positions=at)
-    assert_same([out, ponder.steps], [*expected[:2]])
-    inputs = [feat, *layer.parameters()]
-    assert_same(gradients([out], inputs), gradients(expected[:1], inputs))
 
 
 LAYOUT, FEAT = Complete().layout([3]), torch.zeros(3, FEATS)

@@ -43,7 +43,7 @@ from tests.helpers import (
     refuses,
     relative_error,
 )
-from tests.nn.cases import FEATS, HEADS, build_step, halve, randomised, rows_graph
+from tests.nn.cases import FEATS, HEADS, build_step, randomised, rows_graph
 
 ROUNDS = 7
 
@@ -184,7 +184,7 @@ def test_event_driven_on_any_graph(
 def test_event_driven_without_tolerance_is_the_synchronous_recurrence(
     norm: str, quantize: Quantized | None
 ) -> None:
-    for rounds in range(1, ROUNDS):
+    for rounds in (1, 2, 5):
         layer = build(norm=norm, rule=EventDriven(), quantize=quantize, max_steps=rounds)
         found, feat = [], normal(10, FEATS, seed=60)
         for rule in (EventDriven(), FixedDepth()):
@@ -226,41 +226,31 @@ def messages_step(attention: bool, edge_dim: int | None = None) -> UniversalTran
     return randomised(UniversalTransformerStep(messages, transition))
 
 
+def relative_messages() -> UniversalTransformerStep:
+    step = messages_step(True)
+    step.attention.attention = calm_step(relative=True).attention
+    return step
+
+
 STEPS = {
     "gin": lambda: conv_step(dgl.nn.GINConv(nn.Linear(FEATS, FEATS))),
     "sage-max": lambda: conv_step(dgl.nn.SAGEConv(FEATS, FEATS, "pool")),
     "messages": lambda: messages_step(False),
     "messages-and-attention": lambda: messages_step(True),
     "messages-of-edges": lambda: messages_step(False, 3),
+    "relative": lambda: calm_step(relative=True),
+    "relative-messages": lambda: relative_messages(),
 }
 
 
-@pytest.mark.parametrize("checkpoint_steps", [False, True])
 @pytest.mark.parametrize("step", STEPS)
-def test_event_driven_with_other_layers_in_the_place_of_attention(
-    step: str, checkpoint_steps: bool
-) -> None:
-    options: dict[str, Any] = {"checkpoint_steps": checkpoint_steps, "quantize": Quantized(1)}
+def test_event_driven_with_other_layers_in_the_place_of_attention(step: str) -> None:
+    options: dict[str, Any] = {"checkpoint_steps": "and" in step, "quantize": Quantized(1)}
     layer = build(STEPS[step](), rule=EventDriven(), **options)
     for graph in ("rows", "one-way"):
         layout = GRAPHS[graph]
-        edges = arguments(layout, step, positions=False)
+        edges = arguments(layout, step, positions="relative" in step)
         same_as_reference(layer, layout, normal(layout.num_src, FEATS, seed=60), **edges)
-
-
-@pytest.mark.parametrize("part", ["step", "attention", "key_value"])
-def test_event_driven_hooks_act_on_every_round(part: str) -> None:
-    layer, plain = build(max_steps=3), build(max_steps=3)
-    step, args = layer.step, (GRAPHS["rows"], normal(10, FEATS, seed=60))
-    hooked = {"step": step, "attention": step.attention, "key_value": step.attention.key_value}
-    seen: list[Any] = []
-    hooked[part].register_forward_hook(lambda module, given, out: seen.append((out, out.clone())))
-    with torch.no_grad():
-        found = event_driven(layer, *args)
-    assert_same(found, event_driven(plain, *args))
-    assert len(seen) == 3 and all(torch.equal(*pair) for pair in seen)
-    hooked[part].register_forward_hook(halve)
-    assert relative_error(layer(*args)[0], found[0]) > 1e-3
 
 
 def test_event_driven_graph_ids_divide_the_record() -> None:
@@ -392,7 +382,7 @@ def cost_step(kind: str) -> UniversalTransformerStep:
     return step
 
 
-@pytest.mark.parametrize("kind", ["plain", "isolated-nodes", "bias", "feat", *STEPS])
+@pytest.mark.parametrize("kind", ["isolated-nodes", "bias", "feat", *list(STEPS)[:5]])
 def test_event_driven_rounds_touch_no_table(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its first round, a wave on a long path costs only what its front costs."""
     nodes, rounds = 5000, 8
@@ -482,8 +472,7 @@ def test_resume_is_what_the_masked_reference_says(modes: dict[str, Any]) -> None
         assert not found[1].any() and found[4].all()
 
 
-@pytest.mark.parametrize("rounds", range(1, 5))
-@pytest.mark.parametrize("quantize", [None, Quantized(1)])
+@pytest.mark.parametrize(("quantize", "rounds"), [(None, 1), (Quantized(1), 2), (None, 4)])
 def test_resume_ends_a_run_that_was_cut_off_as_if_it_had_gone_on(
     quantize: Quantized | None, rounds: int
 ) -> None:
@@ -524,33 +513,23 @@ def test_resume_after_a_cut_off_does_not_rest_before_the_news_has_arrived() -> N
 def test_resume_refuses_what_does_not_fit() -> None:
     layer, layout, feat = build(), GRAPHS["rows"], normal(10, FEATS)
     shown = torch.zeros(10, FEATS).double()
-    with pytest.raises(ValueError, match=r"shown must be \(M, 8\) .* at most 10 rows"):
-        layer.resume(torch.zeros(11, FEATS).double(), layout, feat)
-    record = layer(layout, feat)[1]
-    with pytest.raises(ValueError, match="awake refers to node 10, but there are only 10"):
-        layer.resume(replace(record, awake=torch.tensor([10])), layout, feat)
-    wrong: Any
-    for wrong, words in (
-        (None, "NoneType"),
-        (shown.float(), "float32"),
-        (shown.to("meta"), "meta"),
-    ):
-        refuses(f"shown must be .* got .*{words}", layer.resume, wrong, layout, feat)
-    with pytest.raises(ValueError, match=r"shown\[3, 0\] is nan"):
-        layer.resume(shown.index_fill(0, torch.tensor([3]), torch.nan), layout, feat)
-    with pytest.raises(TypeError, match="changed must be a 1-D int64 tensor, got"):
-        layer.resume(shown, layout, feat, changed=torch.ones(10, dtype=torch.bool))
-    with pytest.raises(ValueError, match="edges_into refers to node 10, but there are only 10"):
-        layer.resume(shown, layout, feat, edges_into=torch.tensor([3, 10]))
-    refuses("resume takes one graph", layer.resume, shown, [layout], feat)
+
+    def check(words: str, earlier: Any, graph: Any = layout, **options: Any) -> None:
+        refuses(words, layer.resume, earlier, graph, feat, **options)
+
+    check(r"shown must be \(M, 8\) .* at most 10 rows", torch.zeros(11, FEATS).double())
+    away = replace(layer(layout, feat)[1], awake=torch.tensor([10]))
+    check("awake refers to node 10, but there are only 10", away)
+    for wrong, words in (None, "NoneType"), (shown.float(), "float32"), (shown.to("meta"), "meta"):
+        check(f"shown must be .* got .*{words}", wrong)
+    check(r"shown\[3, 0\] is nan", shown.index_fill(0, torch.tensor([3]), torch.nan))
+    check("changed must be a 1-D int64 tensor, got", shown, changed=torch.ones(10).bool())
+    check("edges_into refers to node 10, but", shown, edges_into=torch.tensor([3, 10]))
+    check("resume takes one graph", shown, [layout])
     layer.rule = FixedDepth()
-    fixed = layer(layout, feat)[1]
-    layer.rule = EventDriven()
-    with pytest.raises(ValueError, match=r"Ponder\(nodes=10, .* is not the record of a run with"):
-        layer.resume(fixed, layout, feat)
-    layer.rule = FixedDepth()
-    with pytest.raises(ValueError, match=r"resume is for the rule EventDriven, but .* FixedDepth"):
-        layer.resume(shown, layout, feat)
+    check("resume is for the rule EventDriven, but .* FixedDepth", shown)
+    fixed, layer.rule = layer(layout, feat)[1], EventDriven()
+    check(r"Ponder\(nodes=10, .* is not the record of a run with", fixed)
 
 
 # Refused settings.
@@ -570,19 +549,15 @@ def test_event_driven_refuses() -> None:
     layer = build()
     layer.step_signal = torch.sin  # changed later
     refuses("a step signal", layer, GRAPHS["rows"], normal(10, FEATS))
-
-
-def test_event_driven_refuses_batch_statistics_and_blocks() -> None:
     norm = nn.Sequential(nn.Linear(FEATS, FEATS), nn.BatchNorm1d(FEATS))
     refuses("BatchNorm1d, whose statistics depend", build, conv_step(dgl.nn.GINConv(norm)))
-    with pytest.raises(ValueError, match="needs one graph, not a list of blocks"):
-        build(max_steps=1)([GRAPHS["block"]], normal(8, FEATS))
+    blocks = [GRAPHS["block"]], normal(8, FEATS)
+    refuses("needs one graph, not a list of blocks", build(max_steps=1), *blocks)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_event_driven_names_a_node_that_is_not_finite(value: float) -> None:
+def test_event_driven_names_a_node_that_is_not_finite() -> None:
     layer = build(rule=EventDriven(9.0), inject_input=False, position_signal=None)
-    layer.step.transition.layers[-1].bias.data[2] = value
+    layer.step.transition.layers[-1].bias.data[2] = torch.inf
     layer.step.transition_norm = nn.Identity()
-    with pytest.raises(ValueError, match=r"feature 2 of node 0 is \w+ in round 1: a weight"):
-        layer(GRAPHS["rows"], normal(10, FEATS))
+    words = "feature 2 of node 0 is inf in round 1: a weight"
+    refuses(words, layer, GRAPHS["rows"], normal(10, FEATS))
