@@ -165,7 +165,6 @@ def test_run_report_of_a_language_model(tmp_path: Path) -> None:
     assert main(["train", "char-lm", *argv, "--out", str(tmp_path / "run"), *TINY]) == 0
     _, page = report_of(tmp_path / "run")
     assert "each from its start" in page.text and "tokens predicted correctly" in page.text
-    assert "test, by surprisal" in page.tables
     assert " wrongly. The shortest" not in page.text
 
 

@@ -52,7 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         for module in modules:
             _import(module)
-        import_module("graphut.experiments.tasks").load_task_plugins()
         reads = "task_options" if command == "train" else "run_options"
         reader = import_module(f"graphut.experiments.cli.{reads}")
         # --help and wrong options end here, before torch is imported, which takes a second.

@@ -50,15 +50,7 @@ def _as_csv(rows: Rows) -> bytes:
     return text.getvalue().encode()
 
 
-def _as_parquet(rows: Rows) -> bytes:
-    import pandas
-
-    content: bytes = pandas.DataFrame(rows).to_parquet(index=False)
-    return content
-
-
 _ENCODERS: Mapping[str, Callable[[Rows], bytes]] = {
     ".csv": _as_csv,
     ".json": lambda rows: encode_json([*rows]),
-    ".parquet": _as_parquet,
 }

@@ -6,7 +6,6 @@ Each command has a dataclass of options, whose docstring is the description in i
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -81,14 +80,10 @@ class Predict(OnDevice):
 
     folder: str = word("the folder of a run", "FOLDER")
     data: str = argument(MISSING, "file or folder of graphs, as for graphut train graphs", "PATH")
-    out: str = argument(MISSING, ".csv, .json, or .parquet (with pandas and pyarrow)", "FILE")
+    out: str = argument(MISSING, ".csv or .json", "FILE")
 
     def _check_values(self) -> None:
-        _check_file(self.out, ".csv", ".json", ".parquet")
-        needs_packages = self.out.lower().endswith(".parquet")
-        if needs_packages and not (find_spec("pandas") and find_spec("pyarrow")):
-            advice = "pip install pandas pyarrow, or write .csv"
-            raise ImportError(f"{self.out} needs pandas and pyarrow: {advice}")
+        _check_file(self.out, ".csv", ".json")
 
 
 @dataclass(frozen=True, kw_only=True)

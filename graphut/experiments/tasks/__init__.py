@@ -13,18 +13,13 @@ from graphut.experiments.tasks.base import (
     TextTask,
     Vocabularies,
 )
-from graphut.experiments.tasks.registry import (
-    TASKS,
-    load_task_plugins,
-    preset_of,
-    register_task,
-)
+from graphut.experiments.tasks.registry import TASKS, preset_of, register_task
 from graphut.models.checked_config import option
 from graphut.vocabulary import Vocabulary, Words
 
 if TYPE_CHECKING:
+    from graphut.experiments.tasks.algorithmic import Copy, Reverse, Sort
     from graphut.experiments.tasks.graph_files import write_arrays
-    from graphut.experiments.tasks.letters import Copy, Reverse, Sort
     from graphut.experiments.tasks.own_graphs import Graphs
     from graphut.experiments.tasks.pairs import Pairs
 
@@ -45,7 +40,6 @@ __all__ = [
     "Vocabularies",
     "Vocabulary",
     "Words",
-    "load_task_plugins",
     "option",
     "preset_of",
     "register_task",

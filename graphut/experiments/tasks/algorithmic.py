@@ -1,25 +1,32 @@
-"""Copy, reverse and addition of decimal digits, tested on ten times the training length."""
+"""Sequences of random letters or digits: copy, reverse, sort and addition."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from string import digits
+from string import ascii_lowercase, digits
 from typing import ClassVar
 
 import numpy as np
 
 from graphut._tokens import EOS
 from graphut.experiments.tasks.base import PARTS, DrawnTask, LazySets, Pair, PairTask
-from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, model_size, with_baselines
+from graphut.experiments.tasks.presets import COPY, NARROW_LAYERS, PAIRS, model_size, with_baselines
 from graphut.models.checked_config import option
 from graphut.vocabulary import Vocabulary
 
+_LETTERS = Vocabulary(ascii_lowercase)
 _DIGITS = Vocabulary(digits)
 _SUMS = Vocabulary([*digits, "+"])
 _PLUS = 10
 _LONG = ("up-to", "exactly")  # test sets
+
+# Without offsets, the model fails on the few sequences that are much longer than the mean.
+_COPY_LETTERS = COPY | {"max_offset": 10}
+# With post-norm, a fixed number of six steps does not learn to reverse.
+_REVERSE_LETTERS = _COPY_LETTERS | {"norm": "pre"}
+_SORT_LETTERS = PAIRS | {"learning_rate": 3e-3, "halting_bias": -2.0, "ponder_weight": 1e-4}
 
 # To generalise to longer sequences, positions have random gaps, the source is enclosed in `<bos>`
 # and `<eos>`, and attention scores grow with the in-degree. Two wide heads distinguish all
@@ -48,16 +55,86 @@ _ADDITION = (
 )
 
 
+class SequenceTask(DrawnTask, PairTask):
+    """A base class of tasks on random sequences: the target is computed from the source.
+
+    The validation and test sets are the same for all seeds.
+    """
+
+    @staticmethod
+    @abstractmethod
+    def answer(source: list[int], /) -> list[int]:
+        """Return the target of a source: token ids of letters, or digits."""
+
+
 @dataclass(frozen=True)
-class AlgorithmicTask(DrawnTask, PairTask):
-    """A base class of tasks on random digits: the target is computed from the source.
+class LetterTask(SequenceTask):
+    """A base class of tasks on random letters.
+
+    The defaults come from DGL's tutorial "Transformer as a Graph Neural Network", with two changes.
+    Each epoch has new pairs. Lengths have a normal distribution, which has few short sequences;
+    therefore a share `short_share` of the training sequences has uniform lengths up to the mean.
+    The validation and test sets have no such share.
+    """
+
+    source_vocabulary: ClassVar[Vocabulary] = _LETTERS
+
+    mean_length: float = option(15.0, "mean length of the sequences, in letters")
+    length_deviation: float = option(3.0, "standard deviation of the lengths, in letters", least=0)
+    epoch_size: int = option(9000, "training sequences in an epoch", least=1)
+    held_out: int = option(1000, "sequences in the validation set, and in the test set", least=1)
+    short_share: float = option(
+        0.1, "share of training sequences with a length drawn uniformly from 1 to the mean"
+    )
+
+    def _check_values(self) -> None:
+        self._check("mean_length", self.mean_length > 0, "positive")
+        self._check("short_share", 0 <= self.short_share <= 1, "in [0, 1]")
+
+    def draw(self, count: int, part: str, *stream: int) -> list[Pair]:
+        random = np.random.default_rng([PARTS.index(part), *stream])
+        short = round(self.short_share * count) if part == "train" else 0
+        lengths = random.normal(self.mean_length, self.length_deviation, count).round()
+        lengths[:short] = random.integers(1, max(2, round(self.mean_length) + 1), short)
+        ends = np.maximum(lengths.astype(np.int64), 1).cumsum()
+        letters = random.integers(EOS + 1, len(_LETTERS), ends[-1])
+        sources: list[list[int]] = [part.tolist() for part in np.split(letters, ends[:-1])]
+        return [(source, self.answer(source)) for source in sources]
+
+
+class Copy(LetterTask):
+    """Copy a sequence of letters."""
+
+    name: ClassVar[str] = "copy"
+    presets = with_baselines(_COPY_LETTERS, NARROW_LAYERS)
+    answer = staticmethod(list[int].copy)
+
+
+class Reverse(LetterTask):
+    """Reverse a sequence of letters."""
+
+    name: ClassVar[str] = "reverse"
+    presets = with_baselines(_REVERSE_LETTERS, NARROW_LAYERS)
+    answer = staticmethod(lambda source, /: source[::-1])
+
+
+class Sort(LetterTask):
+    """Sort a sequence of letters alphabetically."""
+
+    name: ClassVar[str] = "sort"
+    presets = with_baselines(_SORT_LETTERS, NARROW_LAYERS)
+    answer = staticmethod(sorted)
+
+
+@dataclass(frozen=True)
+class AlgorithmicTask(SequenceTask):
+    """A base class of tasks on random digits, tested on ten times the training length.
 
     The protocol of Universal Transformers (arXiv 1807.03819, section 3.4) with the generators of
     tensor2tensor: training sequences have up to 40 symbols, and test sequences up to 400. The
     paper does not say whether 400 is the maximum or the exact length, so there are two test sets,
     `up-to-400` and `exactly-400`; `test` has the training lengths. Each epoch has new sequences,
-    whereas tensor2tensor draws 100,000 once. The validation and test sets are the same for all
-    seeds.
+    whereas tensor2tensor draws 100,000 once.
     """
 
     source_vocabulary: ClassVar[Vocabulary] = _DIGITS
@@ -66,11 +143,6 @@ class AlgorithmicTask(DrawnTask, PairTask):
     test_length: int = option(400, "maximum source length in the long test sets", least=3)
     epoch_size: int = option(10_000, "training sequences in an epoch", least=1)
     held_out: int = option(1000, "sequences in the validation set, and in each test set", least=1)
-
-    @staticmethod
-    @abstractmethod
-    def answer(source: list[int], /) -> list[int]:
-        """Return the target of a source; both are lists of symbols (digits), not of token ids."""
 
     @property
     def test_sets(self) -> Mapping[str, list[Pair]]:

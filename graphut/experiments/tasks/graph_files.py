@@ -1,12 +1,10 @@
 """Files of graphs: GraphML and node-link JSON by networkx, and folders of `.npy` files."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import networkx
 import numpy as np
@@ -101,46 +99,22 @@ def _all_labels(
 
 
 def _read_networkx(path: Path) -> Columns:
-    """Return the columns of a graph in GraphML or JSON, of which networkx must read everything."""
+    """Return the columns of a graph in GraphML or node-link JSON."""
     with reraise_for_file(path, f"is not a {path.suffix} file that networkx reads"):
-        graph, listed = (_graphml if path.suffix == ".graphml" else _node_link)(path)
-        sizes = graph.number_of_nodes(), graph.number_of_edges()
-        if sizes != listed:
-            raise ValueError(
-                f"it lists {listed[0]} nodes and {listed[1]} edges, but networkx reads {sizes[0]} "
-                f"and {sizes[1]}: a node or an edge occurs twice (give JSON multigraph: true), an "
-                "edge has an end that is no node, or there is a graph inside or beside the graph"
-            )
+        if path.suffix == ".graphml":
+            graph = networkx.read_graphml(path)
+        else:
+            data = json.loads(read_file(path))
+            graph = networkx.node_link_graph(data, edges="links" if "links" in data else "edges")
+            if len(graph) != len(data["nodes"]):
+                raise ValueError(
+                    f"it lists {len(data['nodes'])} nodes, but networkx reads {len(graph)}: give "
+                    "each node an `id` of its own, and let edges name only these"
+                )
     of_nodes = chain.from_iterable(row for _, row in graph.nodes(data=True))
     of_edges = chain.from_iterable(row for *_, row in graph.edges(data=True))
     unused = {*of_nodes} - _READ | {f"{key} of edges" for key in {*of_edges} - _READ}
     return raw_columns(graph) | {"unused": unused}
-
-
-def _graphml(path: Path) -> tuple[Any, tuple[int, int]]:
-    """Return the graph in a file, and the numbers of nodes and edges that the file lists."""
-    tags = Counter(element.tag.rpartition("}")[2] for element in ElementTree.parse(path).iter())
-    return networkx.read_graphml(path), (tags["node"], tags["edge"])
-
-
-def _node_link(path: Path) -> tuple[Any, tuple[int, int]]:
-    data = json.loads(read_file(path))
-    names = [name for name in ("links", "edges") if name in data]  # of old and new versions
-    if not isinstance(data, dict) or not names or "nodes" not in data:
-        keys = [*data] if isinstance(data, dict) else data
-        raise ValueError(f"it has {keys!r:.80}; expected nodes, and links or edges")
-    for row in data["nodes"]:
-        if "id" not in row:
-            advice = ""
-            if "key" in row:
-                advice = (
-                    ': the ids are under "key", as graphology and sigma write them; rename "key" '
-                    'of nodes to "id", and put `label` and other attributes beside it'
-                )
-            raise ValueError(f"the node {row!r:.80} has no id{advice}")
-    name = max(names, key=lambda name: len(data[name]))
-    graph = networkx.node_link_graph(data, edges=name)
-    return graph, (len(data["nodes"]), sum(len(data[name]) for name in names))
 
 
 def _read_arrays(files: Sequence[Path]) -> list[Piece]:
@@ -164,10 +138,8 @@ def _split(columns: Columns, place: str) -> list[Piece]:
         count = int(edges.max(initial=-1)) + 1 if source == "edges" else len(columns[source])
         check_edges(edges, count, f"{source}.npy")
         graph = columns.get("graphs", np.zeros(count, np.int64))
-        if graph.dtype.kind not in "iu" or not {*np.diff(graph.astype(int), prepend=0).flat} <= {
-            0,
-            1,
-        }:
+        steps = {*np.diff(graph.astype(int), prepend=0).flat}
+        if graph.dtype.kind not in "iu" or not steps <= {0, 1}:
             raise ValueError(
                 "graphs.npy must hold the number of the graph of each node, (N,) integers in order"
             )
@@ -177,7 +149,7 @@ def _split(columns: Columns, place: str) -> list[Piece]:
         graphs = int(graph.max(initial=-1)) + 1
         rows: dict[str, int] = dict.fromkeys(("features", *_ANSWERS), count)
         rows |= dict.fromkeys(_OF_GRAPHS, graphs) | dict.fromkeys(EDGE_NAMES, edges.shape[1])
-        for name in (name for name in rows if name in columns):
+        for name in rows.keys() & columns.keys():
             if len(columns[name]) != rows[name]:
                 raise ValueError(
                     f"{name}.npy has {len(columns[name])} rows; expected {rows[name]}, as there "

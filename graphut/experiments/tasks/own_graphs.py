@@ -140,29 +140,29 @@ class Graphs(GraphTask):
     @property
     def description(self) -> str:
         """One line about the graphs, their labels, and what may be wrong with them."""
-        files, at = self._files, self.answer_at
+        files, at, edge_feats = self._files, self.answer_at, self.edge_feats
         labelled = [sum(int(graph.has_label.sum()) for graph in self.load(part)) for part in PARTS]
         unlabelled = sum(int((~file.has_label).sum()) for file in files)
         kinds, answers = len(self.node_kinds.symbols), len(self.answers.symbols)
         nodes = sum(len(file.graph.ids) for file in files)
-        noun = {"class": "class", "labels": "label", "values": "value"}[self.target]
-        facts = [
-            "the first part of a graph" if self._facts else pluralize(len(files), "graph"),
-            pluralize(nodes, "node"),
-            pluralize(sum(file.graph.edges.shape[1] for file in files), "edge")
-            + " with self-loops",
-            pluralize(self.num_feats, "feature")
-            if self.num_feats
-            else pluralize(kinds, "kind of nodes", "kinds of nodes"),
-            *[pluralize(self.edge_feats, "edge feature")] * (self.edge_feats > 0),
-            *["edge weights"] * self.edge_weights,
-            pluralize(answers, noun, "classes" if noun == "class" else ""),
-            f"{'/'.join(map(str, labelled))} {at}s for training/validation/test",
-            *[pluralize(unlabelled, at) + " without a label"] * (unlabelled > 0),
-        ]
-        unused = ", ".join(sorted(set().union(*(file.unused for file in files))))
-        remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
-        hints = [f"not used: {unused}{remedy}"] * bool(unused)
+        edges = sum(file.graph.edges.shape[1] for file in files)
+        nouns = {"class": ("class", "classes"), "labels": ("label",), "values": ("value",)}
+        facts = {
+            "the first part of a graph" if self._facts else pluralize(len(files), "graph"): True,
+            pluralize(nodes, "node"): True,
+            f"{pluralize(edges, 'edge')} with self-loops": True,
+            pluralize(self.num_feats, "feature"): self.num_feats,
+            pluralize(kinds, "kind of nodes", "kinds of nodes"): not self.num_feats,
+            pluralize(edge_feats, "edge feature"): edge_feats,
+            "edge weights": self.edge_weights,
+            pluralize(answers, *nouns[self.target]): True,
+            f"{'/'.join(map(str, labelled))} {at}s for training/validation/test": True,
+            f"{pluralize(unlabelled, at)} without a label": unlabelled,
+        }
+        hints = [f"read {', '.join(fact for fact, is_said in facts.items() if is_said)}"]
+        if unused := sorted(set().union(*(file.unused for file in files))):
+            remedy = "" if self.num_feats else " (give nodes numbers as a text in `feat`)"
+            hints.append(f"not used: {', '.join(unused)}{remedy}")
         classes = answers if self.target == "class" else 0
         for name, names, count in (("label", classes, sum(labelled)), ("feat", kinds, nodes)):
             if _FEWEST <= names > count / 2:
@@ -172,7 +172,7 @@ class Graphs(GraphTask):
                 )
         if is_one_way(file.graph.edges for file in files if file.part is None):
             hints.append(f"hint: {ONE_WAY}")
-        return "; ".join([f"read {', '.join(facts)}", *hints])
+        return "; ".join(hints)
 
     def check_config(self, config: ModelConfig) -> None:
         """Check that layer and topology support the edges, and parts have no class weights."""

@@ -1,57 +1,40 @@
 """Pairs of sequences from a file of the user."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass
 from functools import cached_property
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from graphut._files import reraise_for_file
-from graphut.experiments.tasks.base import PARTS, Pair, PairTask
+from graphut.experiments.tasks.base import PARTS, Pair, PairTask, hold_out
 from graphut.experiments.tasks.files import read_text
 from graphut.models.checked_config import option
 from graphut.models.config import ModelConfig, UniversalTransformerConfig
 from graphut.subwords import BYTES, Subwords, tokenizers_package
 from graphut.vocabulary import Characters, Vocabulary, symbol_of
 
-Symbols = tuple[str, ...]
-
 
 class _Line(NamedTuple):
-    """The symbols of a pair, and `place`, the name of its file and its line number."""
+    """The texts of a pair, and `place`, the name of its file and its line number."""
 
-    source: Symbols
-    target: Symbols
+    source: str
+    target: str
     place: str
 
 
 def read_pairs(
-    path: str | Path,
-    source: Vocabulary,
-    target: Vocabulary,
-    config: UniversalTransformerConfig | None = None,
+    path: str | Path, source: Vocabulary, target: Vocabulary, config: UniversalTransformerConfig
 ) -> list[Pair]:
     """Return the pairs of a file as token ids of a model's source and target vocabularies.
 
     Raise `ValueError`, with file and line, if a line is not a pair, a symbol is unknown, or a
     sequence is too long for a model with the configuration `config`.
     """
-    pairs = []
-    for source_text, target_text, place in _rows(path):
-        with reraise_for_file(place, ""):
-            pair = _tokens(source, source_text), _tokens(target, target_text)
-        if config is not None:
-            _check_lengths(place, pair, config)
-        pairs.append(pair)
+    pairs = _encode(lines := _read_lines(path), source, target)
+    _check_lengths(lines, pairs, config)
     return pairs
-
-
-def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
-    is_exact = isinstance(vocabulary, Characters)  # white space consists of symbols
-    return vocabulary.read(text if is_exact else " ".join(text.split()))
 
 
 @dataclass(frozen=True)
@@ -63,13 +46,12 @@ class Pairs(PairTask):
     subwords that are learned from the training pairs; any text can then be encoded. Empty lines are
     skipped. A target may be empty.
 
-    The vocabularies contain the symbols of the training pairs. Without files for validation or
-    test, `held_out` distinct sources are held out for each, but at most a tenth of all sources. A
-    hash of the source selects them, so that pairs with equal sources stay together. Without
-    `subwords`, a pair with a symbol that occurs in no other training pair is not held out.
+    The vocabularies contain the symbols of the file `data`. Without files for validation or test,
+    `held_out` distinct sources are held out for each, but at most a tenth of all sources. A hash of
+    the source selects them, so that pairs with equal sources stay together.
 
     Raise `ValueError`, with file and line, if a line is not a pair, or if a symbol in a separate
-    file does not occur in the training pairs. With `subwords`, raise `ImportError` if the package
+    file does not occur in the file `data`. With `subwords`, raise `ImportError` if the package
     `tokenizers` is missing.
 
     Examples
@@ -117,59 +99,49 @@ class Pairs(PairTask):
 
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
-        lines = self._lines["train"]
-        if self.subwords:
-            texts = (" ".join(text) for line in lines for text in (line.source, line.target))
-            return Subwords.learn(texts, self.subwords)
-        return self._vocabulary(line.source for line in lines)
+        return self._vocabulary(0)
 
     @cached_property
     def target_vocabulary(self) -> Vocabulary:
+        return self.source_vocabulary if self.subwords else self._vocabulary(1)
+
+    def _vocabulary(self, side: int) -> Vocabulary:
+        """Return the vocabulary of sources (0) or targets (1), or subwords of training pairs."""
         if self.subwords:
-            return self.source_vocabulary
-        return self._vocabulary(line.target for line in self._lines["train"])
+            texts = chain.from_iterable(line[:2] for line in self._lines["train"])
+            return Subwords.learn((" ".join(text.split()) for text in texts), self.subwords)
+        split = (lambda text: map(symbol_of, text)) if self.characters else str.split
+        return self.vocabulary_kind(sorted({x for line in self._data for x in split(line[side])}))
 
     def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""
         assert isinstance(config, UniversalTransformerConfig)  # the only model for pairs
         for part, pairs in zip(PARTS, (self._train, self.validation, self.test), strict=True):
-            for line, pair in zip(self._lines[part], pairs, strict=True):
-                _check_lengths(line.place, pair, config)
+            _check_lengths(self._lines[part], pairs, config)
 
     def load(self, part: str) -> list[Pair]:
-        source, target, pairs = self.source_vocabulary, self.target_vocabulary, []
-        if isinstance(source, Subwords):
-            sides = zip(*((" ".join(s), " ".join(t)) for s, t, _ in self._lines[part]), strict=True)
-            return [*zip(*map(source.read_all, sides), strict=True)]
-        for line in self._lines[part]:
-            with reraise_for_file(line.place, ""):
-                pairs.append((source.encode(line.source), target.encode(line.target)))
-        return pairs
+        return _encode(self._lines[part], self.source_vocabulary, self.target_vocabulary)
+
+    @cached_property
+    def _data(self) -> list[_Line]:
+        return _read_lines(self.data)
 
     @cached_property
     def _lines(self) -> dict[str, list[_Line]]:
-        parts = {"train": self._read(self.data)}
+        parts = {"train": self._data}
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
-                split = _split(parts["train"], self.held_out, self.vocabulary_kind)
-                parts["train"], parts[part] = split
+                parts["train"], parts[part] = _split(
+                    parts["train"], self.held_out, self.vocabulary_kind is Vocabulary
+                )
             else:
-                parts[part] = self._read(path)
+                parts[part] = _read_lines(path)
         return parts
 
-    def _read(self, path: str | Path) -> list[_Line]:
-        def split(text: str) -> Symbols:
-            return tuple(map(symbol_of, text) if self.characters else text.split())
 
-        return [_Line(split(source), split(target), place) for source, target, place in _rows(path)]
-
-    def _vocabulary(self, sequences: Iterable[Symbols]) -> Vocabulary:
-        return self.vocabulary_kind(sorted(set(chain.from_iterable(sequences))))
-
-
-def _rows(path: str | Path) -> list[tuple[str, str, str]]:
-    """Read a file of pairs; return the source, the target, and "FILE:LINE" of each pair."""
-    rows = []
+def _read_lines(path: str | Path) -> list[_Line]:
+    """Read a file of pairs."""
+    lines = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
@@ -181,65 +153,58 @@ def _rows(path: str | Path) -> list[tuple[str, str, str]]:
             )
         if not columns[0].strip():
             raise ValueError(f"{place}: the source is empty")
-        rows.append((columns[0], columns[1], place))
-    if not rows:
+        lines.append(_Line(columns[0], columns[1], place))
+    if not lines:
         raise ValueError(f"{path} holds no pairs")
-    return rows
+    return lines
 
 
-def _split(
-    lines: list[_Line], limit: int, kind: type[Vocabulary]
-) -> tuple[list[_Line], list[_Line]]:
+def _encode(lines: Sequence[_Line], source: Vocabulary, target: Vocabulary) -> list[Pair]:
+    """Return the token ids of pairs; raise `ValueError`, with file and line, for a new symbol."""
+    if isinstance(source, Subwords):  # any text can be encoded
+        sides = ([" ".join(line[side].split()) for line in lines] for side in (0, 1))
+        return [*zip(*map(source.read_all, sides), strict=True)]
+    pairs = []
+    for line in lines:
+        with reraise_for_file(line.place, ""):
+            pairs.append((source.read(line.source), target.read(line.target)))
+    return pairs
+
+
+def _split(lines: Sequence[_Line], limit: int, is_split: bool) -> tuple[list[_Line], list[_Line]]:
     """Return the remaining pairs, and the held-out pairs of at most `limit` different sources.
 
-    Unless `kind` is `Subwords`, each symbol of a held-out pair also occurs in a remaining pair.
+    With `is_split`, symbols are separated by spaces.
     """
-    groups: dict[Symbols, list[_Line]] = {}
-    for line in lines:
-        groups.setdefault(line.source, []).append(line)
-    remaining = _count(lines)
-    number = min(limit, max(1, len(groups) // 10))
-    held_sources: set[Symbols] = set()
-    for source in sorted(groups, key=lambda source: sha256(" ".join(source).encode()).digest()):
-        used = _count(groups[source])
-        spare = kind is Subwords or all(remaining[symbol] > used[symbol] for symbol in used)
-        if spare and len(held_sources) < number < len(groups):
-            held_sources.add(source)
-            remaining -= used
-    if not held_sources:
-        path = lines[0].place.rpartition(":")[0]
-        remedy = "give more pairs, or separate files of validation and test pairs"
-        if len(groups) == 1:
-            raise ValueError(f"{path} has fewer than three distinct sources: {remedy}")
-        if kind is Vocabulary:
-            remedy += "; symbols are separated by spaces: pass --characters to read each letter as "
-            remedy += "a symbol, or --subwords N"
+    sources = {tuple(line.source.split()) for line in lines}
+    path = lines[0].place.rpartition(":")[0]
+    if is_split and max(map(len, sources)) == 1:
         raise ValueError(
-            f"no pair of {path} can be held out, because the other pairs would not contain all "
-            f"symbols: {remedy}"
+            f"no pair of {path} can be held out, because each source is a symbol of its own: "
+            "separate symbols by spaces, or pass --characters or --subwords N"
         )
-    rest = [line for line in lines if line.source not in held_sources]
-    return rest, [line for line in lines if line.source in held_sources]
-
-
-def _count(lines: Iterable[_Line]) -> Counter[tuple[str, str]]:
-    """Count how often each symbol occurs, separately in sources and in targets."""
-    return Counter(
-        (side, symbol)
-        for line in lines
-        for side, symbols in (("source", line.source), ("target", line.target))
-        for symbol in symbols
-    )
+    if len(sources) < 2:
+        raise ValueError(
+            f"{path} has fewer than three distinct sources: give more pairs, or separate files of "
+            "validation and test pairs"
+        )
+    number = min(limit, max(1, len(sources) // 10))
+    held_out = {*hold_out(sources, number, lambda source: " ".join(source).encode())[1]}
+    parts: tuple[list[_Line], list[_Line]] = [], []
+    for line in lines:
+        parts[tuple(line.source.split()) in held_out].append(line)
+    return parts
 
 
 def _check_lengths(
-    place: str, pair: tuple[Sequence[object], Sequence[object]], config: UniversalTransformerConfig
+    lines: Sequence[_Line], pairs: Sequence[Pair], config: UniversalTransformerConfig
 ) -> None:
-    for side, tokens, most in zip(("source", "target"), pair, config.longest_pair, strict=True):
-        if len(tokens) > most:
-            ends = f" (max_length={config.max_length} counts <bos> and <eos>)"
-            raise ValueError(
-                f"{place}: the {side} has {len(tokens)} tokens, but the model takes {most} at "
-                f"most{ends if most < config.max_length else ''}: shorten it, or train a model "
-                "with a larger max_length"
-            )
+    for line, pair in zip(lines, pairs, strict=True):
+        for side, tokens, most in zip(("source", "target"), pair, config.longest_pair, strict=True):
+            if len(tokens) > most:
+                ends = f" (max_length={config.max_length} counts <bos> and <eos>)"
+                raise ValueError(
+                    f"{line.place}: the {side} has {len(tokens)} tokens, but the model takes "
+                    f"{most} at most{ends if most < config.max_length else ''}: shorten it, or "
+                    "train a model with a larger max_length"
+                )

@@ -3,7 +3,6 @@
 import sys
 from collections import UserDict
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -42,8 +41,7 @@ def is_file(word: str) -> bool:
 
 
 _MODULES = {
-    "letters": "copy reverse sort",
-    "algorithmic": "algorithmic-copy algorithmic-reverse algorithmic-addition",
+    "algorithmic": "copy reverse sort algorithmic-copy algorithmic-reverse algorithmic-addition",
     "translation": "multi30k",
     "char_lm": "char-lm",
     "pairs": "pairs",
@@ -74,26 +72,6 @@ def register_task(task: TaskT) -> TaskT:
         raise ValueError(f"the name {name!r} of {task} is taken by {other}")
     TASKS[name] = task
     return task
-
-
-def load_task_plugins() -> None:
-    """Register the tasks of other packages, from the entry points of the group `graphut.tasks`.
-
-    Raise `ImportError` if an entry point cannot be loaded. Raise `ValueError` if it is not a task,
-    if it has another name than its task, or if a task of this name is registered already.
-    """
-    for plugin in entry_points(group="graphut.tasks"):
-        package = plugin.dist.name if plugin.dist else "an unknown package"
-        where = f"the task {plugin.name} = {plugin.value} of {package}"
-        try:
-            task = plugin.load()
-        except Exception as error:  # so that the message names the package
-            raise ImportError(f"{where} cannot be loaded: {error!r}") from error
-        if not (isinstance(task, type) and issubclass(task, Task)):
-            raise ValueError(f"{where} is not a subclass of graphut.experiments.tasks.Task")
-        if (name := getattr(task, "name", None)) != plugin.name:
-            raise ValueError(f"{where} has a task with another name: {name!r}")
-        register_task(task)
 
 
 def preset_of(task: str, name: str | None = None) -> dict[str, Any]:

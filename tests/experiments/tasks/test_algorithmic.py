@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import Pair
+from graphut.experiments.tasks import Copy, Pair, Reverse, Sort
 from graphut.experiments.tasks.algorithmic import (
     AlgorithmicAddition,
     AlgorithmicCopy,
     AlgorithmicReverse,
     AlgorithmicTask,
+    LetterTask,
 )
+from tests.helpers import refuses
 
 
 def texts(task: AlgorithmicTask, pairs: list[Pair]) -> list[tuple[str, str]]:
@@ -78,3 +80,31 @@ def test_algorithmic_tasks_draw_parts_separately() -> None:
     parts = [task.train(0, 0), task.validation, *task.test_sets.values()]
     assert all(a != b for index, a in enumerate(parts) for b in parts[:index])
     assert AlgorithmicCopy(epoch_size=3).test_sets == AlgorithmicCopy().test_sets
+
+
+@pytest.mark.parametrize(("kind", "answer"), [(Copy, "hello"), (Reverse, "olleh"), (Sort, "ehllo")])
+def test_letter_tasks_answer(kind: type[LetterTask], answer: str) -> None:
+    task = kind(epoch_size=50, held_out=20)
+    tokens = task.answer(task.source_vocabulary.encode("hello"))
+    assert task.target_vocabulary.decode(tokens) == list(answer)
+    assert [len(part) for part in (task.train(0, 0), task.validation, task.test)] == [50, 20, 20]
+    held_out = {tuple(source) for source, _ in task.validation + task.test}
+    assert held_out.isdisjoint(tuple(source) for source, _ in task.train(0, 0))
+    for source, target in task.train(0, 0) + task.validation + task.test:
+        assert target == task.answer(source)
+
+
+def test_letter_tasks_have_the_lengths_of_the_tutorial_and_a_share_of_short_ones() -> None:
+    lengths = np.array([len(source) for source, _ in Copy(short_share=0.0).train(0, 0)])
+    # Five standard errors; rounding adds 1/12 to the variance.
+    assert abs(lengths.mean() - 15) < 5 * 3 / 9000**0.5
+    assert abs(lengths.var() - (9 + 1 / 12)) < 5 * 9 * (2 / 9000) ** 0.5
+    task = Copy(short_share=0.5, epoch_size=20_000)
+    counts = np.bincount([len(source) for source, _ in task.train(0, 0)])[1:5]
+    assert np.abs(counts - 10_000 / 15).max() < 5 * (10_000 / 15) ** 0.5
+    assert min(len(source) for source, _ in task.test) > 2
+
+
+def test_letter_tasks_quote_options_out_of_range() -> None:
+    for name, value in (("mean_length", 0.0), ("length_deviation", -1.0), ("short_share", 1.5)):
+        refuses(f"{name} must be .* got {value}", Copy, **{name: value})

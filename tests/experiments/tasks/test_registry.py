@@ -1,22 +1,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from graphut.experiments.cli import main
-from graphut.experiments.tasks import (
-    TASKS,
-    Copy,
-    load_task_plugins,
-    option,
-    preset_of,
-    register_task,
-    registry,
-)
-from graphut.experiments.tasks.letters import LetterTask
+from graphut.experiments.tasks import TASKS, Copy, option, preset_of, register_task
+from graphut.experiments.tasks.algorithmic import LetterTask
 from graphut.experiments.training import Run
 from tests.experiments.cli.tiny import TINY
 from tests.helpers import refuses
@@ -49,12 +39,6 @@ def registered() -> Iterator[None]:
     TASKS.data = tasks
 
 
-def plug_in(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    """Let a package have an entry point."""
-    plugin = EntryPoint(name, value, "graphut.tasks")
-    monkeypatch.setattr(registry, "entry_points", lambda group: [plugin] * (group == plugin.group))
-
-
 def test_register_task_adds_the_task_and_its_presets() -> None:
     assert register_task(Doubled) is register_task(Doubled) is Doubled
     assert TASKS["doubled-of-tests"] is Doubled
@@ -64,7 +48,7 @@ def test_register_task_adds_the_task_and_its_presets() -> None:
 
 
 def test_register_task_needs_a_name_of_its_own() -> None:
-    message = r"the name 'copy' of .*test_registry\.Second'> is taken by .*letters\.Copy'>"
+    message = r"the name 'copy' of .*test_registry\.Second'> is taken by .*algorithmic\.Copy'>"
     refuses(message, register_task, Second)
     assert TASKS["copy"] is Copy
     refuses(r"LetterTask'> has the name None: give it one, such as", register_task, LetterTask)
@@ -81,37 +65,6 @@ def test_register_task_replaces_a_class_that_is_defined_again() -> None:
         assert preset_of("again-of-tests") == values.get("small", {})
 
 
-def test_load_task_plugins_registers_the_task_of_an_entry_point(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plug_in(monkeypatch, "doubled-of-tests", f"{__name__}:Doubled")
-    with pytest.raises(SystemExit, match="0"):
-        main(["train", "--help"])
-    assert "doubled-of-tests      Every letter twice." in capsys.readouterr().out
-    assert TASKS["doubled-of-tests"] is Doubled
-    load_task_plugins()  # nothing happens twice
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("x", "no_such_package:X", "the task x = .* cannot be loaded: ModuleNotFoundError"),
-        ("x", f"{__name__}:X", "the task x = .*:X .*cannot be loaded: AttributeError"),
-        ("x", f"{__name__}:plug_in", "plug_in of .* is not a subclass of"),
-        ("x", f"{__name__}:Doubled", "has a task with another name: 'doubled-of-tests'"),
-        ("copy", f"{__name__}:Second", "the name 'copy' of .*Second'> is taken by .*Copy"),
-    ],
-)
-def test_load_task_plugins_says_what_is_wrong(
-    name: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    plug_in(monkeypatch, name, value)
-    with pytest.raises((ImportError, ValueError), match=message):
-        load_task_plugins()
-    assert main(["train", "copy", "--out", "nowhere"]) == 2
-    assert capsys.readouterr().err.startswith("graphut: the ")
-
-
 def test_preset_of_quotes_an_unknown_preset() -> None:
     assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
     message = "the task sort has no preset 'x'; it has: small, fixed, transformer"
@@ -119,7 +72,7 @@ def test_preset_of_quotes_an_unknown_preset() -> None:
 
 
 TWO_TASKS = """
-from graphut.experiments.tasks.letters import Copy, Reverse
+from graphut.experiments.tasks.algorithmic import Copy, Reverse
 
 class Twice(Reverse):
     name = "twice"

@@ -18,7 +18,6 @@ from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
 
 _LENGTH = 60
-_BINS = 10
 # Limits of a batch; the logits take 128 MiB in float32.
 _MOST_LOGITS, _MOST_TOKENS = 2**25, 2**14
 
@@ -81,14 +80,13 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
     def evaluate_in_detail(
         self, examples: Sequence[Text], **options: Any
     ) -> tuple[Evaluation, dict[str, Any]]:
-        """Return metrics, and details: mean steps by surprisal of tokens, and metrics by group."""
+        """Return metrics, and details: perplexity, bits, and metrics by group."""
         scores = score_texts(self.model, examples, self.candidates)
         forms = TextLearner.derived(token_metrics(scores))
         details = {
             "tokens": sum(len(score.nats) for score in scores),
             "perplexity": forms["perplexity"],
             "bits": forms["bits"],
-            "by_surprisal": by_surprisal(joined(scores, "nats"), joined(scores, "steps")),
         }
         if named := [score for score in scores if score.text.group]:
             details["by_group"] = rows_by("group", named, lambda x: x.text.group, self.metrics)
@@ -161,17 +159,3 @@ def token_metrics(scores: TextScores) -> dict[str, float]:
     """Return the mean surprisal, accuracy and steps over the tokens of all texts."""
     names = {"nats": "nats", "accuracy": "correct", "steps": "steps"}
     return {metric: float(joined(scores, name).double().mean()) for metric, name in names.items()}
-
-
-def by_surprisal(nats: Tensor, steps: Tensor) -> list[dict[str, Any]]:
-    """Sort tokens by surprisal; return a row with the mean steps of each tenth of the tokens."""
-    return [
-        {
-            "from": float(nats[part[0]]),
-            "to": float(nats[part[-1]]),
-            "tokens": len(part),
-            "steps": float(steps[part].double().mean()),
-        }
-        for part in nats.argsort(stable=True).tensor_split(_BINS)
-        if len(part)
-    ]

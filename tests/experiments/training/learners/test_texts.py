@@ -1,11 +1,9 @@
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from math import log
 from random import Random
 
 import pytest
-import torch
 
 from graphut.experiments.tasks import Text, TextTask, Vocabulary
 from graphut.experiments.tasks.base import DrawnTask
@@ -13,7 +11,6 @@ from graphut.experiments.training import GenerationOptions, Trainer, TrainingCon
 from graphut.experiments.training.learners import texts as module
 from graphut.experiments.training.learners.texts import (
     TextLearner,
-    by_surprisal,
     joined,
     score_texts,
     token_metrics,
@@ -53,14 +50,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> UniversalTransformerLM:
     return model.eval()
 
 
-def test_evaluate_in_detail_is_by_group_and_by_surprisal(trained: UniversalTransformerLM) -> None:
+def test_evaluate_in_detail_is_by_group(trained: UniversalTransformerLM) -> None:
     evaluation, more = LEARNER(trained, TASK.vocabularies).evaluate_in_detail(TASK.test)
     scores = score_texts(trained, TASK.test)
     assert evaluation.metrics == token_metrics(scores)
     assert evaluation["accuracy"] == 1.0 and evaluation["nats"] < 0.3
     assert more["tokens"] == 40 * 7
     assert more["perplexity"] == pytest.approx(2 ** more["bits"])
-    assert sum(row["tokens"] for row in more["by_surprisal"]) == 40 * 7
     for row in more["by_group"]:
         texts = [text for text in TASK.test if text.group == row["group"]]
         assert row["examples"] == len(texts)
@@ -129,19 +125,6 @@ def test_score_texts_equals_separate_runs(most: int, monkeypatch: pytest.MonkeyP
         assert score.candidates.tolist() == pytest.approx(logits.tolist(), abs=1e-5)
     for name, count in (("steps", 2), ("correct", 2)):
         assert len(set(joined(scores, name).tolist())) >= count
-
-
-def test_by_surprisal_has_the_steps_of_ten_parts() -> None:
-    torch.manual_seed(0)
-    nats, steps = torch.rand(1003).double(), torch.randint(1, 9, (1003,))
-    rows = by_surprisal(nats, steps)
-    assert [row["tokens"] for row in rows] == [101] * 3 + [100] * 7
-    for row in rows:
-        inside = (nats >= row["from"]) & (nats <= row["to"])
-        assert int(inside.sum()) == row["tokens"]
-        assert row["steps"] == pytest.approx(float(steps[inside].double().mean()))
-    assert all(a["to"] <= b["from"] for a, b in pairwise(rows))
-    assert [row["tokens"] for row in by_surprisal(nats[:5], steps[:5])] == [1] * 5
 
 
 def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
