@@ -1,11 +1,9 @@
 import pytest
 import torch
 
-from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.topology import Topology, parse
+from graphut.attention import EdgeLayout, as_layout
+from graphut.topology import parse
 from graphut.topology.registry import registry
-from tests.attention.naive import ON_CPU
-from tests.helpers import assert_same, gradients, normal
 from tests.topology.brute import brute_mask
 from tests.topology.catalogue import ALL, CASES
 
@@ -66,21 +64,6 @@ def test_is_causal_of_every_topology() -> None:
     causal = {spec for spec in ALL if parse(spec).is_causal()}
     halves = {"(bigbird:1,1,3@5)&causal", "binary_partition:2&causal"}
     assert causal == {"causal", "strided:4", "fixed:4,2", "ancestors:2", "last"} | halves
-
-
-def attend(topology: Topology, n: list[int], backend: str) -> list[torch.Tensor]:
-    layout = topology.layout(n)
-    tensors = [normal(layout.num_dst, 2, 3, seed=seed) for seed in range(3)]
-    out = edge_attention(layout, *tensors, backend=backend, allow_zero_in_degree=True)
-    return [out, *gradients([out], tensors)]
-
-
-@pytest.mark.parametrize("backend", [name for name in ON_CPU if name != "dense"])
-@pytest.mark.parametrize("spec", ALL)
-def test_edge_attention_equals_that_by_masks(spec: str, backend: str) -> None:
-    topology = parse(spec)
-    lengths = [ALL[spec], 1, 9]
-    assert_same(attend(topology, lengths, backend), attend(topology, lengths, "dense"))
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,15 @@
 """Sequence and text tasks in examples/tasks train for an epoch, and are evaluated."""
 
 import shlex
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.tasks.files import DataSet
-from graphut.experiments.training import Run
-from tests.helpers import refuses
 
 FOLDER = Path(__file__).parents[3] / "examples" / "tasks"
 MODEL = "--d-model 8 --num-heads 2 --d-hidden 8 --max-steps 2 --epochs 1 --device cpu"
@@ -111,22 +107,3 @@ def test_listops_trees_have_the_values_of_their_lists() -> None:
     assert (tree.nodes.tolist(), tree.labels.tolist()) == ([10, 2, 11, 7, 1], [2, -1, -1, -1, -1])
     assert tree.depth is not None and tree.depth.tolist() == [2, 0, 1, 0, 0]
     assert tree.edges.tolist() == [[1, 2, 3, 4, 0, 1, 2, 3, 4], [0, 0, 2, 2, 0, 1, 2, 3, 4]]
-
-
-def test_babi_is_evaluated_by_task_and_by_the_number_of_facts() -> None:
-    options = f"{DATA} --tasks 1,2 {MODEL}"
-    assert main(["train", word_of("babi.py"), "--out", "run", *shlex.split(options)]) == 0
-    record = read_json("run/evaluation-test.json")
-    assert [row["group"] for row in record["by_group"]] == ["qa1", "qa2"]
-    assert [(r["supporting"], r["questions"]) for r in record["by_supporting"]] == [(1, 8)]
-    run = Run.open("run")
-    task, learner = run.task(), run.learner(run.model())
-    first = task.test[0]
-    assert task.answers.symbols[first.answer] == "hall"
-    assert [task.vocabulary.write(each) for each in first.sentences][-1] == "where is mary ?"
-    errors = [row["error"] for row in record["by_group"]]
-    assert record["accuracy"] == pytest.approx(1 - sum(errors) / 2)
-    assert learner.answer(first).correct == "hall"
-    for text in ("", "Mary went to the garden to the hall to the garden."):
-        refuses("must be sentences of 1 to 5 words", learner.parse, text)
-    refuses("topology must be one without extra nodes", replace, run.config, topology="star")
