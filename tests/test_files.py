@@ -2,18 +2,15 @@ import json
 import os
 import stat
 from pathlib import Path
-from threading import Barrier, Thread
 from typing import Any
 
 import pytest
 
-from graphut import _files
 from graphut._files import (
     cache_folder,
     read_checked_json,
     read_file,
     read_json,
-    staged_write,
     with_checksum,
     write_atomically,
     write_json,
@@ -35,41 +32,6 @@ def test_write_atomically_keeps_the_file_when_no_space_is_left(
     with pytest.raises(OSError, match=r"cannot write .*/file: No space left on device: free some"):
         write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_write_atomically_does_not_follow_a_link_at_its_temporary_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The name cannot be guessed; where it is taken all the same, nothing is opened."""
-    monkeypatch.setattr(_files, "token_hex", lambda size: "ab" * size)
-    victim, path = tmp_path / "victim", tmp_path / "file"
-    victim.write_bytes(b"kept")
-    link = tmp_path / f".file.{os.getpid()}.{'ab' * 8}.tmp"
-    link.symlink_to(victim)
-    with pytest.raises(FileExistsError, match="cannot write"):
-        write_atomically(path, b"new")
-    assert victim.read_bytes() == b"kept" and link.is_symlink() and not path.exists()
-
-
-def test_two_threads_write_one_file(tmp_path: Path) -> None:
-    """Both have their temporary file at the same time."""
-    path, barrier, failed = tmp_path / "file", Barrier(2, timeout=30), []
-
-    def write(data: bytes) -> None:
-        try:
-            with staged_write(path, data):
-                barrier.wait()
-        except Exception as error:
-            failed.append(error)
-
-    threads = [Thread(target=write, args=(data,)) for data in (b"a" * 1000, b"b" * 1000)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    assert path.read_bytes() in (b"a" * 1000, b"b" * 1000)
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -23,6 +23,7 @@ from graphut.nn import (
     HaltingUnit,
     InputNoise,
     LearnedSignal,
+    MessageAggregation,
     MultiHeadAttention,
     PonderNet,
     PositionwiseTransition,
@@ -100,6 +101,7 @@ ROWS: list[dict[str, Any]] = [
         **modes_of("halted", "norm", "form", "transition", "topology", "positions"),
     ),
     *covering(rule=list(RULES), **modes_of("halted", "norm", "form")),
+    *covering(messages=("alone", "beside"), **modes_of("halted", "norm", "form", "topology")),
     *covering(
         share_weights=(False,),
         max_steps=(3,),
@@ -160,15 +162,25 @@ def build_step(
     scale_by_degree: bool = False,
     edge_dim: int | None = None,
     relative: bool = False,
+    messages: str | None = None,
     residual: bool = True,
     seed: int = 0,
     **options: Any,
 ) -> UniversalTransformerStep:
-    """Return a step with a smooth activation and random parameters."""
+    """Return a step with a smooth activation and random parameters.
+
+    It attends, aggregates `messages` "alone", or does both, with messages "beside" attention.
+    """
     decoder = form == "decoder"
     maps, by_degree = (FEATS, 12), {"scale_by_degree": scale_by_degree}
+    attention: Any = MultiHeadAttention(
+        FEATS, HEADS, edge_dim=edge_dim, relative=relative, **by_degree
+    )
+    if messages is not None:
+        beside = attention if messages == "beside" else None
+        attention = MessageAggregation(FEATS, attention=beside, edge_dim=edge_dim)
     step = UniversalTransformerStep(
-        MultiHeadAttention(FEATS, HEADS, edge_dim=edge_dim, relative=relative, **by_degree),
+        attention,
         PositionwiseTransition(*maps, activation=nn.GELU())
         if transition == "positionwise"
         else SeparableConvTransition(*maps, kernel_size=3, causal=decoder, activation=nn.GELU()),

@@ -67,21 +67,6 @@ def test_hetero_attention_wakes_nodes_of_all_types() -> None:
     assert torch.equal(after.steps, updates)
 
 
-def test_hetero_attention_with_hooks_and_checkpoints_gives_the_same() -> None:
-    conv = build()
-    inputs = [*X.values(), *conv.parameters()]
-    expected = [*conv(X, EDGES).values()]
-    of_inputs = gradients(expected, inputs)
-    conv.recurrence.checkpoint_steps = True
-    found = [*conv(X, EDGES).values()]
-    assert_same(found + gradients(found, inputs), expected + of_inputs)
-    conv.recurrence.checkpoint_steps = False
-    calls: list[Any] = []
-    conv.recurrence.steps[0].attention.register_forward_hook(lambda *args: calls.append(args))
-    assert_same([*conv(X, EDGES).values()], expected)
-    assert calls
-
-
 def test_hetero_attention_projects_the_frontier_only(monkeypatch: pytest.MonkeyPatch) -> None:
     conv, seen, project = build().eval(), [], HeteroAttention.project
     conv.recurrence.halting = ScheduledHalting(torch.tensor([1, 3, 2, 1, 1, 4, 1, 2]))

@@ -9,17 +9,13 @@ from graphut._dgl import dgl
 from graphut.attention import EdgeLayout
 from graphut.nn import (
     AdaptiveRecurrence,
-    Convergence,
     EventDriven,
     FixedDepth,
     HaltingRule,
-    HaltingUnit,
     MessageAggregation,
     MultiHeadAttention,
     PositionwiseTransition,
-    Threshold,
     UniversalTransformerStep,
-    dense_recurrence,
 )
 from graphut.nn.messages import reduce_messages
 from tests.helpers import (
@@ -119,24 +115,6 @@ def test_messages_with_features_of_edges_compute_distances() -> None:
     assert (9 - left).flatten().tolist() == [0, 1, 3, 3.5]
 
 
-@pytest.mark.parametrize("attends", [False, True])
-@pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("halted", ["copied", "frozen", "stale", "running"])
-def test_recurrences_with_messages_equal_the_masked_reference(
-    halted: str, norm: str, attends: bool
-) -> None:
-    messages = aggregation(attends=attends)
-    step = UniversalTransformerStep(messages, PositionwiseTransition(FEATS, 8), norm=norm)
-    unit = HaltingUnit(FEATS, bias_init=-0.5)
-    layer = AdaptiveRecurrence(step, unit, max_steps=5, halted=halted).double()
-    feat, ends = normal(5, FEATS), torch.arange(5)
-    out, ponder = layer(LAYOUT, feat, positions=ends)
-    wanted, steps, *_ = dense_recurrence(layer, LAYOUT, feat, positions=ends)
-    assert torch.equal(ponder.steps, steps) and len(set(steps.tolist())) > 1
-    inputs = [feat, *layer.parameters()]
-    assert_same([out, *gradients([out], inputs)], [wanted, *gradients([wanted], inputs)])
-
-
 def test_messages_have_flops_and_hooks() -> None:
     layer, alone = aggregation(attends=True), aggregation(["sum"])
     attention = layer.attention
@@ -173,12 +151,11 @@ def test_messages_by_dgl_refuse_second_derivatives() -> None:
     refuses("no second derivatives", first.sum().backward)
 
 
-@pytest.mark.parametrize("rule", [FixedDepth(), Convergence(), Threshold(0.5), EventDriven()])
+@pytest.mark.parametrize("rule", [FixedDepth(), EventDriven()])
 def test_messages_name_a_value_that_is_not_finite(rule: HaltingRule) -> None:
     layer, feat, edge_feat = aggregation(edge_dim=2), normal(5, FEATS).detach(), normal(8, 2)
     step = UniversalTransformerStep(layer, PositionwiseTransition(FEATS, 8)).double()
-    unit = HaltingUnit(FEATS) if rule.uses_probability else None
-    recurrence = AdaptiveRecurrence(step, unit, rule=rule, step_signal=None).double()
+    recurrence = AdaptiveRecurrence(step, rule=rule, step_signal=None).double()
     edge_feat.data[3, 1] = torch.nan
     with pytest.raises(ValueError, match=r"edge_feat\[3, 1\] is nan: it must be finite"):
         recurrence(LAYOUT, feat, edge_feat=edge_feat)

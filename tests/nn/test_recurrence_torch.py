@@ -73,6 +73,7 @@ AGAIN = covering(
     form=MODES["form"],
     transition=MODES["transition"],
     topology=("complete", "rows"),
+    relative=(False, True),
     hooked=(False, True),
 )
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.nn import (
-    AdaptiveRecurrence,
-    FixedDepth,
     MultiHeadAttention,
     UniversalTransformerStep,
     edge_distances,
@@ -19,10 +17,8 @@ from tests.helpers import assert_same, gradients, layout_of, normal, pairs_of, r
 from tests.nn.cases import (
     FEATS,
     build_case,
-    halve,
     randomised,
     rows_graph,
-    same_as_dense,
     signal,
 )
 
@@ -118,26 +114,6 @@ def test_relative_positions_map_a_distance_of_a_sentence_once() -> None:
 
 def relative_case(**modes: Any) -> Any:
     return build_case(relative=True, position_signal=None, **modes)
-
-
-def with_hooks(layer: AdaptiveRecurrence) -> None:
-    layer.step.attention.register_forward_hook(halve)
-    layer.step.attention.register_forward_hook(lambda module, args, out: 2 * out)
-
-
-CHANGES: dict[str, Callable[[AdaptiveRecurrence], Any]] = {
-    "hooks": with_hooks,
-    "checkpoints": lambda layer: setattr(layer, "checkpoint_steps", True),
-    "fixed depth": lambda layer: setattr(layer, "rule", FixedDepth()),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("topology", ["causal", "rows"])
-def test_relative_recurrence_called_as_modules(change: str, topology: str) -> None:
-    case = relative_case(topology=topology, form="decoder")
-    CHANGES[change](case.layer)
-    same_as_dense(case)
 
 
 def test_relative_recurrence_in_bfloat16_adds_distances_in_float32() -> None:

@@ -21,8 +21,6 @@ from graphut.nn import (
     FixedDepth,
     HaltingUnit,
     InputNoise,
-    MessageAggregation,
-    MultiHeadAttention,
     PositionwiseTransition,
     Quantized,
     UniversalTransformerStep,
@@ -219,27 +217,20 @@ def conv_step(conv: Any) -> UniversalTransformerStep:
     return randomised(UniversalTransformerStep(ConvAsAttention(conv, FEATS), transition))
 
 
-def messages_step(attention: bool, edge_dim: int | None = None) -> UniversalTransformerStep:
-    inner = MultiHeadAttention(FEATS, HEADS, allow_zero_in_degree=True) if attention else None
-    messages = MessageAggregation(FEATS, attention=inner, edge_dim=edge_dim)
-    transition = PositionwiseTransition(FEATS, 12, activation=nn.GELU())
-    return randomised(UniversalTransformerStep(messages, transition))
-
-
-def relative_messages() -> UniversalTransformerStep:
-    step = messages_step(True)
-    step.attention.attention = calm_step(relative=True).attention
+def beside(**options: Any) -> UniversalTransformerStep:
+    step = build_step(messages="beside", **options)
+    step.attention.attention.allow_zero_in_degree = True
     return step
 
 
 STEPS = {
     "gin": lambda: conv_step(dgl.nn.GINConv(nn.Linear(FEATS, FEATS))),
     "sage-max": lambda: conv_step(dgl.nn.SAGEConv(FEATS, FEATS, "pool")),
-    "messages": lambda: messages_step(False),
-    "messages-and-attention": lambda: messages_step(True),
-    "messages-of-edges": lambda: messages_step(False, 3),
+    "messages": lambda: build_step(messages="alone"),
+    "messages-and-attention": beside,
+    "messages-of-edges": lambda: build_step(messages="alone", edge_dim=3),
     "relative": lambda: calm_step(relative=True),
-    "relative-messages": lambda: relative_messages(),
+    "relative-messages": lambda: beside(relative=True),
 }
 
 

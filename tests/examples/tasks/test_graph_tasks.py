@@ -1,4 +1,4 @@
-"""Graph tasks in examples/tasks train for an epoch; circuits and MIS have the labels of a plain search."""
+"""Graph tasks train for an epoch; circuits and MIS have the labels of a plain search."""
 
 import shlex
 import sys
