@@ -19,16 +19,22 @@ if TYPE_CHECKING:
         load,
     )
     from graphut.sentences import sentence_graph
+    from graphut.subwords import Subwords
+    from graphut.vocabulary import Characters, Vocabulary, Words
 
 __all__ = [
+    "Characters",
     "EdgeLayout",
     "Restarts",
+    "Subwords",
     "UniversalGraphTransformer",
     "UniversalGraphTransformerConfig",
     "UniversalTransformer",
     "UniversalTransformerConfig",
     "UniversalTransformerLM",
     "UniversalTransformerLMConfig",
+    "Vocabulary",
+    "Words",
     "__version__",
     "as_layout",
     "attention",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from graphut._files import read_json, write_json
 from graphut._tokens import EOS
 from graphut.vocabulary import Vocabulary
 
@@ -42,8 +40,8 @@ class Subwords(Vocabulary):
 
     `merges` has the two symbols joined by each merge; earlier merges are applied first. `tokenized`
     says whether the texts are tokenised, with spaces between words and punctuation. Raise
-    `ImportError` if the package `tokenizers` is not installed, and `ValueError` if a merge joins an
-    unknown symbol.
+    `ValueError` if a merge joins an unknown symbol; and `ImportError` when a text is read or
+    written, if the package `tokenizers` is not installed.
 
     Examples
     --------
@@ -97,23 +95,16 @@ class Subwords(Vocabulary):
             for text, symbol in ((self._text([t]), *self.decode([t])) for t in tokens)
         ]
 
-    def save(self, path: str | Path) -> None:
-        """Write the merges as JSON, atomically."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the merges, each with a space between its two symbols."""
         merges = [" ".join(merge) for merge in self.merges]
-        write_json(path, {"merges": merges, "tokenized": self.tokenized})
+        return {"kind": "Subwords", "merges": merges, "tokenized": self.tokenized}
 
     @classmethod
-    def load(cls, path: str | Path) -> Subwords:
-        """Read a file written by `save`; raise `ValueError` if it does not hold merges."""
-        state = read_json(path)
-        lines = state.get("merges") if isinstance(state, dict) else None
-        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-            raise ValueError(f"{path} does not hold subwords: expected a list of merges")
-        try:
-            merges = [(a, b) for a, _, b in (line.partition(" ") for line in lines)]
-            return cls(merges, state.get("tokenized", False))  # missing in older files
-        except ValueError as error:
-            raise ValueError(f"{path} does not hold subwords: {error}") from None
+    def from_json(cls, state: Mapping[str, Any]) -> Subwords:
+        """Return subwords from the result of `to_json`."""
+        merges = [(a, b) for a, _, b in (line.partition(" ") for line in state["merges"])]
+        return cls(merges, state.get("tokenized", False))  # missing in older files
 
     def _text(self, tokens: Sequence[int]) -> str:
         return tokenizers_package().decoders.ByteLevel().decode(self.decode(tokens))
@@ -137,8 +128,9 @@ def _tokenizer(model: BPE) -> Tokenizer:
 
 
 def _alphabet() -> list[str]:
-    """Return the 256 visible characters that represent the bytes."""
-    return sorted(tokenizers_package().pre_tokenizers.ByteLevel.alphabet())
+    """Return the 256 visible characters that represent the bytes, as in GPT-2's encoder."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    return sorted(map(chr, [*visible, *range(256, 2 * 256 - len(visible))]))
 
 
 def _symbols(merges: Iterable[tuple[str, str]]) -> Iterator[str]:

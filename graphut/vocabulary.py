@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from typing import Any, ClassVar
 
-from graphut._files import read_json, write_json
+from graphut._files import read_json, reraise_for_file, write_json
 from graphut._tokens import BOS, EOS
 
 RESERVED = ("<bos>", "<eos>")
@@ -23,7 +25,8 @@ _CHARACTER_OF = {symbol: character for character, symbol in _VISIBLE.items()}
 class Vocabulary:
     """A mapping between symbols and token ids; 0 is `<bos>`, 1 is `<eos>`, 2 the first symbol.
 
-    Raise `ValueError` if a symbol is empty, contains white space, is reserved or occurs twice.
+    A text has spaces between symbols; subclasses read and write other texts. Raise `ValueError` if
+    a symbol is empty, contains white space, is reserved or occurs twice.
 
     Examples
     --------
@@ -36,7 +39,14 @@ class Vocabulary:
     ['c', 'a', '<eos>']
     """
 
+    kinds: ClassVar[dict[str, type[Vocabulary]]] = {}
+    """All classes of vocabularies by name, so that `load` finds them."""
+
     symbols: tuple[str, ...]
+
+    def __init_subclass__(cls) -> None:
+        """Add the class to `kinds`."""
+        cls.kinds[cls.__name__] = cls
 
     def __init__(self, symbols: Iterable[str]) -> None:
         object.__setattr__(self, "symbols", tuple(symbols))
@@ -76,7 +86,18 @@ class Vocabulary:
             return [self._ids[symbol] for symbol in symbols]
         except KeyError as error:
             unknown = error.args[0]
-            raise ValueError(f"unknown symbol {unknown!r}; known are: {self._listing()}") from None
+            raise ValueError(
+                f"unknown symbol {unknown!r}{self._advice(unknown)}; known are: {self._listing()}"
+            ) from None
+
+    def _advice(self, unknown: str) -> str:
+        """Return words about what to write in place of an unknown symbol."""
+        near = get_close_matches(unknown.lower(), self.symbols, n=1, cutoff=0.75)
+        if near:
+            return f": did you mean {near[0]!r}?"
+        if all(character in self for character in unknown):
+            return f": put spaces between symbols, as in {' '.join(unknown)!r}"
+        return ": write it with known symbols, or train on data that contains it"
 
     def decode(self, tokens: Sequence[int]) -> list[str]:
         """Return the symbols of token ids; raise `ValueError` for an id out of range."""
@@ -106,16 +127,37 @@ class Vocabulary:
         return self.decode(tokens)
 
     def save(self, path: str | Path) -> None:
-        """Write the symbols as a JSON list, atomically."""
-        write_json(path, list(self.symbols))
+        """Write the vocabulary as JSON, atomically."""
+        write_json(path, self.to_json())
+
+    @staticmethod
+    def load(path: str | Path) -> Vocabulary:
+        """Read a file written by `save`, or a JSON list of symbols; raise `ValueError` for others.
+
+        The class of the vocabulary is in the file; a user's own class must have been imported.
+        """
+        state = read_json(path)
+        with reraise_for_file(path, "is not a vocabulary"):
+            if isinstance(state, list):
+                return Vocabulary.from_json({"symbols": state})
+            name = state.get("kind", "Subwords")  # version 0.2 wrote no kind of subwords
+            if name not in Vocabulary.kinds:
+                raise ValueError(f"import the module of its class {name!r} first")
+            return Vocabulary.kinds[name].from_json(state)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the class and the content of the vocabulary, as JSON can represent them."""
+        return {"kind": type(self).__name__, "symbols": [*self.symbols]}
 
     @classmethod
-    def load(cls, path: str | Path) -> Vocabulary:
-        """Read a file written by `save`; raise `ValueError` if it is not a list of symbols."""
-        symbols = read_json(path)
-        if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
-            raise ValueError(f"{path} is not a vocabulary: expected a JSON list of strings")
+    def from_json(cls, state: Mapping[str, Any]) -> Vocabulary:
+        """Return a vocabulary of this class from the result of `to_json`."""
+        if not isinstance(symbols := state["symbols"], list):
+            raise ValueError(f"its symbols must be a list, not {symbols!r:.80}")
         return cls(symbols)
+
+
+Vocabulary.kinds["Vocabulary"] = Vocabulary
 
 
 class Words(Vocabulary):

@@ -37,8 +37,14 @@ def test_vocabulary_reads_characters_without_spaces(text: str, read: str) -> Non
 
 
 def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
-    for text, unknown in (("abc", "abc"), ("a bc", "bc"), ("ab ba", "ab")):
-        refuses(f"unknown symbol '{unknown}'", Vocabulary("ab").read, text)
+    symbols = Vocabulary(["a", "b", "digit"])
+    for text, unknown in (
+        ("abc", "'abc': write it with known symbols, or train on data that contains it"),
+        ("a digits", "'digits': did you mean 'digit'[?]"),
+        ("A b", "'A': did you mean 'a'[?]"),
+        ("ab ba", "'ab': put spaces between symbols, as in 'a b'"),
+    ):
+        refuses(f"unknown symbol {unknown}; known are: a b digit", symbols.read, text)
     for token in (-1, 5):
         refuses(rf"token id {token} is not in 0\.\.4", Vocabulary("abc").decode, [2, token])
     for symbol in ("", "a b", "a\n", "<bos>", "<eos>"):
@@ -51,10 +57,24 @@ def test_vocabulary_quotes_unknown_tokens_and_wrong_symbols() -> None:
 )
 def test_vocabulary_save_and_load(vocabulary: Vocabulary, tmp_path: Path) -> None:
     vocabulary.save(tmp_path / "vocabulary.json")
-    assert type(vocabulary).load(tmp_path / "vocabulary.json") == vocabulary
+    assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
 
 
-@pytest.mark.parametrize("content", [{"a": 2}, ["a", 3], "abc"])
+def test_vocabulary_load_reads_a_list_and_a_class_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "vocabulary.json"
+    path.write_text('["a", "b"]')
+    assert Vocabulary.load(path) == Vocabulary("ab")
+
+    class Mine(Vocabulary):
+        pass
+
+    Mine("ab").save(path)
+    assert type(Vocabulary.load(path)) is Mine
+    del Vocabulary.kinds["Mine"]
+    refuses("import the module of its class 'Mine' first", Vocabulary.load, path)
+
+
+@pytest.mark.parametrize("content", [{"a": 2}, ["a", 3], "abc", {"kind": "Words", "symbols": "a"}])
 def test_vocabulary_load_names_a_foreign_file(tmp_path: Path, content: object) -> None:
     path = tmp_path / "vocabulary.json"
     path.write_text(json.dumps(content))

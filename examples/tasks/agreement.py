@@ -134,7 +134,6 @@ class Agreement(TextTask):
     name = "agreement"
     # Most weights are in the embeddings; two layers have as many other weights as one step.
     presets = with_baselines(_SMALL, {"d_hidden": 64, "max_steps": 2})
-    vocabulary_kind = Words
     learner = AgreementLearner
 
     data: str | Path = option(MISSING, f"folder of the prefixes, {_ORIGIN}")

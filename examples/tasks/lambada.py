@@ -118,7 +118,6 @@ class Lambada(TextTask):
     name = "lambada"
     choices = ()  # its accuracy is that of words
     presets = with_baselines(_SMALL, {"d_hidden": 128, "max_steps": 2})
-    vocabulary_kind = Words
     learner = LambadaLearner
     own_files = ("novels",)
 

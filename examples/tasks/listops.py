@@ -190,7 +190,6 @@ class ListOps(ListExpressions, PairTask):
 
     name = "listops"
     presets = presets.with_baselines(_SMALL, presets.NARROW_LAYERS)
-    vocabulary_kind = Brackets
     learner = ListOpsLearner
     source_vocabulary: ClassVar[Vocabulary] = _SYMBOLS
     target_vocabulary: ClassVar[Vocabulary] = _DIGITS

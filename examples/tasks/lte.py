@@ -173,10 +173,6 @@ class ProgramTask(LearningToExecute):
     )
 
     @property
-    def vocabulary_kind(self) -> type[Characters]:
-        return PlacedDigits if self.digit_places else Characters
-
-    @property
     def source_vocabulary(self) -> Characters:
         if not self.digit_places:
             return _CHARACTERS
@@ -185,7 +181,7 @@ class ProgramTask(LearningToExecute):
 
     @property
     def target_vocabulary(self) -> Characters:
-        return self.vocabulary_kind(_CHARACTERS.symbols)
+        return (PlacedDigits if self.digit_places else Characters)(_CHARACTERS.symbols)
 
     def _check_values(self) -> None:
         self._check("nesting", self.nesting <= len(VARIABLES), f"at most {len(VARIABLES)}")

@@ -18,11 +18,13 @@ from graphut.models.model_files import (
     CONFIG,
     load_weights,
     read_config,
+    read_vocabularies,
     read_weights,
     save_model,
 )
 from graphut.models.sentence_nodes import draw_positions
 from graphut.nn import AdaptiveRecurrence, FixedDepth, HaltingRule, parse_rule
+from graphut.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,6 +61,9 @@ class AdaptiveModel(nn.Module):
 
     A subclass sets `config_class`, the class of its only argument `config`. Its `__init__` assigns
     the recurrences and all other layers to attributes, and calls `reset_parameters` at the end.
+
+    `vocabularies` are for texts and names: "source" and "target" of sequence pairs, "text" of a
+    language model, "node" and "answer" of graphs. They are saved with the model.
     """
 
     config_class: ClassVar[type[ModelConfig]]
@@ -77,6 +82,7 @@ class AdaptiveModel(nn.Module):
                 f"{type(config).__name__}"
             )
         self.config = config
+        self.vocabularies: dict[str, Vocabulary] = {}
         self.dropout = nn.Dropout(config.dropout)
 
     max_steps: int = _shared("max_steps", "The maximum number of steps; may be changed later.")
@@ -120,17 +126,18 @@ class AdaptiveModel(nn.Module):
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model into a folder, as `config.json` and `model.safetensors`.
 
-        Both files have checksums and are replaced atomically. The current rules and `max_steps` are
-        saved; with `step_signal="learned"`, though, `max_steps` is saved as configured. Raise
-        `ValueError` if `load` could not restore the model: a weight is not finite, weights have
-        several dtypes, layers were replaced or shared, settings of a recurrence were changed, or
-        recurrences have different rules.
+        Each of its `vocabularies` becomes `NAME_vocabulary.json`, so that `load` and `graphut
+        generate` take texts. The files have checksums and are replaced atomically. The current
+        rules and `max_steps` are saved; with `step_signal="learned"`, though, `max_steps` is saved
+        as configured. Raise `ValueError` if `load` could not restore the model: a weight is not
+        finite, weights have several dtypes, layers were replaced or shared, settings of a
+        recurrence were changed, or recurrences have different rules.
         """
         config = self._config_now()
         with _SkipNormalInit(), torch.device("meta"):  # neither memory nor random numbers
             outline = type(self)(config)
         self._check_settings(outline)
-        save_model(folder, type(self).__name__, config.to_dict(), self, outline)
+        save_model(folder, type(self).__name__, config.to_dict(), self, outline, self.vocabularies)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
@@ -142,6 +149,7 @@ class AdaptiveModel(nn.Module):
         weights = read_weights(folder, saved)
         model = cls(config)
         load_weights(folder, weights, model)
+        model.vocabularies = read_vocabularies(folder, saved)
         return model.eval()
 
     def _check_settings(self, outline: nn.Module) -> None:

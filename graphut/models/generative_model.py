@@ -3,12 +3,14 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, overload
 
 import torch
 from torch import Tensor, nn
 
 from graphut._tokens import EOS
 from graphut.models.adaptive_model import AdaptiveModel
+from graphut.models.checked_config import cut
 from graphut.models.config import SearchOptions
 from graphut.models.decoders import CachedDecoder, EncodedSource, PrefixDecoder, TokenDecoder
 from graphut.models.outputs import Generation
@@ -22,6 +24,7 @@ from graphut.nn import (
 from graphut.nn.plain_calls import is_hooked
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
+from graphut.vocabulary import Vocabulary
 
 
 class GenerativeModel(AdaptiveModel):
@@ -29,11 +32,19 @@ class GenerativeModel(AdaptiveModel):
 
     decoder: AdaptiveRecurrence
     output: nn.Linear
+    reads: ClassVar[str]  # the name of the vocabulary of the sequences that `generate` takes
+    writes: ClassVar[str]  # and of those that it returns
 
-    @torch.no_grad()
+    @overload
+    def generate(self, sequences: Sequence[str], **options: Any) -> list[str]: ...
+
+    @overload
+    def generate(self, sequences: Sentences, **options: Any) -> list[Generation]: ...
+
+    @torch.no_grad()  # type: ignore[misc]  # the overloads leave the options to this signature
     def generate(
         self,
-        sequences: Sentences,
+        sequences: Sentences | Sequence[str],
         *,
         max_length: int = 100,
         beam_size: int = 1,
@@ -42,7 +53,7 @@ class GenerativeModel(AdaptiveModel):
         top_p: float | None = None,
         generator: torch.Generator | None = None,
         get_attention: bool = False,
-    ) -> list[Generation]:
+    ) -> list[Generation] | list[str]:
         """Generate a target for each source, or a continuation of each prompt.
 
         Decoding is greedy, by beam search or by sampling, with a key/value cache. Except for random
@@ -50,8 +61,10 @@ class GenerativeModel(AdaptiveModel):
 
         Parameters
         ----------
-        sequences : sequence of sequences of int
-            Source tokens; for a language model, prompts, which may be empty.
+        sequences : sequence of str, or of sequences of int
+            Texts, which the vocabularies of the model translate: the result are texts too, for a
+            language model with the prompt. Or token ids, as from `encode` (0 and 1 are `<bos>` and
+            `<eos>`): the result are `Generation`s. Prompts may be empty.
         max_length : int
             Maximum number of generated tokens, including `eos`.
         beam_size : int
@@ -72,8 +85,8 @@ class GenerativeModel(AdaptiveModel):
         Raises
         ------
         ValueError
-            If an option is out of range, the sequences do not fit the model, or a weight is not
-            finite.
+            If an option is out of range, the sequences do not fit the model, a text has an unknown
+            symbol, the model has no vocabulary, or a weight is not finite.
 
         Examples
         --------
@@ -96,11 +109,17 @@ class GenerativeModel(AdaptiveModel):
                 "generate cannot use ScheduledHalting, whose schedule is for one graph: set "
                 "decoder.halting to a HaltingUnit, or call the model on whole sequences"
             )
+        texts = texts_in(sequences)
+        if texts and get_attention:
+            raise TypeError("get_attention needs token ids: encode the texts with model.encode")
+        ids: Any = [*map(self.encode, texts)] if texts else sequences
         with self.evaluating():
-            answers = self._generate(sequences, options)
+            answers = self._generate(ids, options)
+            if texts:
+                return [*map(self.text_of, ids, answers)]
             if not get_attention:
                 return answers
-            tokens, lengths = flatten(sequences, "sequences")
+            tokens, lengths = flatten(ids, "sequences")
             lists = [part.tolist() for part in tokens.split(lengths.tolist())]
             return [*map(self._run_again, lists, answers)]
 
@@ -109,6 +128,32 @@ class GenerativeModel(AdaptiveModel):
         """Add the records of a `sequence` and its generated `answer`, as `get_attention` does."""
         with self.evaluating():
             return self._run_again(sequence, answer)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a source or prompt; raise `ValueError` for an unknown symbol."""
+        return self._vocabulary(self.reads).read(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of generated token ids."""
+        return self._vocabulary(self.writes).write(tokens)
+
+    def text_of(self, sequence: Sequence[int], answer: Generation) -> str:
+        """Return the text that `generate` returns for a `sequence` and its generated `answer`."""
+        text = self.decode(answer.tokens)
+        if not answer.ended:
+            warnings.warn(
+                f"the output {cut(text, 60)!r} was cut off: give generate a larger max_length",
+                stacklevel=4,  # the caller of generate
+            )
+        return text
+
+    def _vocabulary(self, name: str) -> Vocabulary:
+        if name not in self.vocabularies:
+            raise ValueError(
+                f"the model has no vocabulary {name!r}, so it takes token ids and no text: set "
+                f"model.vocabularies[{name!r}], for example to graphut.Vocabulary(['a', 'b'])"
+            )
+        return self.vocabularies[name]
 
     @abstractmethod
     def _generate(self, sequences: Sentences, options: SearchOptions) -> list[Generation]: ...
@@ -172,3 +217,12 @@ class GenerativeModel(AdaptiveModel):
             stacklevel=5,  # the caller of generate, which torch.no_grad wraps
         )
         return PrefixDecoder(*parts)
+
+
+def texts_in(sequences: Any) -> list[str]:
+    """Return the texts if all `sequences` are texts, else an empty list."""
+    if isinstance(sequences, str):
+        raise TypeError(f"generate takes a list of texts: [{sequences!r}]")
+    if not isinstance(sequences, Sequence) or not all(isinstance(x, str) for x in sequences):
+        return []
+    return [*sequences]

@@ -35,6 +35,7 @@ class UniversalTransformerLM(GenerativeModel):
     """
 
     config_class = UniversalTransformerLMConfig
+    reads = writes = "text"
     config: UniversalTransformerLMConfig
 
     def __init__(self, config: UniversalTransformerLMConfig) -> None:
@@ -110,6 +111,9 @@ class UniversalTransformerLM(GenerativeModel):
             answers = self._search(decoder, last, options, steps)
             by_prompt.update(zip(same.tolist(), answers, strict=True))
         return [by_prompt[i] for i in range(len(lengths))]
+
+    def text_of(self, sequence: Sequence[int], answer: Generation) -> str:
+        return self.decode([*sequence, *answer.tokens])
 
     def _run_again(self, sequence: Sequence[int], answer: Generation) -> Generation:
         text = [*sequence, *answer.tokens]

@@ -11,7 +11,7 @@ from graphut.models.model_files import CONFIG, check_is_trained, read_config
 
 
 def load(folder: str | Path) -> AdaptiveModel:
-    """Load a saved model of any class, in evaluation mode.
+    """Load a saved model of any class with its vocabularies, in evaluation mode.
 
     `folder` is from `save_pretrained` or `graphut train`.
 
@@ -26,12 +26,15 @@ def load(folder: str | Path) -> AdaptiveModel:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from graphut import UniversalTransformer, UniversalTransformerConfig
-    >>> config = UniversalTransformerConfig(source_vocab=28, target_vocab=28, d_model=16)
+    >>> from graphut import UniversalTransformer, UniversalTransformerConfig, Vocabulary
+    >>> config = UniversalTransformerConfig(source_vocab=5, target_vocab=5, d_model=16)
+    >>> model, letters = UniversalTransformer(config), Vocabulary("abc")
+    >>> model.vocabularies = {"source": letters, "target": letters}
     >>> with TemporaryDirectory() as folder:
-    ...     UniversalTransformer(config).save_pretrained(folder)
-    ...     type(load(folder)).__name__
-    'UniversalTransformer'
+    ...     model.save_pretrained(folder)
+    ...     loaded = load(folder)
+    >>> loaded.encode("c a b")
+    [4, 2, 3]
     """
     kind = read_config(folder).kind
     if not isinstance(kind, str) or kind not in KINDS:

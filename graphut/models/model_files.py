@@ -1,4 +1,4 @@
-"""Saving a model as `config.json` and `model.safetensors`, both with checksums, and loading."""
+"""Saving and loading: `config.json`, `model.safetensors`, and `NAME_vocabulary.json` for texts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from graphut._files import (
 )
 from graphut._torch import Tensor, torch
 from graphut.models.checked_config import quote
+from graphut.subwords import Subwords  # noqa: F401  # adds its class to the kinds of vocabularies
+from graphut.vocabulary import Vocabulary
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+_VOCABULARY = "_vocabulary.json"
 _CHECKSUM = "sha256"
 _FAULT = "is damaged or not a safetensors file"
 
@@ -35,6 +38,7 @@ class SavedConfig(NamedTuple):
 
     kind: object  # name of the model's class; anything if the file is not a model's
     values: dict[str, Any]  # fields of the configuration
+    vocabularies: Any  # the checksum of each vocabulary by name; None in files of version 0.2
     checksum: str
 
 
@@ -44,6 +48,7 @@ def save_model(
     config: dict[str, Any],
     model: torch.nn.Module,
     outline: torch.nn.Module,
+    vocabularies: Mapping[str, Vocabulary],
 ) -> None:
     """Write a model of class `kind` into a folder; `outline` is made from its configuration.
 
@@ -54,7 +59,9 @@ def save_model(
         _check_weights(weights, outline)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    fields = {"model": kind, **config}
+    fields = {"model": kind, "vocabularies": _checksums(vocabularies), **config}
+    for name, vocabulary in vocabularies.items():
+        vocabulary.save(folder / f"{name}{_VOCABULARY}")
     # After a crash between the two renames, the weights contain another checksum.
     with (
         staged_write(folder / CONFIG, encode_json(with_checksum(fields))),
@@ -75,10 +82,28 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
             raise ValueError(f"{folder} is not a model: it has no {name}")
     values = read_checked_json(folder / CONFIG)
     checksum = json_checksum(values)
-    saved_kind = values.pop("model", None)
+    saved_kind, vocabularies = values.pop("model", None), values.pop("vocabularies", None)
     if kind not in (None, saved_kind):
         raise ValueError(f"{folder / CONFIG} describes {quote(saved_kind)}, not a {kind}")
-    return SavedConfig(saved_kind, values, checksum)
+    return SavedConfig(saved_kind, values, vocabularies, checksum)
+
+
+def read_vocabularies(folder: str | Path, saved: SavedConfig) -> dict[str, Vocabulary]:
+    """Read the vocabularies in a folder; raise `ValueError` if they do not belong to `saved`."""
+    paths = {path.name: path for path in sorted(Path(folder).glob(f"*{_VOCABULARY}"))}
+    found = {name.removesuffix(_VOCABULARY): Vocabulary.load(x) for name, x in paths.items()}
+    checksums, expected = _checksums(found), saved.vocabularies
+    if expected not in (None, checksums):
+        names = sorted(n for n in {*expected, *found} if expected.get(n) != checksums.get(n))
+        raise ValueError(
+            f"{Path(folder, names[0] + _VOCABULARY)} is missing, was edited or belongs to another "
+            f"model: restore the file that was saved with {CONFIG}"
+        )
+    return found
+
+
+def _checksums(vocabularies: Mapping[str, Vocabulary]) -> dict[str, str]:
+    return {name: json_checksum(each.to_json()) for name, each in vocabularies.items()}
 
 
 def check_is_trained(folder: str | Path) -> None:

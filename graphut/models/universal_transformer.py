@@ -57,6 +57,7 @@ class UniversalTransformer(GenerativeModel):
     """
 
     config_class = UniversalTransformerConfig
+    reads, writes = "source", "target"
     config: UniversalTransformerConfig
 
     def __init__(self, config: UniversalTransformerConfig) -> None:

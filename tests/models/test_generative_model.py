@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from graphut import Characters, Vocabulary
 from graphut.models import generative_model
 from graphut.models.decoders import PrefixDecoder
 from graphut.nn import ScheduledHalting
@@ -154,3 +155,43 @@ def test_generate_refuses_a_schedule_for_the_nodes_of_one_graph() -> None:
     schedule = ScheduledHalting(torch.tensor([4, 1]))
     for model.decoder.halting in (schedule, nn.ModuleList([schedule])):
         refuses("generate cannot use ScheduledHalting", model.generate, [[2], [3]], max_length=3)
+
+
+def test_generate_takes_texts_and_gives_texts() -> None:
+    model = build_model()  # with random weights, whose outputs do not end
+    size = model.config.source_vocab
+    model.vocabularies = {
+        "source": Vocabulary("abcdefghi"[: size - 2]),
+        "target": Vocabulary(map(str, range(size))),
+    }
+    ids = [model.encode(text) for text in ("b a c", "ba")]
+    assert ids == [[3, 2, 4], [3, 2]]
+    model.output.bias.data[EOS] = 100.0
+    assert model.generate(["b a c"]) == [""]
+    model.output.bias.data[EOS] = -100.0
+    with pytest.warns(UserWarning, match="cut off: give generate a larger max_length"):
+        found = model.generate(["b a c", "ba"], max_length=4)
+    assert found == [model.decode(each.tokens) for each in model.generate(ids, max_length=4)]
+
+
+def test_generate_continues_texts_of_characters() -> None:
+    model = build_language_model()
+    model.vocabularies = {"text": Characters("abcdefghi"[: model.config.vocab_size - 3] + "␣")}
+    [text] = model.generate(["ab a"], max_length=3)
+    [answer] = model.generate([model.encode("ab a")], max_length=3)
+    assert text.startswith("ab a") and text == "ab a" + model.decode(answer.tokens)
+
+
+def test_generate_loses_no_text_in_silence() -> None:
+    model = build_model()
+    refuses(
+        r"no vocabulary 'source', so it takes token ids.*model\.vocabularies\['source'\]",
+        model.generate,
+        ["a"],
+    )
+    model.vocabularies = {"source": Vocabulary("abc"), "target": Vocabulary("xyz")}
+    refuses("unknown symbol 'd'", model.generate, ["a b", "a d"])
+    refuses(r"takes a list of texts: \['a b'\]", model.generate, "a b")
+    refuses(r"sources\[1\] is 'a b'", model.generate, [[2], "a b"])
+    refuses(r"sources\[0\] is empty", model.generate, [""])
+    refuses("encode the texts with model.encode", model.generate, ["a"], get_attention=True)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from graphut import Characters, Vocabulary
 from graphut._files import read_checked_json, with_checksum, write_json
 from graphut.models import UniversalTransformer
 from graphut.models.model_files import read_checked_tensors, write_tensors
@@ -42,6 +43,19 @@ def change_config(folder: Path, **changes: Any) -> None:
     """Change fields of a configuration, and its checksum with them, as another program might."""
     fields = read_checked_json(folder / "config.json")
     write_json(folder / "config.json", with_checksum({**fields, **changes}))
+
+
+def test_from_pretrained_restores_the_vocabularies(tmp_path: Path) -> None:
+    model = build_model()
+    model.vocabularies = {"source": Vocabulary("abc"), "target": Characters.of("a b\n")}
+    model.save_pretrained(tmp_path)
+    assert load(tmp_path).vocabularies == model.vocabularies
+    (path := tmp_path / "target_vocabulary.json").write_text('["a", "b"]')
+    refuses(r"target_vocabulary\.json is missing, was edited or belongs to another", load, tmp_path)
+    path.unlink()
+    refuses(r"target_vocabulary\.json is missing, was edited or belongs to another", load, tmp_path)
+    build_model().save_pretrained(tmp_path)
+    refuses(r"source_vocabulary\.json is missing, was edited or belongs to another", load, tmp_path)
 
 
 @pytest.mark.parametrize("options", SHAPES, ids=str)

@@ -110,11 +110,6 @@ class Task(CheckedConfig, ABC):
         super().__post_init__()
 
     @property
-    def vocabulary_kind(self) -> type[Vocabulary]:
-        """The class of the task's vocabularies: `Vocabulary` or a subclass."""
-        return Vocabulary
-
-    @property
     def vocabularies(self) -> Vocabularies:
         """A dictionary from names, such as "source" and "target", to the vocabularies."""
         names = self.vocabulary_names.items()

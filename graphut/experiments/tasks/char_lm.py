@@ -42,7 +42,6 @@ class CharLM(TextTask):
 
     name = "char-lm"
     presets = with_baselines(_SMALL, WIDE_LAYERS)
-    vocabulary_kind = Characters
     own_files = ("data",)
 
     data: str | Path = option(MISSING, f"text file; {_ORIGIN}")

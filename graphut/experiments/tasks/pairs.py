@@ -93,10 +93,6 @@ class Pairs(PairTask):
         if self.subwords:
             tokenizers_package()
 
-    @property
-    def vocabulary_kind(self) -> type[Vocabulary]:
-        return Subwords if self.subwords else Characters if self.characters else Vocabulary
-
     @cached_property
     def source_vocabulary(self) -> Vocabulary:
         return self._vocabulary(0)
@@ -110,8 +106,9 @@ class Pairs(PairTask):
         if self.subwords:
             texts = chain.from_iterable(line[:2] for line in self._lines["train"])
             return Subwords.learn((" ".join(text.split()) for text in texts), self.subwords)
+        kind = Characters if self.characters else Vocabulary
         split = (lambda text: map(symbol_of, text)) if self.characters else str.split
-        return self.vocabulary_kind(sorted({x for line in self._data for x in split(line[side])}))
+        return kind(sorted({x for line in self._data for x in split(line[side])}))
 
     def check_config(self, config: ModelConfig) -> None:
         """Raise `ValueError`, with file and line, if a line is too long for the model."""
@@ -132,7 +129,7 @@ class Pairs(PairTask):
         for part, path in zip(PARTS[1:], (self.validation_data, self.test_data), strict=True):
             if path is None:
                 parts["train"], parts[part] = _split(
-                    parts["train"], self.held_out, self.vocabulary_kind is Vocabulary
+                    parts["train"], self.held_out, not (self.characters or self.subwords)
                 )
             else:
                 parts[part] = _read_lines(path)

@@ -43,7 +43,6 @@ class TranslationTask(PairTask):
     `ValueError` if the files of the two languages do not match.
     """
 
-    vocabulary_kind = Subwords
     learner = "sequences:TranslationLearner"
 
     data: str | Path = option(MISSING, "folder of the data")

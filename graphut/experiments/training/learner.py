@@ -87,7 +87,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
 
     def __init__(self, model: ModelT, vocabularies: Vocabularies) -> None:
         self.model = model
-        self.vocabularies = vocabularies
+        self.vocabularies = model.vocabularies = {**vocabularies}
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -22,7 +22,7 @@ from graphut.experiments.training.run_files import (
     check_is_run,
 )
 from graphut.models.config import ModelConfig
-from graphut.models.model_files import CONFIG, check_is_trained, read_config
+from graphut.models.model_files import CONFIG, check_is_trained, read_config, read_vocabularies
 
 if TYPE_CHECKING:
     from graphut.experiments.training.learner import AnyLearner
@@ -40,7 +40,6 @@ class Run:
     folder: Path
     task_name: str  # a key of `TASKS`: a name, or a file, relative to the current folder
     task_options: dict[str, Any]  # the fields of the task
-    vocabulary_digests: dict[str, str]  # SHA-256 of `<name>_vocabulary.json`, by name
     training: TrainingConfig
     version: str  # version of graphut that began the run
     digests: dict[str, str]  # SHA-256 of the task's `unchecked_files`
@@ -63,16 +62,12 @@ class Run:
         """
         folder = Path(folder)
         check_is_new(folder)
+        model.vocabularies = {**task.vocabularies}
         model.save_pretrained(folder)
-        for name, vocabulary in task.vocabularies.items():
-            vocabulary.save(_vocabulary_file(folder, name))
         return cls(
             folder=folder,
             task_name=task_name or task.name,
             task_options=asdict(task),
-            vocabulary_digests={
-                name: digest_of(_vocabulary_file(folder, name)) for name in task.vocabularies
-            },
             training=training,
             version=__version__,
             digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
@@ -104,15 +99,10 @@ class Run:
             # Options that did not exist yet have their defaults, as in older versions.
             kind = TASKS[state["task"]]
             task = kind(**state["task_options"])
-            vocabularies = dict(state["vocabularies"])
-            if vocabularies.keys() != task.vocabulary_names.keys():  # they are names of files
-                needed = [*task.vocabulary_names]
-                raise ValueError(f"its vocabularies are {[*vocabularies]}, but must be {needed}")
             return cls(
                 Path(folder),
                 state["task"],
                 asdict(task),
-                vocabularies,
                 TrainingConfig(**state["training"]),
                 str(state["graphut"]),
                 dict(state["digests"]),
@@ -126,7 +116,6 @@ class Run:
             "graphut": self.version,
             "task": self.task_name,
             "task_options": self.task_options,
-            "vocabularies": self.vocabulary_digests,
             "training": asdict(self.training),
             "digests": self.digests,
             "imports": self.imports,
@@ -195,19 +184,9 @@ class Run:
 
     def learner(self, model: AdaptiveModel) -> AnyLearner:
         """Return the learner of a model of this run."""
-        return self.learner_kind(model, self.vocabularies)
+        return self.learner_kind(model, model.vocabularies)
 
     @cached_property
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabularies that the task had when the run began."""
-        kind, vocabularies = self.task(check_data=False).vocabulary_kind, {}
-        for name, digest in self.vocabulary_digests.items():
-            path = _vocabulary_file(self.folder, name)
-            vocabularies[name] = kind.load(path)
-            if digest != digest_of(path):
-                raise ValueError(f"{path} is damaged: {RUN} has another checksum of it")
-        return vocabularies
-
-
-def _vocabulary_file(folder: Path, name: str) -> Path:
-    return folder / f"{name}_vocabulary.json"
+        return read_vocabularies(self.folder, read_config(self.folder))

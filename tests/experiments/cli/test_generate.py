@@ -57,21 +57,25 @@ def test_generate_skips_lines_with_an_unknown_symbol(
     path.write_text(" \nb\nq D\nc a\n\n")
     command = ["generate", str(finished_run), "--plain", "--max-length", "4"]
     said = refusal(*command, "--input", path)
-    assert said.startswith(f"graphut: {path}:3: unknown symbol 'D'; known are: a b c")
+    assert said.startswith(
+        f"graphut: {path}:3: unknown symbol 'D': did you mean 'd'?; known are: a b c"
+    )
     assert main([*command, "b", "c a"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert main([*command, "--input", str(path), "--skip-unknown"]) == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == ["", first, "", second, ""]
-    assert err.startswith(f"graphut: skipped {path}:3: unknown symbol 'D'; known are: a b")
+    assert err.startswith(
+        f"graphut: skipped {path}:3: unknown symbol 'D': did you mean 'd'?; known are"
+    )
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["hello world"], "unknown symbol 'hello'; known are: a b c"),
+        (["hello world"], "unknown symbol 'hello': put spaces between symbols, as in 'h e l l o'"),
         (["--input", "missing"], "there is no missing"),
-        (["a", " "], "the text ' ' is empty: give at least one symbol"),
+        (["a", " "], "sources[1] is empty: it needs at least one token"),
     ],
 )
 def test_generate_refuses_bad_input_in_one_line(

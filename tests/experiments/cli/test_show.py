@@ -68,4 +68,6 @@ def test_few_panels_takes_the_mean_of_many_heads() -> None:
 
 def test_show_names_an_unknown_symbol(finished_run: Path, tmp_path: Path, refusal: Command) -> None:
     found = refusal("show", str(finished_run), "q D", "--out", str(tmp_path / "a.png"))
-    assert "unknown symbol 'D'; known are: a b c" in found and not list(tmp_path.iterdir())
+    assert "unknown symbol 'D': did you mean 'd'?; known are: a b c" in found and not list(
+        tmp_path.iterdir()
+    )

@@ -8,7 +8,6 @@ from safetensors.torch import load_file
 
 from graphut._files import with_checksum, write_json
 from graphut.experiments.tasks import TASKS
-from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training import Run, TrainingConfig
 from graphut.experiments.training.run_files import METRICS, append_metrics, read_metrics
 
@@ -26,11 +25,9 @@ def describe_run(folder: Path, task: str) -> str:
     sizes = {"source_vocab": 9, "target_vocab": 9, "vocab_size": 9, "num_kinds": 2, "classes": 2}
     known = {name: size for name, size in sizes.items() if name in kind.from_data}
     folder.mkdir()
-    digests = {}
     for name, vocabulary in kind().vocabularies.items():
-        vocabulary.save(path := folder / f"{name}_vocabulary.json")
-        digests[name] = digest_of(path)
-    Run(folder, task, {}, digests, TrainingConfig(), "1", {}).write()
+        vocabulary.save(folder / f"{name}_vocabulary.json")
+    Run(folder, task, {}, TrainingConfig(), "1", {}).write()
     fields = {"model": config.__name__.removesuffix("Config"), **known}
     write_json(folder / "config.json", with_checksum(fields))
     (folder / "model.safetensors").touch()

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +90,6 @@ def test_run_task_refuses_a_folder_with_other_files(
         ("training", {"speed": 2}),
         ("training", 5),
         ("imports", 5),
-        ("vocabularies", None),
-        *(("vocabularies", names) for names in (["../secret"], ["source", "/etc/x"], ["source"])),
-        *(("vocabularies", names) for names in (5, [3], {"a/b": 1}, [""], [])),
     ],
 )
 def test_run_open_refuses_a_foreign_description(tmp_path: Path, field: str, value: object) -> None:
@@ -106,9 +102,8 @@ def test_run_open_refuses_a_foreign_description(tmp_path: Path, field: str, valu
 def test_run_vocabularies_detect_a_changed_symbol(tmp_path: Path) -> None:
     run = create(tmp_path, Copy())
     path = tmp_path / "source_vocabulary.json"
-    symbols = json.loads(path.read_text())
-    path.write_text(json.dumps([*symbols[1:], symbols[0]]))
-    refuses(r"source_vocabulary\.json is damaged: run\.json has", getattr, run, "vocabularies")
+    path.write_text(path.read_text().replace("q", "Q"))
+    refuses(r"source_vocabulary\.json is missing, was edited", getattr, run, "vocabularies")
 
 
 def test_run_open_detects_damage(tmp_path: Path) -> None:

@@ -94,9 +94,7 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         }
 
     def parse(self, text: str) -> list[int]:
-        if not (tokens := self.vocabularies["source"].read(text)):
-            raise ValueError(f"the text {text!r} is empty: give at least one symbol")
-        return tokens
+        return self.model.encode(text)
 
     def generate(
         self, texts: Sequence[str], options: GenerationOptions, *, get_attention: bool = False

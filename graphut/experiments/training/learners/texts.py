@@ -93,7 +93,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         return self.evaluation(**self.metrics(scores)), details
 
     def parse(self, text: str) -> list[int]:
-        return self.vocabulary.read(text)
+        return self.model.encode(text)
 
     def generate(
         self, texts: Sequence[str], options: GenerationOptions, *, get_attention: bool = False
@@ -102,7 +102,7 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         for prompt, result in generate(self.model, prompts, options, get_attention=get_attention):
             tokens, steps = prompt + written_tokens(result), result.source_steps + result.steps
             part = decoder_part("text", self.vocabulary, tokens, steps, result.decoder)
-            text = self.vocabulary.write(prompt + result.tokens)
+            text = self.model.text_of(prompt, result)
             yield Answer(text, [part], note=f"\n{text}")
 
     @torch.no_grad()

@@ -27,7 +27,6 @@ class Counting(DrawnTask, TextTask):
     name = "counting-of-tests"
     epoch_size, held_out = 64, 40
     vocabulary = Characters.of("0123456789 ")  # type: ignore[assignment]
-    vocabulary_kind = Characters
 
     def draw(self, count: int, part: str, *stream: int) -> list[Text]:
         random = Random(f"{part} {stream}")
