@@ -92,13 +92,6 @@ def sentence_graph(
     return graph
 
 
-def token_lengths(graph: DGLGraph, side: str) -> Tensor:
-    """Return the number of tokens of each "source" or "target" sentence, `(batch,)` int64."""
-    nodes = graph.batch_num_nodes(side)
-    is_token = graph.nodes[side].data["token"] != NO_TOKEN
-    return torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
-
-
 def target_labels(targets: DGLGraph | Sentences) -> Tensor:
     """Return the token to predict at each target token, `(num_tokens,)` int64.
 

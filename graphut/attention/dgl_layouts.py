@@ -71,12 +71,14 @@ def keep_layout(graph: DGLGraph, etype: Any, layout: EdgeLayout) -> None:
 
 
 def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
-    # Each tensor of batch sizes, with its count of in-place modifications.
-    now = [(each, count_writes(each)) for each in (graph._batch_num_nodes or {}).values()]
-    lengths, layouts = getattr(graph._graph, _KEY, (None, {}))
-    if lengths is None or [(id(x), w) for x, w in lengths] != [(id(x), w) for x, w in now]:
+    # The tensors of batch sizes, by identity, with their counts of in-place modifications.
+    sizes, now = [*(graph._batch_num_nodes or {}).values()], {}
+    for each in sizes:
+        now[id(each)] = count_writes(each)
+    _, kept, layouts = getattr(graph._graph, _KEY, ((), None, {}))
+    if kept != now:
         layouts = {}
-        setattr(graph._graph, _KEY, (now, layouts))
+        setattr(graph._graph, _KEY, (sizes, now, layouts))
     return layouts
 
 

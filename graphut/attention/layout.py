@@ -281,7 +281,10 @@ def upload(items: Sequence[Any], device: Device) -> list[Any]:
     wait for the device. A layout stores its copy, and later calls return this copy.
     """
     target = torch.device(device)
-    if target.type == "cpu" and all(item.device.type == "cpu" for item in items):
+    for item in items:
+        if item.device != target:
+            break
+    else:
         return [*items]
     copies = [None if isinstance(item, Tensor) else item._on(target) for item in items]
     parts = [

@@ -138,45 +138,51 @@ class CachedDecoder(TokenDecoder):
         self.encoded = None if self.source is None else EncoderOutput(self.source.feat)
         self.key_values = StepCache(self.recurrence.max_steps)
         self.combined = StepCache(self.recurrence.max_steps)  # inputs of a separable convolution
-        self._used = 0  # number of ids
+        self.first, self.used = 0, 0  # id of the first newest token, and number of ids
+        self._sources: list[Tensor] = []  # of the next positions, the last position first
 
     def advance(self, parents: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        new, feat = torch.arange(self._used, self._used + len(tokens)), self.embed(tokens)
-        self._used += len(tokens)
-        self.extend(parents.cpu(), new)
+        self.first, self.used, feat = self.used, self.used + len(tokens), self.embed(tokens)
+        self.extend(parents.cpu(), torch.arange(self.first, self.used))
         positions = torch.full((len(feat),), self.length, device=feat.device)
-        store = _NewestTokens(self, new.to(feat.device))
+        store = _NewestTokens(self, feat.device)
         call = Call(self.recurrence, store, feat, positions, fills_cache=True)
         result = run_call(call)
         return self.predict(call.readout(result.out)), result.steps
+
+    def next_sources(self) -> Tensor:
+        """Return the positions, from 0, that the newest token of a hypothesis attends to."""
+        if not self._sources:
+            place = torch.arange(self.length - 1, self.length + 31)
+            row, source = self.topology.sorted_in_edges(place, place + 1, place + 1)
+            self._sources = [*source.split(row.bincount(minlength=len(place)).tolist())][::-1]
+        sources = self._sources.pop()
+        if not len(sources):
+            raise no_in_edge(self.topology, self.length - 1)
+        return sources
 
 
 class _NewestTokens(Store):
     """The store of one token: each hypothesis's newest token attends to cached tokens."""
 
-    def __init__(self, decoder: CachedDecoder, new: Tensor) -> None:
-        length, device = decoder.length, new.device
-        place = torch.tensor([length])
-        _, sources = decoder.topology.sorted_in_edges(place - 1, place, place)
-        if not len(sources):
-            raise no_in_edge(decoder.topology, length - 1)
-        paths = decoder.ids
+    def __init__(self, decoder: CachedDecoder, device: torch.device) -> None:
+        paths, sources, last = decoder.ids, decoder.next_sources(), decoder.length - 1
         cross_layout = None
         if decoder.source is not None:
-            cross_layout = decoder.source.edges_to(decoder.sentences, length - 1).to(device)
+            cross_layout = decoder.source.edges_to(decoder.sentences, last).to(device)
+        capacity = decoder.key_values.capacity(decoder.used)
         super().__init__(
-            [_edges_from(paths[:, sources], decoder.key_values.capacity(decoder._used)).to(device)],
+            [_edges_from(paths[:, sources], capacity).to(device)],
             cross_layout=cross_layout,
             encoded=decoder.encoded,
         )
         if getattr(decoder.recurrence.steps[0].attention, "relative", None):
-            distances = (length - 1 - sources).to(device)
-            self.edge_options["edge_distance"] = distances.repeat(len(paths))
-        self._decoder, self._new, self._paths = decoder, new, paths.to(device)
+            self.edge_options["edge_distance"] = (last - sources).to(device).repeat(len(paths))
+        self._decoder, self._paths = decoder, paths.to(device)
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
-        cache, new = self._decoder.key_values, self._new
-        cache.write(new if nodes is None else new[nodes], self.step, key_value)
+        cache = self._decoder.key_values
+        cache.write(self._decoder.first, nodes, self.step, key_value)
         if self.memory is None:
             self.table = cache.at(self.step)
         else:
@@ -185,11 +191,10 @@ class _NewestTokens(Store):
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         if not isinstance(transition, SeparableConvTransition):
             return super().feed_forward(transition, rows)
-        new, paths, cache = self._new, self._paths, self._decoder.combined
-        if self.frontier is not None:
-            new, paths = new[self.frontier], paths[self.frontier]
-        cache.capacity(self._decoder._used)
-        cache.write(new, self.step, rows)
+        cache = self._decoder.combined
+        cache.capacity(self._decoder.used)
+        cache.write(self._decoder.first, self.frontier, self.step, rows)
+        paths = self._paths if self.frontier is None else self._paths[self.frontier]
         taps = paths[:, -transition.kernel_size :]
         missing = transition.kernel_size - taps.shape[1]
         return transition.convolve(pad(cache.at(self.step)[taps], (0, 0, missing, 0)))
@@ -205,6 +210,7 @@ def _edges_from(sources: Tensor, num_src: int) -> CSRLayout:
         dst_lengths=torch.ones(rows, dtype=torch.int64),
         src_lengths=torch.tensor([num_src]),
         _trusted=True,
+        _facts={"empty_rows": 0},
     )
 
 
@@ -218,16 +224,23 @@ class StepCache:
     def capacity(self, nodes: int) -> int:
         """Return the number of nodes that fit into the cache, at least `nodes`."""
         while self._capacity < nodes:
-            self._capacity = max(64, nodes, 2 * self._capacity)
+            self._capacity = max(16 * nodes, 2 * self._capacity)
         if self._rows is not None and self._rows.shape[1] < self._capacity:
             self._rows = pad(self._rows, (0, 0, 0, self._capacity - self._rows.shape[1]))
         return self._capacity
 
-    def write(self, nodes: Tensor, step: int, rows: Tensor) -> None:
-        """Store `rows[i]` as the vector of `nodes[i]` at `step` (from 1) and at all later steps."""
+    def write(self, first: int, nodes: Tensor | None, step: int, rows: Tensor) -> None:
+        """Store vectors for `step`, from 1, and for all later steps.
+
+        `rows[i]` is the vector of node `first + nodes[i]`, or of node `first + i` without `nodes`.
+        """
         if self._rows is None:
             self._rows = rows.new_zeros(self._steps, self._capacity, rows.shape[1])
-        self._rows[step - 1 :].index_copy_(1, nodes, rows.expand(self._steps - step + 1, -1, -1))
+        later = self._rows[step - 1 :]
+        if nodes is None:
+            later[:, first : first + len(rows)] = rows
+        else:
+            later.index_copy_(1, first + nodes, rows.expand(len(later), -1, -1))
 
     def at(self, step: int) -> Tensor:
         """Return the vectors of all nodes at `step`, `(capacity, width)`."""

@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,17 +75,14 @@ def nucleus(probability: Tensor, top_p: float) -> Tensor:
     return torch.zeros_like(probability).scatter(-1, token, truncated)
 
 
-@dataclass
-class _Beam(Hypothesis):
-    """A hypothesis of beam search, with the indices of its sentence and of its parent."""
+class _Ended(NamedTuple):
+    """A finished hypothesis: its rank, its length, and its last token after row `row`."""
 
-    sentence: int = 0
-    row: int = 0  # index of the parent among the hypotheses of the decoder
-
-    def rank(self, penalty: float, length: int | None = None) -> float:
-        """Return the rank, larger if better; `length`, if given, replaces the number of tokens."""
-        divisor = penalty * math.log((5 + (length or len(self.tokens))) / 6)
-        return divisor - math.log(-self.score) if self.score < 0 else math.inf
+    rank: float  # larger is better
+    length: int
+    row: int  # among the hypotheses of the decoder when the last token was predicted
+    token: int
+    score: float
 
 
 def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) -> list[Hypothesis]:
@@ -93,41 +92,59 @@ def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) ->
     :math:`((5 + length) / 6)^{penalty}` (arXiv 1609.08144, Eq. 14). A hypothesis of `max_length`
     tokens counts as finished. The result for a sentence does not depend on the other sentences.
     """
-    max_length, penalty = options.max_length, options.length_penalty
-    live = [_Beam(sentence=sentence) for sentence in range(len(first))]
-    best: list[_Beam | None] = [None] * len(first)
+    max_length, width, penalty = options.max_length, options.beam_size, options.length_penalty
+    best: list[_Ended | None] = [None] * len(first)
+    best_rank = np.full(len(first), np.nan)  # no rank is below NaN
+    # Of each hypothesis of the decoder: its sentence and its log-probability.
+    sentence, score = np.arange(len(first)), np.zeros(len(first))
     parents, tokens = torch.arange(len(first)), first
+    history: list[tuple[list[int], ...]] = []  # parents, last tokens and their steps
     for length in range(1, max_length + 1):
         logits, steps = decoder.advance(parents, tokens)
+        history.append((parents.tolist(), tokens.tolist(), steps.tolist()))
         scores = _without_bos(logits.double().log_softmax(-1))
         # One more than the beam size, because one of them may be `eos`.
-        extended = _extend(live, scores, steps.tolist(), options.beam_size + 1)
-        live = []
-        for sentence, beams in extended.items():
-            ended = [b for b in beams if b.tokens[-1] == EOS or length == max_length]
-            candidates = [*ended, *([kept] if (kept := best[sentence]) else [])]
-            top = best[sentence] = max(candidates, key=lambda b: b.rank(penalty), default=None)
-            active = [b for b in beams if b.tokens[-1] != EOS][: options.beam_size]
-            if top is not None:  # drop hypotheses that cannot win: scores only fall
-                active = [b for b in active if b.rank(penalty, max_length) > top.rank(penalty)]
-            live += active
-        if not live:  # at `max_length` at the latest, where nothing active is above the best
+        top = scores.topk(min(width + 1, scores.shape[-1]), -1)
+        total = (score[:, None] + top.values.cpu().numpy()).ravel()
+        row, token = np.arange(len(score)).repeat(top.values.shape[1]), top.indices.cpu().numpy()
+        order = np.lexsort((-total, sentence[row]))
+        row, total, token = row[order], total[order], token.ravel()[order]
+        owner, ends = sentence[row], token == EOS
+        is_last = length == max_length
+        ended = np.arange(len(row)) if is_last else ends.nonzero()[0]
+        # Only the likeliest of those that end now can be the best of its sentence.
+        for index in ended[np.unique(owner[ended], return_index=True)[1]].tolist():
+            found = _Ended(
+                _rank(total[index], length, penalty), length, row[index], token[index], total[index]
+            )
+            kept = best[owner[index]]
+            if kept is None or found.rank >= kept.rank:
+                best[owner[index]], best_rank[owner[index]] = found, found.rank
+        active = (~ends).nonzero()[0]
+        place = np.arange(len(active)) - np.searchsorted(owner[active], owner[active])
+        active = active[place < width]
+        # Drop hypotheses that cannot win: scores only fall.
+        wins = _rank(total[active], max_length, penalty) <= best_rank[owner[active]]
+        active = active[~wins]
+        if is_last or not len(active):
             break
-        parents = torch.tensor([beam.row for beam in live])
-        tokens = torch.tensor([beam.tokens[-1] for beam in live], device=first.device)
-    return [beam for beam in best if beam]  # no None: at `max_length` every hypothesis ends
+        sentence, score = owner[active], total[active]
+        parents = torch.from_numpy(row[active])
+        tokens = torch.from_numpy(token[active]).to(first.device)
+    return [_trace(history, each) for each in best if each]  # no None: all end at `max_length`
 
 
-def _extend(
-    live: list[_Beam], scores: Tensor, steps: list[int], count: int
-) -> dict[int, list[_Beam]]:
-    """Return a sorted list, for each sentence, of beams extended by their `count` best tokens."""
-    top = scores.topk(min(count, scores.shape[-1]), -1)
-    rows = zip(live, top.values.tolist(), top.indices.tolist(), steps, strict=True)
-    extended: dict[int, list[_Beam]] = {beam.sentence: [] for beam in live}
-    for row, (beam, values, tokens, step) in enumerate(rows):
-        extended[beam.sentence] += [
-            _Beam([*beam.tokens, t], [*beam.steps, step], beam.score + s, beam.sentence, row)
-            for s, t in zip(values, tokens, strict=True)
-        ]
-    return {i: sorted(beams, key=lambda b: -b.score) for i, beams in extended.items()}
+def _rank(score: Any, length: int, penalty: float) -> Any:
+    """Return the rank of hypotheses of `length` tokens by their scores; larger is better."""
+    with np.errstate(divide="ignore"):  # a score of 0 has an infinite rank
+        return penalty * math.log((5 + length) / 6) - np.log(-score)
+
+
+def _trace(history: list[tuple[list[int], ...]], ended: _Ended) -> Hypothesis:
+    """Return a finished hypothesis with all its tokens and steps."""
+    tokens, steps, row = [int(ended.token)], [], int(ended.row)
+    for parents, inputs, counts in history[ended.length - 1 :: -1]:
+        steps.append(counts[row])
+        tokens.append(inputs[row])
+        row = parents[row]
+    return Hypothesis(tokens[-2::-1], steps[::-1], float(ended.score))  # without the first input

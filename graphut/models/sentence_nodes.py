@@ -14,7 +14,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.ragged import starts
 from graphut.attention.tracing import outside_inference
-from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout, token_lengths
+from graphut.sentences import DECODE, ENCODE, NO_TOKEN, causal_layout
 from graphut.topology import Topology, node_positions, token_nodes, with_extra_nodes
 
 _LONGEST_RUN = 32  # adjacent positions in training
@@ -65,8 +65,9 @@ class SentenceNodes:
                 "drops the batch when a graph is saved or changed: restore it with "
                 "set_batch_num_nodes and set_batch_num_edges"
             )
-        lengths = token_lengths(graph, side)
-        if not torch.equal(lengths + topology.extra_nodes(lengths), graph.batch_num_nodes(side)):
+        nodes = graph.batch_num_nodes(side)
+        lengths = torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
+        if not torch.equal(lengths + topology.extra_nodes(lengths), nodes):
             raise ValueError(
                 f"the {side} nodes of the graph do not fit the model's topology "
                 f"{str(topology)!r}: make the graph with the model's own sentence_graph"
