@@ -127,21 +127,6 @@ def test_as_layout_tells_edge_types_apart() -> None:
     refuses(r"\('reads', 'writes'\); .*as_layout\(graph, 'reads'\)", as_layout, graph)
 
 
-def test_as_layout_of_a_block_has_two_sides() -> None:
-    graph = dgl.graph(([0, 1, 2, 4], [1, 2, 1, 1]), num_nodes=5)
-    block = dgl.to_block(graph, torch.tensor([1, 2]))
-    layout = as_layout(block)
-    nodes = block.srcdata[dgl.NID]
-    assert (layout.num_src, layout.num_dst) == (4, 2)
-    assert sorted((int(nodes[s]), int(nodes[d])) for s, d in pairs_of(layout)) == [
-        (0, 1),
-        (1, 2),
-        (2, 1),
-        (4, 1),
-    ]
-    assert as_layout(block) is layout
-
-
 def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:
     graph = dgl.heterograph({WRITES: (torch.tensor([0, 2]), torch.tensor([1, 0]))})
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 2])})

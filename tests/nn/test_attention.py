@@ -205,18 +205,6 @@ def test_attention_calls_a_map_of_edge_features_that_is_not_plain() -> None:
     assert_same([layer(graph, feat, edge_feat=edge_feat)], [expected])
 
 
-def test_attention_in_bfloat16_keeps_its_dtype() -> None:
-    graph, layer = ROWS, build(edge_dim=3, scale_by_degree=True).float()
-    feat, edge_feat = normal(5, 8).float(), normal(7, 3, seed=1).float()
-    expected = layer(graph, feat, edge_feat=edge_feat)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = layer(graph, feat, edge_feat=edge_feat)
-    assert found.dtype == torch.bfloat16
-    assert_same([found.float()], [expected], 2e-2)
-    narrow = layer.bfloat16()(graph, feat.bfloat16(), edge_feat=edge_feat.bfloat16())
-    assert narrow.dtype == torch.bfloat16
-
-
 # The weights of all steps.
 
 MODES_OF_WEIGHTS = {
@@ -276,19 +264,6 @@ def test_attention_record_is_that_of_the_dense_oracle(
                     own[step, :, halted] = 0.0
             assert_same([found], [own])
             first_dst, first_src = first_dst + length, first_src + sources
-
-
-@pytest.mark.parametrize("part", ["attention", "cross_attention"])
-def test_attention_record_of_a_hooked_layer(part: str) -> None:
-    case = build_case(form="decoder")
-
-    def run() -> list[Tensor]:
-        out, ponder, _ = case.layer(case.graph, case.feat, **case.arguments, get_attention=True)
-        return [out, *ponder.attention.weights, *ponder.cross_attention.weights]
-
-    plain = run()
-    case.layer.step.get_submodule(part).register_forward_hook(lambda *call: None)
-    assert_same(run(), plain)
 
 
 # Refused arguments.

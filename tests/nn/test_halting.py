@@ -1,17 +1,11 @@
 import pytest
 import torch
-from torch.nn.utils.parametrizations import spectral_norm
 
 from graphut.nn import (
-    ACT,
-    HaltingRule,
     HaltingUnit,
-    PonderNet,
     ScheduledHalting,
-    Threshold,
 )
 from tests.helpers import gradients, normal, refuses
-from tests.nn.adapters import LowRank, halved, halving
 from tests.nn.cases import build_case, engine, randomised
 
 
@@ -29,24 +23,6 @@ def test_halting_unit_equals_its_formula_in_float32_or_wider(
     seen = unit.norm(rows) if norm else rows
     logit = (seen * unit.linear.weight).sum(1) + unit.linear.bias
     torch.testing.assert_close(found, 1 / (1 + torch.exp(-logit)))
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_halting_unit_with_lora_or_a_hook_equals_merged_weights(dtype: torch.dtype) -> None:
-    rows = normal(5, 6).to(dtype)
-    for change, undo in ((LowRank, LowRank.merged), (halving, halved)):
-        unit = randomised(HaltingUnit(6)).to(dtype)
-        plain, unit.linear = unit(rows), change(unit.linear)
-        found, unit.linear = unit(rows), undo(unit.linear)
-        torch.testing.assert_close(found, unit(rows), rtol=1e-2, atol=1e-2)
-        assert (found - plain).abs().max() > 0.02
-
-
-def test_halting_unit_casts_buffers_of_spectral_norm() -> None:
-    unit, rows = randomised(HaltingUnit(6)).eval(), normal(5, 6).bfloat16()
-    spectral_norm(unit.linear)
-    found = unit.bfloat16()(rows)
-    assert torch.equal(found, unit.float()(rows.float()))
 
 
 @pytest.mark.parametrize("bias", [-1.0, 2.0])
@@ -79,13 +55,6 @@ def test_scheduled_halting_halts_each_node_at_its_step() -> None:
         torch.testing.assert_close(halting(rows, None, step), torch.where(expected, 1.0, 0.1))
     some = halting(rows[:2], torch.tensor([0, 2]), 3)
     torch.testing.assert_close(some, torch.tensor([1, 0.1]))
-
-
-@pytest.mark.parametrize("rule", [ACT(), Threshold(), PonderNet()])
-def test_scheduled_halting_with_other_rules(rule: HaltingRule) -> None:
-    halting = ScheduledHalting(torch.tensor([2, 4, 3]))
-    case = build_case(lengths=[3], rule=rule, halting=halting)
-    assert engine(case.layer, case.graph, case.feat)[1].tolist() == [2, 4, 3]
 
 
 def test_scheduled_halting_is_saved_and_refuses_other_numbers_of_nodes() -> None:

@@ -105,15 +105,6 @@ def test_blocks_whose_first_sources_are_all_destinations(halted: str, bias: floa
     assert_same([ponder.remainder, ponder.cost], [all_nodes.remainder[[2]], costs[2]])
 
 
-@pytest.mark.parametrize("halted", MODES["halted"])
-def test_blocks_hooks_act_at_every_step(halted: str) -> None:
-    case = case_of({"halted": halted})
-    plain, _ = case.layer(big_graph(), case.feat)
-    case.layer.step.attention.register_forward_hook(lambda module, args, out: out / 2)  # type: ignore
-    check_blocks(case)
-    assert not torch.allclose(case.layer(big_graph(), case.feat)[0], plain)
-
-
 def test_blocks_a_neighbour_sampler_of_dgls() -> None:
     case, graph = case_of({}), big_graph()
     sampler = dgl.dataloading.MultiLayerFullNeighborSampler(STEPS)

@@ -101,20 +101,6 @@ def test_aggregation_equals_its_definition(
     assert_same([layer(LAYOUT, feat, frontier=frontier, **edges)], [wanted[frontier]])
 
 
-def test_messages_with_features_of_edges_compute_distances() -> None:
-    """Three rounds of `max_j relu(c - d_j - w_ij)` are three steps of Bellman and Ford."""
-    layer = MessageAggregation(1, ["max"], edge_dim=1)
-    for weight, value in ((layer.message.weight, 1.0), (layer.output.weight, 1.0)):
-        weight.data.fill_(value)
-    assert layer.edge is not None
-    layer.edge.weight.data.fill_(-1.0)
-    layout = layout_of([(0, 0), (0, 1), (1, 2), (0, 2), (2, 3)], 4, 4)
-    left = torch.tensor([[9.0], [0.0], [0.0], [0.0]])  # c - d
-    for _ in range(3):
-        left = layer(layout, left, edge_feat=torch.tensor([[0.0], [1.0], [2.0], [5.0], [0.5]]))
-    assert (9 - left).flatten().tolist() == [0, 1, 3, 3.5]
-
-
 def test_messages_have_flops_and_hooks() -> None:
     layer, alone = aggregation(attends=True), aggregation(["sum"])
     attention = layer.attention

@@ -147,14 +147,6 @@ def test_recurrence_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) 
 # Settings.
 
 
-def test_recurrence_cap_and_threshold_may_change_later() -> None:
-    case = build_case()
-    case.layer.max_steps, case.layer.rule = 2, ACT(threshold=0.6)
-    changed = engine(case.layer, case.graph, case.feat)
-    assert_same(changed, dense_recurrence(case.layer, case.graph, case.feat))
-    assert changed[1].max() == 2 and changed[1].min() == 1
-
-
 def test_recurrence_dropout_in_training_alone() -> None:
     case = build_case()
     case.layer.step.dropout.p = case.layer.step.attention.attn_drop = 0.5
@@ -300,12 +292,6 @@ def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_st
         wanted = wanted + weight * state
     assert ponder.steps.tolist() == [3, 3]
     assert relative_error(out, layer.step.readout(wanted)) < 1e-10
-
-
-def test_recurrence_takes_a_module_list_of_steps() -> None:
-    steps = [UniversalTransformerStep(MultiHeadAttention(8, 2), PositionwiseTransition(8, 12))]
-    layer = AdaptiveRecurrence(nn.ModuleList(steps), max_steps=1)  # type: ignore[arg-type]
-    assert [*layer.step] == steps
 
 
 def test_recurrence_a_halting_unit_reads_what_it_learned_from_under_other_rules() -> None:

@@ -183,31 +183,6 @@ def test_registers_of_nodes_that_wake_are_distances(seed: int) -> None:
     assert torch.equal(out[:, :2], again[:, :2])
 
 
-def test_registers_learn_the_operation_from_the_pointers_alone() -> None:
-    torch.manual_seed(0)
-    messages, random = RegisterMessages(), np.random.default_rng(0)
-    layer = recurrence(messages, rule=FixedDepth(), max_steps=6)
-    optimizer = torch.optim.Adam(messages.parameters(), 0.1)
-    true = RegisterMessages()
-    true.set_operation("sum", smallest=True)
-    teacher = recurrence(true, rule=FixedDepth(), max_steps=12).eval()
-    for _ in range(80):
-        layout, _ = random_graph(int(random.integers(1000)), 60)
-        weight = torch.from_numpy(random.random((layout.num_edges, 1)))
-        feat = messages.first_states(torch.arange(60) % 10 == 0)
-        final = teacher(layout, feat, edge_feat=weight)[0]
-        best = true.eval().best_edges(layout, final, weight)
-        target, source, edge = layout.in_edges()
-        is_best = torch.zeros(layout.num_edges, dtype=torch.double)
-        is_best[edge] = (source == best.source[target]).double()
-        out, _ = layer(layout, feat, edge_feat=weight)
-        loss = -(messages.edge_logits(layout, out, weight) * is_best).sum() / 60
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert repr(messages) == "RegisterMessages(smallest sum)"
-
-
 def test_registers_have_errors_that_say_what_to_do() -> None:
     messages = RegisterMessages()
     loose = layout_from_edges(torch.tensor([0, 1]), torch.tensor([1, 1]), num_src=2, num_dst=2)

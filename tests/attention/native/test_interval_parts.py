@@ -64,8 +64,9 @@ def test_divide_leaves_other_graphs_whole() -> None:
 @pytest.mark.parametrize("spec", ALL)
 def test_parts_give_the_attention_of_every_topology(spec: str) -> None:
     layout = parse(spec).layout([63, 2])
-    options: dict[str, Any] = {"dropout": 0.3, "seed": 11}
-    options["edge_bias"] = normal(layout.num_edges, 2, seed=5)
+    bias = normal(layout.num_edges, 2, seed=5).detach()
+    bias[::3] = bias[: layout.num_edges // 4] = -torch.inf
+    options: dict[str, Any] = {"dropout": 0.3, "seed": 11, "edge_bias": bias}
     nodes = torch.arange(layout.num_dst)
     for frontier in (None, nodes[::2], nodes[5:6], nodes[:0]):
         check(layout, frontier=frontier)
@@ -92,32 +93,3 @@ def test_parts_of_many_tiles_on_threads(threads: int, heads: int) -> None:
         check(layout, heads=heads)
         check(layout, 1e-5, heads, dtype=torch.float32, frontier=torch.arange(0, 1200, 3))
     torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("divides_all")
-def test_parts_with_scores_of_minus_infinity() -> None:
-    layout = parse("strided:4").layout([40])
-    bias = normal(layout.num_edges, 2, seed=5).detach()
-    bias[::3] = -torch.inf
-    bias[: layout.num_edges // 4] = -torch.inf  # whole rows
-    check(layout, edge_bias=bias)
-
-
-@pytest.mark.usefixtures("divides_all")
-@pytest.mark.parametrize("spec", ["strided:4", "dilated:4,3", "bigbird:2,2,3", "axial:8"])
-def test_parts_in_bfloat16_are_at_most_twice_as_far_off_as_dense_attention(spec: str) -> None:
-    layout = parse(spec).layout([100])
-    exact = [normal(100, 2, 16, seed=i, dtype=torch.bfloat16) for i in range(3)]
-    found = {}
-    for backend, dtype in (("dense", "float64"), ("dense", "bfloat16"), ("native", "bfloat16")):
-        given = [x.detach().to(getattr(torch, dtype)).requires_grad_() for x in exact]
-        out = edge_attention(layout, *given, backend=backend)
-        found[backend, dtype] = [x.double() for x in (out, *gradients([out], given))]
-    for dense, own, truth in zip(
-        *(
-            found[key]
-            for key in (("dense", "bfloat16"), ("native", "bfloat16"), ("dense", "float64"))
-        ),
-        strict=True,
-    ):
-        assert (own - truth).norm() <= 2 * (dense - truth).norm()

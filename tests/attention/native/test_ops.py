@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.kernel_library import compiled
@@ -59,17 +58,6 @@ OWN = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 COMPILERS = ["aot_eager", pytest.param("inductor", marks=[pytest.mark.full, OWN])]
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_edge_attention_op_compiles_with_dropout(graph: str) -> None:
-    layer = MultiHeadAttention(8, 2, attn_drop=0.5, allow_zero_in_degree=True).double()
-    feat, layout = normal(8, 8), GRAPHS[graph]()
-    run = torch.compile(partial(layer, layout), fullgraph=True, backend="aot_eager")
-    with torch._dynamo.config.patch(capture_scalar_outputs=True):  # torch 2.7 needs this option
-        out = run(feat)
-        assert not torch.equal(run(feat), out)  # another mask at every call
-        assert all(bool(grad.isfinite().all()) for grad in gradients([out], [feat]))
-
-
 # Dynamo instantiates autograd functions.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -78,10 +66,9 @@ def test_layers_on_edge_attention_op_compile(graph: str, compiler: str) -> None:
     layout, feat = GRAPHS[graph](), normal(8, 8)
     attention = MultiHeadAttention(8, 2, allow_zero_in_degree=True).double()
     step = UniversalTransformerStep(attention, PositionwiseTransition(8, 16)).double()
-    for layer in (attention, step):
-        for frontier in (None, torch.tensor([1, 4])):
-            same_when_compiled(partial(layer, layout, frontier=frontier), [feat], compiler)
-    if compiler == "aot_eager":
+    for layer, frontier in (attention, torch.tensor([1, 4])), (step, None):
+        same_when_compiled(partial(layer, layout, frontier=frontier), [feat], compiler)
+    if graph == "rows" and compiler == "aot_eager":
         same_when_compiled(lambda x: attention(layout, x, get_attention=True)[1], [feat], compiler)
 
 
@@ -95,42 +82,18 @@ def test_edge_attention_op_refuses_in_a_compiled_program(compiler: str) -> None:
     refuses(r"overflow torch\.float32: scale", run, 1e25 * query)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_native_attention_is_an_operator_where_calls_are_recorded(graph: str) -> None:
-    names = []
-
-    class Recorder(TorchDispatchMode):
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            names.append(func.name())
-            return func(*args, **(kwargs or {}))
-
-    layout, query = GRAPHS[graph](), normal(8, 2, 4)
-
-    def results() -> list[Tensor]:
-        out = edge_attention(
-            layout, query, query, query, allow_zero_in_degree=True, backend="native"
-        )
-        return [out, *gradients([out], [query])]
-
-    with Recorder():
-        recorded = results()
-    own = {"graphut::edge_attention", "graphut::edge_attention_backward"}
-    assert {name for name in names if name.startswith("graphut")} == own
-    assert all(torch.equal(a, b) for a, b in zip(recorded, results(), strict=True))
-
-
-def test_native_attention_refuses_second_derivatives_and_several_gradients_at_once() -> None:
+def test_attention_refuses_second_derivatives_and_several_gradients_at_once() -> None:
     layout, query = GRAPHS["rows"](), normal(8, 2, 3)
-    native, dense = (
-        edge_attention(layout, query, query, query, backend=name) for name in ("native", "dense")
+    native, dgl, dense = (
+        edge_attention(layout, query, query, query, backend=name)
+        for name in ("native", "dgl", "dense")
     )
     grads = torch.stack([torch.ones_like(query), query.detach()])
     with pytest.raises(RuntimeError, match=r"'native' takes one gradient at a time: .*'dense'"):
         torch.autograd.grad(native, query, grads, is_grads_batched=True, retain_graph=True)
     torch.autograd.grad(dense, query, grads, is_grads_batched=True)
-    [slope] = torch.autograd.grad(native.square().sum(), query, create_graph=True)
-    # The query reaches the sum by another path too, which must not hide the error.
-    with pytest.raises(RuntimeError, match="compiled kernels and DGL have no second derivatives"):
-        torch.autograd.grad(slope.sum() + query.sum(), query)
+    for out in (native, dgl):
+        [slope] = torch.autograd.grad(out.square().sum(), query, create_graph=True)
+        # The query reaches the sum by another path too, which must not hide the error.
+        with pytest.raises(RuntimeError, match="kernels and DGL have no second derivatives"):
+            torch.autograd.grad(slope.sum() + query.sum(), query)
