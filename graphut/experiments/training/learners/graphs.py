@@ -265,46 +265,40 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         """
         model, at = self.model, self.model.config.answer_at
         graphs = self._labelled(files, None)
-        steps = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
+        name = "updates" if isinstance(model.evaluation_rule, EventDriven) else "steps"
         predictions = model.predict(graphs, restarts)
         for file, graph, found in zip(files, graphs, predictions, strict=True):
-            source, target = graph.edges.tolist()
-            nodes = target if at == "edge" else range(len(file.graph.ids))
-            columns: dict[str, list[Any]] = {steps: [found.steps[node].item() for node in nodes]}
-            if at == "graph":
-                columns = {steps: [found.steps.double().mean().item()]}
-            if found.agreement is not None:
-                columns["agreement"] = found.agreement.tolist()
+            ids, steps, agreement = file.graph.ids, found.steps, found.agreement
+            columns: dict[str, Any] = {"node": ids} if at == "node" else {}
             if at == "edge":
-                if found.agreement is not None:
-                    columns["agreement"] = [columns["agreement"][node] for node in target]
-                columns = {
-                    "source": [file.graph.ids[node] for node in source],
-                    "target": [file.graph.ids[node] for node in target],
-                    "is_chosen": [
-                        found.labels[j] == i for i, j in zip(source, target, strict=True)
-                    ],
-                    "probability": found.probabilities.tolist(),  # type: ignore[union-attr]
-                    **columns,
-                }
+                source, target = torch.from_numpy(graph.edges)
+                ends = {"source": source, "target": target}
+                columns = {key: [ids[node] for node in end.tolist()] for key, end in ends.items()}
+                columns["is_chosen"] = found.labels[target] == source
+                columns["probability"] = found.probabilities
+                steps = steps[target]
+                agreement = None if agreement is None else agreement[target]
             else:
-                named = {"node": [*file.graph.ids]} if at == "node" else {}
-                columns = named | self._answer_columns(found) | columns
-            for row in zip(*columns.values(), strict=True):
+                columns |= self._answer_columns(found)
+            columns[name] = steps.double().mean()[None] if at == "graph" else steps
+            if agreement is not None:
+                columns["agreement"] = agreement
+            lists = (x.tolist() if isinstance(x, torch.Tensor) else x for x in columns.values())
+            for row in zip(*lists, strict=True):
                 yield {"graph": file.name, **dict(zip(columns, row, strict=True))}
 
-    def _answer_columns(self, found: GraphPrediction) -> dict[str, list[Any]]:
+    def _answer_columns(self, found: GraphPrediction) -> dict[str, Any]:
         """Return a column for each class, label or value, and one for the likeliest class."""
-        names, target = self.vocabularies["answer"].symbols, self.model.config.answer_kind
-        if found.probabilities is None:
+        names, shares = self.vocabularies["answer"].symbols, found.probabilities
+        if shares is None:
+            assert found.values is not None
             titles = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
-            return dict(zip(titles, found.values.T.tolist(), strict=True))  # type: ignore[union-attr]
-        shares = found.probabilities
-        columns = {f"probability_{n}": x for n, x in zip(names, shares.T.tolist(), strict=True)}
-        if target == "class":
+            return dict(zip(titles, found.values.T, strict=True))
+        columns = {f"probability_{n}": x for n, x in zip(names, shares.T, strict=True)}
+        if self.model.config.answer_kind == "class":
             return {"class": [names[k] for k in shares.argmax(1).tolist()], **columns}
-        applies = (shares > 0.5).int().T.tolist()
-        return {f"label_{name}": x for name, x in zip(names, applies, strict=True)} | columns
+        applies = {f"label_{n}": x for n, x in zip(names, (shares > 0.5).int().T, strict=True)}
+        return applies | columns
 
     def _labelled(
         self, files: Sequence[RawGraph], answers: Vocabulary | None
