@@ -106,9 +106,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
     def outcome(self, batch: list[Example], label_smoothing: float) -> Outcome:
         """Run the model on a batch of training examples, and return the losses."""
 
-    @abstractmethod
     def counts(self, batch: list[Example]) -> dict[str, int]:
-        """Return `Outcome.counts` (terms of each loss, and nodes) without running the model."""
+        """Return `Outcome.counts`; subclasses count terms and nodes without running the model."""
+        with torch.no_grad():
+            return self.outcome(batch, 0.0).counts
 
     @classmethod
     def evaluation(cls, **metrics: Any) -> Evaluation:
@@ -135,11 +136,10 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         `options` are `EVALUATION_OPTIONS`. The files of the task are not needed.
         """
 
-    @abstractmethod
     def parse(self, text: str) -> Any:
         """Encode a user's text, as `generate` does; raise `ValueError` if it cannot be read."""
+        raise ValueError(f"a {self.example} cannot be typed: graphut eval FOLDER evaluates them")
 
-    @abstractmethod
     def generate(
         self, texts: Sequence[str], options: Any, *, get_attention: bool = False
     ) -> Iterator[Answer]:
@@ -148,6 +148,7 @@ class Learner(ABC, Generic[Example, TaskT, ModelT]):
         With `get_attention`, the `parts` of an `Answer` (encoder, decoder) contain attention
         weights.
         """
+        yield from map(self.parse, texts)
 
     def answers(self, examples: Sequence[Example]) -> list[Answer]:
         """Return the outputs for examples, with the correct answers and attention weights.

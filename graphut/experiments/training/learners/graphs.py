@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import exp
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -226,11 +226,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
         return Answer(text, [part], correct, is_correct=all(correct_answers), note=note)
-
-    def parse(self, *args: Any, **options: Any) -> NoReturn:
-        raise ValueError("a graph cannot be typed: graphut eval FOLDER --data FILE reads graphs")
-
-    generate = parse
 
     def read(self, path: str, task: GraphTask) -> list[LabelledGraph]:
         """Read graphs from a file or folder; drop labels outside of its `test_mask`, if any."""
