@@ -64,19 +64,6 @@ def test_import_leaves_a_working_dgl_alone(tmp_path: Path) -> None:
     assert run(tmp_path, code, WORKS, DGLBACKEND="mxnet").stdout == "False True mxnet\n"
 
 
-def test_import_uses_a_dgl_imported_before(tmp_path: Path) -> None:
-    code = "import dgl as before" + LOAD + "print(dgl.DGLGraph is before.DGLGraph)"
-    assert run(tmp_path, code, WORKS).stdout == "True\n"
-
-
-def test_graph_class_recognises_graphs_without_an_import(tmp_path: Path) -> None:
-    code = (
-        LOAD + "DGLGraph = loaded['DGLGraph']\nprint(isinstance(1, DGLGraph), 'dgl' in sys.modules)"
-    )
-    code += "\nimport dgl\nprint(isinstance(1, DGLGraph), isinstance(dgl.DGLGraph(), DGLGraph))"
-    assert run(tmp_path, code, WORKS).stdout == "False False\nFalse True\n"
-
-
 @pytest.mark.parametrize(
     "failure",
     [

@@ -1,7 +1,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -82,18 +81,6 @@ def test_sentence_graph_without_targets_has_only_sources() -> None:
     assert graph.ntypes == ["source"]
     assert graph.canonical_etypes == [ENCODE]
     assert graph.num_edges() == 3
-
-
-def test_sentence_graph_takes_lists_tensors_and_arrays() -> None:
-    lists = sentence_graph([[5, 6], [7]], [[8], []])
-    others = sentence_graph(
-        [torch.tensor([5, 6], dtype=torch.int32), np.array([7])],
-        [[np.int32(8)], torch.tensor([], dtype=torch.int64)],
-    )
-    for ntype in ("source", "target"):
-        for name, column in lists.nodes[ntype].data.items():
-            assert column.dtype == torch.int64
-            assert torch.equal(column, others.nodes[ntype].data[name])
 
 
 @pytest.mark.parametrize("where", ["sources", "targets"])

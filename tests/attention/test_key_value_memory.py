@@ -6,44 +6,22 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from graphut.attention.kernel_library import compiled
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn import (
-    AdaptiveRecurrence,
-    HaltingUnit,
-    MultiHeadAttention,
-    PositionwiseTransition,
-    UniversalTransformerStep,
     dense_recurrence,
 )
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import (
     HALTED,
-    Case,
     build_case,
     engine,
     modes_of,
-    randomised,
-    rows_graph,
-    same_as_dense,
 )
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
-
-
-@pytest.mark.parametrize("feats", [1, 3, 8, 16])
-@pytest.mark.parametrize("halted", HALTED)
-def test_key_value_memory_with_heads_of_any_size(halted: str, feats: int) -> None:
-    width = 2 * feats
-    step = UniversalTransformerStep(
-        MultiHeadAttention(width, 2), PositionwiseTransition(width, 12, activation=nn.GELU())
-    )
-    layer = randomised(AdaptiveRecurrence(step, HaltingUnit(width), halted=halted, max_steps=5))
-    for graph in (Complete().layout([5, 1, 3]), rows_graph([6, 3])):
-        same_as_dense(Case(layer, graph, normal(9, width, seed=60)))
 
 
 @pytest.mark.parametrize(

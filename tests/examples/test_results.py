@@ -32,16 +32,6 @@ def test_page_shows_pictures_that_exist() -> None:
     assert len(shown) == 3 and all((RESULTS / name).is_file() for name in shown)
 
 
-def test_draw_charts_writes_the_pictures(
-    script: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for draw in ("draw_tree", "draw_charts"):
-        monkeypatch.setitem(script[draw].__globals__, "HERE", tmp_path)
-        script[draw]()
-    drawn = {path.name for path in tmp_path.iterdir()}
-    assert drawn == {"distance.png", "frontier.gif", "lengths.png"}
-
-
 def test_cells_are_means_over_seeds(script: dict[str, Any]) -> None:
     found = [
         float(row["sequence_accuracy"])
@@ -53,14 +43,6 @@ def test_cells_are_means_over_seeds(script: dict[str, Any]) -> None:
     mean, deviation = (f"{x:.3f}".removeprefix("0") for x in (fmean(found), stdev(found)))
     assert f"| .999 / {mean} ± {deviation} |" in PAGE
     assert script["spread"]([0.5]) == ".500" and script["spread"]([0.5, 0.5]) == ".500"
-
-
-def test_runs_that_did_not_train(script: dict[str, Any]) -> None:
-    untrained = script["UNTRAINED"]
-    assert ("multi30k", "fixed", "--data DATA/multi30k-task1 --norm post", 0) in untrained
-    assert ("reverse", "fixed", "--norm post", 0) in untrained
-    assert {task for task, *_ in untrained} == {"multi30k", "reverse", "examples/tasks/babi.py"}
-    assert len(untrained) == 7
 
 
 def test_tables_have_each_evaluation_and_each_name_once() -> None:

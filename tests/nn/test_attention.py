@@ -66,17 +66,6 @@ def test_attention_on_a_bipartite_graph_takes_a_pair_of_features() -> None:
         assert_same([layer(graph, (source, target))], [expected])
 
 
-def test_attention_on_a_block_takes_features_of_sources_or_a_pair() -> None:
-    graph = dgl.graph(([0, 1, 2, 4, 3], [1, 2, 1, 1, 2]), num_nodes=5)
-    block = dgl.to_block(graph, torch.tensor([2, 1]))
-    layer, feat = build(), normal(5, 8)
-    layer.allow_zero_in_degree = True
-    expected = layer(graph, feat)[[2, 1]]
-    sources = feat[block.srcdata[dgl.NID]]
-    assert_same([layer(block, sources)], [expected])
-    assert_same([layer(block, (sources, feat[[2, 1]]))], [expected])
-
-
 ROWS = layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5)
 
 

@@ -1,5 +1,3 @@
-import io
-from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -155,14 +153,6 @@ def test_layer_as_conv_in_captum_attributes_the_answer_of_a_node() -> None:
     assert abs(gap) < 0.01 * abs(change)
 
 
-def test_layer_as_conv_leaves_the_record_out_of_copies_and_files() -> None:
-    layer, feat = LayerAsConv(build_case().layer), normal(4, FEATS)
-    out, file = layer(GRAPH, feat), io.BytesIO()
-    torch.save(layer, file)
-    assert layer.ponder.steps.shape == (4,) and not hasattr(deepcopy(layer), "ponder")
-    assert_same([deepcopy(layer)(GRAPH, feat)], [out])
-
-
 # from_edge_index
 
 INDEX = torch.tensor([[3, 0, 0, 2, 1, 3, 0, 1], [0, 0, 1, 1, 2, 3, 1, 3]])  # one edge twice
@@ -267,16 +257,6 @@ def test_conv_as_attention_where_no_edges_are_left(name: str) -> None:
     nothing = dgl.graph(([], []))
     layer.halting = HaltingUnit(FEATS).double()
     assert layer(nothing, feat[:0])[0].shape == (0, FEATS)
-
-
-@pytest.mark.parametrize("name", ["gat", "sage", "pyg_gat"])
-def test_conv_as_attention_under_autocast_keeps_its_own_dtype(name: str) -> None:
-    layer = AdaptiveRecurrence(conv_step(name).float(), max_steps=2)
-    feat = normal(4, FEATS).float()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        out = layer(GRAPH, feat)[0]
-    out.float().sum().backward()
-    assert_same([out.float()], [layer(GRAPH, feat)[0]], 5e-2)
 
 
 def test_conv_as_attention_calls_hooks_and_resets_its_parameters() -> None:

@@ -164,18 +164,6 @@ def test_hetero_adaptive_conv_decides_about_widths_in_the_first_call() -> None:
     assert repr(conv) == "HeteroAdaptiveConv(8, 2 node types, 3 edge types)"
 
 
-def test_hetero_adaptive_conv_returns_attention_by_edge() -> None:
-    conv = build()
-    layout, feat, rows = conv.union(X, EDGES)
-    weights = conv.recurrence(layout, feat, get_attention=True)[2][0]
-    target = torch.cat([rows[kind[2]][EDGES[kind][1]] for kind in METADATA[1]])
-    total = torch.zeros(8, 2).double().index_add(0, target, weights)
-    has_edges = torch.bincount(target, minlength=8) > 0
-    assert_same([total], [has_edges[:, None].expand(8, 2).double()])
-    with torch.autocast("cpu"):
-        assert conv.float()({k: x.float() for k, x in X.items()}, EDGES)["p"].isfinite().all()
-
-
 def test_hetero_adaptive_conv_refuses() -> None:
     conv = build()
     typed: Any = conv.recurrence.steps[0].attention

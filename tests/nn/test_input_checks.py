@@ -1,15 +1,12 @@
 import re
-from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
-    MultiHeadAttention,
 )
 from graphut.nn.input_checks import check_feat
 from graphut.topology import Complete
@@ -58,15 +55,6 @@ def test_check_feat_of_the_encoder_output(source: Tensor, words: str) -> None:
     refuses(re.escape(words), step, GRAPH, FEAT, cross=(CROSS, source))
 
 
-def test_check_feat_accepts_another_floating_dtype_under_autocast() -> None:
-    layer: Any = MultiHeadAttention(8, 2)
-    feat = FEAT.detach().bfloat16()
-    refuses(r"are torch.bfloat16, but the layer is torch.float32", layer, GRAPH, feat)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert layer(GRAPH, feat).dtype == torch.bfloat16
-        refuses(r"are torch.int64", layer, GRAPH, feat.long())
-
-
 # The edge types of a heterograph, as `graph[etype]`.
 
 CITES = ([0, 1, 2, 3, 0, 3, 2], [0, 1, 2, 3, 1, 1, 0])
@@ -89,13 +77,6 @@ def test_steps_refuse_edges_between_two_node_types() -> None:
     graph = papers_and_authors()
     with pytest.raises(ValueError, match="'author' to 'paper' nodes; a step needs a graph"):
         recurrence()(graph["writes"], normal(3, 8))
-
-
-@pytest.mark.parametrize("part", ["step.attention", "step", ""])
-def test_layers_refuse_a_graph_with_several_edge_types(part: str) -> None:
-    layer = recurrence().get_submodule(part)
-    with pytest.raises(ValueError, match=r"\('writes', 'cites'\); .*as_layout\(graph, 'writes'\)"):
-        layer(papers_and_authors(), PAPERS)
 
 
 def test_steps_and_recurrences_work_in_hetero_graph_conv() -> None:

@@ -147,26 +147,6 @@ def test_transformer_conv_in_jit_trace_takes_other_graphs() -> None:
         torch.jit.trace(LayerAsConv(MultiHeadAttention(8, 2)), (torch.zeros(4, 8), EDGES))
 
 
-def test_layer_as_conv_in_hetero_conv_and_not_in_to_hetero() -> None:
-    data = hetero_data()
-    layers = {
-        "__".join(edge): LayerAsConv(MultiHeadAttention(
-            tuple(data[end].num_features for end in edge[::2]), 2, head_feats=2, out_feats=4,
-            allow_zero_in_degree=True,
-        ))
-        for edge in data.edge_types
-    }  # fmt: skip
-    conv = pyg.HeteroConv({edge: layers["__".join(edge)] for edge in data.edge_types})
-    found = conv(data.x_dict, data.edge_index_dict)
-    expected: dict[str, Any] = {}
-    for (source, name, target), edges in data.edge_index_dict.items():
-        out = layers[f"{source}__{name}__{target}"]((data[source].x, data[target].x), edges)
-        expected[target] = out + expected.get(target, 0)
-    assert_same([*found.values()], [expected[name] for name in found], 1e-5)
-    with pytest.raises(TypeError, match=r"x\[0\] is None; in to_hetero .*, or .*HeteroConv"):
-        layers["__".join(data.edge_types[0])]((None, torch.zeros(2, 4)), EDGES)
-
-
 def test_transformer_conv_in_hetero_conv() -> None:
     torch.manual_seed(0)
     data, results = hetero_data(), []

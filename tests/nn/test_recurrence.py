@@ -147,21 +147,6 @@ def test_recurrence_autocast_counts_and_halts_in_float32(modes: dict[str, Any]) 
 # Settings.
 
 
-def test_recurrence_dropout_in_training_alone() -> None:
-    case = build_case()
-    case.layer.step.dropout.p = case.layer.step.attention.attn_drop = 0.5
-
-    def out(seed: int) -> Tensor:
-        torch.manual_seed(seed)
-        return engine(case.layer, case.graph, case.feat)[0]
-
-    assert torch.equal(out(0), out(0))
-    assert not torch.equal(out(0), out(1))
-    case.layer.eval()
-    assert torch.equal(out(0), out(1))
-    same_as_dense(case)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("modes", PAIRS, ids=name_of)
 def test_recurrence_a_graph_on_the_cpu_serves_features_on_the_gpu(modes: dict[str, Any]) -> None:
@@ -345,16 +330,6 @@ def test_recurrence_refuses_settings_that_do_not_fit() -> None:
     check(r"same halt_from in FixedDepth\(.*and Threshold\(", STEP, UNIT, **rules)
     rules = {"rule": Convergence(), "max_steps": 2}
     check(r"needs the rule FixedDepth, got Convergence\(", [STEP, build_step()], None, **rules)
-
-
-def test_recurrence_a_refused_setting_changes_nothing() -> None:
-    layer = AdaptiveRecurrence(STEP, UNIT)
-    wrong = {"max_steps": 0, "rule": "act", "evaluation_rule": Threshold(halt_from="output")}
-    for name, value in wrong.items():
-        before = getattr(layer, name)
-        with pytest.raises((TypeError, ValueError)):
-            setattr(layer, name, value)
-        assert getattr(layer, name) == before
 
 
 def test_recurrence_rules_without_a_value_are_the_usual_ones() -> None:

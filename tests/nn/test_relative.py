@@ -16,7 +16,6 @@ from tests.attention.naive import naive_attention
 from tests.helpers import assert_same, gradients, layout_of, normal, pairs_of, refuses
 from tests.nn.cases import (
     FEATS,
-    build_case,
     randomised,
     rows_graph,
     signal,
@@ -96,13 +95,6 @@ def test_edge_distances_by_edge_id(name: str) -> None:
     assert torch.equal(edge_distances(layout, at), torch.stack(expected))
 
 
-def test_relative_attention_without_edges() -> None:
-    empty = layout_of([], 2, 2)
-    layer = MultiHeadAttention(FEATS, 2, relative=True, allow_zero_in_degree=True)
-    distances = edge_distances(empty, torch.arange(2))
-    assert not layer(empty, torch.ones(2, FEATS), edge_distance=distances).any()
-
-
 def test_relative_positions_map_a_distance_of_a_sentence_once() -> None:
     layout, layer = Causal().layout([5, 4]), MultiHeadAttention(FEATS, 2, relative=True)
     seen = list[int]()
@@ -110,18 +102,6 @@ def test_relative_positions_map_a_distance_of_a_sentence_once() -> None:
     layer.relative.distance.register_forward_hook(lambda m, args, out: seen.append(len(args[0])))
     layer(layout, torch.ones(9, FEATS), edge_distance=edge_distances(layout, torch.arange(9)))
     assert seen == [5]
-
-
-def relative_case(**modes: Any) -> Any:
-    return build_case(relative=True, position_signal=None, **modes)
-
-
-def test_relative_recurrence_in_bfloat16_adds_distances_in_float32() -> None:
-    case = relative_case().to(torch.float32)
-    exact = case.layer(case.graph, case.feat, positions=case.positions)[0]
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = case.layer(case.graph, case.feat, positions=case.positions)[0]
-    assert ((found - exact).norm() / exact.norm()).item() < 0.02
 
 
 LAYOUT, FEAT = Complete().layout([3]), torch.zeros(3, FEATS)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -11,7 +11,7 @@ from graphut.nn import (
     coordinate_signal,
 )
 from graphut.nn.signals import _sinusoid, encode, step_signals
-from tests.helpers import assert_same, normal, refuses, relative_error
+from tests.helpers import normal, refuses, relative_error
 from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step
 
 
@@ -85,38 +85,6 @@ def test_encode_calls_the_signal_with_unique_coordinates_and_checks_its_rows() -
         encode(own, torch.tensor([1, 2]), like[:, :5])
     with pytest.raises(ValueError, match=r"rows of shape \(2, 2, 4\) for 2 coordinates"):
         encode(LearnedSignal(3, 4), torch.ones(2, 2), torch.zeros(1, 4))
-
-
-def test_encode_is_differentiable_in_coordinates() -> None:
-    given, like = torch.tensor([2.5, 1.0, 2.5], dtype=torch.float64), torch.zeros(1, 4)
-    leaf = given.clone().requires_grad_()
-    slopes = torch.zeros(3, 4)
-    slopes[:, 0] = 1.0
-    encode(SinusoidalSignal(4), leaf, like).backward(slopes)
-    assert_same([leaf.grad], [given.cos()], 1e-6)
-
-
-class Doubled(SinusoidalSignal):
-    def forward(self, coordinates: Tensor) -> Tensor:
-        return 2 * super().forward(coordinates)
-
-
-def test_step_signals_call_a_signal_that_is_changed() -> None:
-    like, plain = torch.zeros(1, 4), SinusoidalSignal(4)
-    expected, hooked = 2 * step_signals(plain, 3, like), SinusoidalSignal(4)
-    hooked.register_forward_hook(lambda *given: 2 * given[-1])
-    for signal in (Doubled(4), hooked):
-        assert torch.equal(step_signals(signal, 3, like), expected)
-    with pytest.raises(ValueError, match=r"returned rows of shape \(3, 2\) .* of 4 features"):
-        step_signals(SinusoidalSignal(2), 3, like)
-
-
-def test_signal_that_is_a_module_is_a_part_of_the_layer() -> None:
-    own = nn.Sequential(nn.Unflatten(0, (-1, 1)), nn.Linear(1, FEATS))
-    layer = AdaptiveRecurrence(build_step().float(), step_signal=lambda t: own(t.float()))
-    assert not any(name.startswith("step_signal") for name in layer.state_dict())
-    layer = AdaptiveRecurrence(build_step(), position_signal=own)
-    assert "position_signal.1.weight" in layer.state_dict()
 
 
 def by_numpy(values: list[float], dim: int) -> np.ndarray:

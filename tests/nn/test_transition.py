@@ -1,6 +1,6 @@
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import conv1d, pad
 
 from graphut.nn import (
@@ -41,29 +41,6 @@ def test_separable_conv_equals_conv1d_in_each_sentence(kernel_size: int, causal:
     assert_same(gradients([found], inputs), gradients([expected], inputs))
     assert_same([layer(GRAPH, feat, frontier=SOME)], [expected[SOME]])
     assert_same([layer(Causal().graph(LENGTHS), feat)], [expected])
-
-
-def test_positionwise_transition_equals_its_formula() -> None:
-    layer, feat = randomised(PositionwiseTransition(6, 9, activation=nn.Tanh())), normal(7, 6)
-    first, last = layer.layers[0], layer.layers[-1]
-    hidden = torch.tanh(feat @ first.weight.T + first.bias)
-    expected = hidden @ last.weight.T + last.bias
-    assert_same([layer(GRAPH, feat)], [expected])
-    assert_same([layer(GRAPH, feat, frontier=SOME)], [expected[SOME]])
-
-
-LAYERS = [PositionwiseTransition, SeparableConvTransition]
-
-
-@pytest.mark.parametrize("kind", LAYERS)
-def test_transition_defaults_are_relu_without_dropout(kind: type) -> None:
-    assert isinstance(kind(6, 9).layers[1], nn.ReLU)
-    feat = normal(7, 6, dtype=torch.float32)
-    plain, dropping = kind(6, 9), kind(6, 9, dropout=0.5)
-    assert torch.equal(plain(GRAPH, feat), plain(GRAPH, feat))
-    assert not torch.equal(dropping(GRAPH, feat), dropping(GRAPH, feat))
-    dropping.eval()
-    assert torch.equal(dropping(GRAPH, feat), dropping(GRAPH, feat))
 
 
 def test_transition_node_flops() -> None:

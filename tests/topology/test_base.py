@@ -2,7 +2,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -57,20 +56,6 @@ def test_graph_with_source_lengths_is_bipartite() -> None:
     assert graph.batch_num_nodes("target").tolist() == [2, 4]
     assert graph.batch_num_edges().tolist() == [5, 2]
     assert as_layout(graph).src_lengths.tolist() == [3, 1]
-
-
-def test_layout_takes_lengths_and_edges_of_32_bits_and_integers_of_numpy() -> None:
-    @dataclass(frozen=True)
-    class Narrow(Topology):
-        name = "test_narrow"
-
-        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-            return torch.arange(len(dst), dtype=torch.int32), dst.int()
-
-    assert Causal().layout(torch.tensor([2, 3], dtype=torch.int32)).num_edges == 9
-    assert torch.equal((Narrow() | Window(0)).mask(4), torch.eye(4, dtype=torch.bool))
-    assert torch.equal(Narrow().layout([50_000]).sources(), torch.arange(50_000))  # 50000^2 > 2^31
-    assert Window(np.int64(2)) == Window(2) and type(Window(np.int64(2)).radius) is int
 
 
 def test_topology_derived_from_a_built_in_one_has_its_own_edges() -> None:

@@ -1,9 +1,6 @@
-from dataclasses import dataclass
-
 import pytest
 import torch
 from hypothesis import given
-from torch import Tensor
 
 from graphut.topology import Topology, causality, parse
 from tests.topology import brute
@@ -33,29 +30,6 @@ def test_sees_future_counts_all_paths_through_extra_nodes(topology: Topology, n:
     assert sees_future(topology, n) is hears_of_later(topology, n)
     assert topology.is_causal(8) is not any(hears_of_later(topology, n) for n in range(1, 9))
     assert not sees_future(topology.causal(), n)
-
-
-@dataclass(frozen=True)
-class Chain(Topology):
-    """Token 0 sees the first of some extra nodes, each sees the next, the last the last token."""
-
-    name = "test_chain"
-    nodes: int
-
-    def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> tuple[Tensor, Tensor]:
-        source = torch.where(dst < n_dst, torch.where(dst == 0, n_dst, -1), dst + 1)
-        last = dst == n_dst + self.nodes - 1
-        return torch.arange(len(dst)), torch.where(last, n_dst - 1, source)
-
-    def extra_nodes(self, n: Tensor) -> Tensor:
-        return torch.full_like(n, self.nodes)
-
-    def extra_starts(self, extra: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-        return extra * 0, extra * 0
-
-
-def test_sees_future_over_many_edges() -> None:
-    assert not sees_future(Chain(7), 1) and sees_future(Chain(7), 2)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from tests.gpu_stand_in import StandIn, gpu_stand_in
 from tests.helpers import assert_same, layout_of, name_of, normal, relative_error
 from tests.nn.cases import FEATS
 from tests.nn.gpu.test_device_loop import Recorder, poison
-from tests.nn.test_waking import GRAPHS, build, messages_step
+from tests.nn.test_waking import GRAPHS, beside, build
 
 ROUNDS = 2  # of a program in these tests
 WORK = ("computed", "edges", "all_edges")
@@ -233,7 +233,7 @@ OTHERS: dict[str, Any] = {
     "noise": lambda layer: setattr(layer, "noise", InputNoise(0.1, "every_step")),
     "noise of states": lambda layer: setattr(layer, "quantize", Quantized(1, 0.1)),
     "dropout": lambda layer: setattr(layer.step.dropout, "p", 0.1),
-    "messages": lambda layer: setattr(layer, "step", messages_step(True).float()),
+    "messages": lambda layer: setattr(layer, "step", beside().float()),
     "hook": lambda layer: layer.step.attention.query.register_forward_hook(lambda *_: None),
 }
 

@@ -5,11 +5,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut.nn import (
     ACT,
-    AdaptiveRecurrence,
     Convergence,
     Decision,
     EventDriven,
@@ -23,7 +22,6 @@ from graphut.nn import (
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.topology import Complete
 from tests.helpers import gradients, normal, refuses
-from tests.nn.cases import FEATS, build_step
 
 shares = st.floats(1e-6, 1.0 - 1e-6)
 weightings = st.sampled_from(["sum", "last"])
@@ -118,17 +116,6 @@ def test_rule_state_refuses_a_decision_of_a_wrong_shape() -> None:
     refuses(r"Column.*cannot be written as text", Column().spec)
 
 
-@pytest.mark.parametrize("weighting", ["sum", "ema", "last"])
-def test_rule_state_takes_states_that_autocast_has_widened(weighting: str) -> None:
-    narrow, half = torch.ones(2, 3, dtype=torch.bfloat16), torch.full((2,), 0.5)
-    state = RuleState(ACT(weighting=weighting), narrow)
-    for step in (1, 2):
-        state.update(StepRows(narrow, narrow.float(), half, step, is_last=step == 2))
-    assert state.out.dtype == torch.float32
-    expected = 0.75 if weighting == "ema" else 1.0
-    assert torch.equal(state.out, torch.full((2, 3), expected))
-
-
 # Each rule.
 
 
@@ -156,11 +143,6 @@ def test_convergence_the_change_is_relative_to_the_new_state() -> None:
     assert not rule.measure(state.memory, rows_of(was)).any()
     still = RuleState(rule, 0 * was)
     assert not rule.measure(still.memory, rows_of(0 * was)).any()  # and not 0 / 0
-
-
-def test_convergence_parameters_of_a_readout_are_not_in_the_state_dict() -> None:
-    layer = AdaptiveRecurrence(build_step(), rule=Convergence(readout=nn.Linear(FEATS, 2).double()))
-    assert "readout" not in " ".join(layer.state_dict())
 
 
 def test_convergence_a_class_that_a_readout_rules_out_changes_nothing() -> None:

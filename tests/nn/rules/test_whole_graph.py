@@ -3,9 +3,8 @@ import torch
 
 from graphut.nn import ACT, Convergence, Global, HaltingRule, PonderNet
 from graphut.topology import Complete
-from tests.helpers import assert_same, normal, refuses
-from tests.nn.cases import FEATS, build_case, engine
-from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
+from tests.helpers import assert_same, refuses
+from tests.nn.cases import build_case, engine
 
 RULES = [ACT(), PonderNet(threshold=0.8), PonderNet().for_evaluation(), Convergence(0.45)]
 
@@ -32,22 +31,6 @@ def test_global_graphs_are_those_of_the_batch_or_are_given() -> None:
     assert_same(engine(case.layer, case.graph, case.feat, **given), batched)
     given["graph_ids"] = torch.zeros_like(ids)
     assert len(engine(case.layer, case.graph, case.feat, **given)[1].unique()) == 1
-
-
-def test_global_reads_sentence_lengths_that_were_changed_in_place() -> None:
-    case, graph = build_case(rule=Global(), lengths=[4, 5]), Complete().graph([4, 5])
-    engine(case.layer, graph, case.feat, **case.arguments)
-    graph.batch_num_nodes()[:] = torch.tensor([8, 1])
-    ids = torch.tensor([0] * 8 + [1])
-    expected = engine(case.layer, case.graph, case.feat, **case.arguments, graph_ids=ids)
-    assert_same(engine(case.layer, graph, case.feat, **case.arguments), expected)
-
-
-def test_global_refuses_sampled_blocks() -> None:
-    layer = build_case(rule=Global(), max_steps=2).layer
-    blocks = blocks_of(big_graph(), SEEDS, 2)
-    with pytest.raises(ValueError, match=r"Global.* needs whole graphs, not sampled blocks"):
-        layer(blocks, normal(blocks[0].num_src_nodes(), FEATS))
 
 
 def test_global_weights_and_reads_as_the_other_rule() -> None:
