@@ -205,25 +205,14 @@ MODES_OF_WEIGHTS = {
 def oracle(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     """Return a list that receives the weights of each attention of the dense reference."""
     found: list[Tensor] = []
-    attend = reference._attend
 
-    def attend_and_note(
-        layer: Any, layout: EdgeLayout, rows: Tensor, source: Tensor, **edges: Any
-    ) -> Tensor:
-        def heads(x: Tensor) -> Tensor:
-            return x.view(-1, layer.num_heads, layer.head_feats).transpose(0, 1)
+    def attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges: Any) -> Tensor:
+        table, plain = layer.project(shown), reference._plain(layer)
+        out, weights = plain.attend(layout, rows, table, get_attention=True, **edges)
+        found.append(weights.detach())
+        return out
 
-        scores = heads(layer.query(rows)) @ heads(layer.key_value(source).chunk(2, 1)[0]).mT
-        scores = scores * layer.head_feats**-0.5
-        if layer.degree_scale is not None:
-            growth = layout.in_degrees.double().log1p()
-            scores = scores * torch.outer(layer.degree_scale, growth)[:, :, None]
-        copies = scores.new_zeros(layout.num_dst, layout.num_src)
-        copies.index_put_(layout.in_edges()[:2], copies.new_ones(()), accumulate=True)
-        found.append((scores + copies.log()).softmax(-1).detach())
-        return attend(layer, layout, rows, source, **edges)
-
-    monkeypatch.setattr(reference, "_attend", attend_and_note)
+    monkeypatch.setattr(reference, "_attend", attend)
     return found
 
 
@@ -235,24 +224,21 @@ def test_attention_record_is_that_of_the_dense_oracle(
     out, ponder, _ = case.layer(case.graph, case.feat, **case.arguments, get_attention=True)
     assert_same([out], [case.layer(case.graph, case.feat, **case.arguments)[0]])
     dense_recurrence(case.layer, case.graph, case.feat, **case.arguments)
-    records = [ponder.attention]
-    if modes["form"] == "decoder":
-        records.append(ponder.cross_attention)
+    records = [ponder.attention, ponder.cross_attention][: 1 + (modes["form"] == "decoder")]
     for number, record in enumerate(records):
         assert record is not None and len(record.weights) == int(ponder.steps.max())
-        expected = torch.stack(oracle[number :: len(records)])
-        first_dst = first_src = 0
-        for sentence, length in enumerate(LENGTHS):
-            sources = int(record.layout.src_lengths[sentence])
-            found = record.dense(sentence)
-            own = expected[:, :, first_dst:, first_src:][:, :, :length, :sources]
-            own = own[: len(found)].clone()
-            for step in range(len(found)):
-                halted = ponder.steps[first_dst:][:length] <= step
-                if modes["halted"] != "running":
-                    own[step, :, halted] = 0.0
-            assert_same([found], [own])
-            first_dst, first_src = first_dst + length, first_src + sources
+        row, source, edge = record.layout.in_edges()
+        sizes = record.layout.dst_lengths.tolist(), record.layout.src_lengths.tolist()
+        dense = [record.dense(sentence) for sentence in range(len(LENGTHS))]
+        for step, weights in enumerate(record.weights):
+            runs = (ponder.steps > step) | (modes["halted"] == "running")
+            expected = oracle[number :: len(records)][step][edge] * runs[row, None]
+            assert_same([weights[edge]], [expected])
+            whole = torch.zeros(len(runs), record.layout.num_src, HEADS).double()
+            whole.index_put_((row, source), expected, accumulate=True)
+            parts = [part.split(sizes[1], 1) for part in whole.split(sizes[0])]
+            own = [parts[k][k].permute(2, 0, 1) for k in range(len(LENGTHS))]
+            assert_same([each[step] for each in dense], own)
 
 
 # Refused arguments.
