@@ -27,9 +27,9 @@ EDGES = torch.tensor([[0, 1, 2, 3, 3, 0, 4], [1, 2, 0, 1, 3, 2, 2]])
 X, EDGE_ATTR = normal(6, 5), normal(7, 3, seed=1)
 
 
-def build(*sizes: Any, **options: Any) -> AdaptiveConv:
+def build(*sizes: Any, max_steps: int = 4, **options: Any) -> AdaptiveConv:
     torch.manual_seed(0)
-    return AdaptiveConv(*sizes, heads=2, max_steps=4, **options).double()
+    return AdaptiveConv(*sizes, heads=2, max_steps=max_steps, **options).double()
 
 
 def with_loops(edges: Tensor, nodes: int) -> Tensor:
@@ -213,11 +213,10 @@ def spread(x: Tensor) -> float:
 
 
 @pytest.mark.parametrize("kind", ["mean", "attention", "conv", "layer", "hetero", "propagation"])
-@pytest.mark.parametrize("seed", range(3))
-def test_no_default_makes_nodes_alike_in_the_first_step(kind: str, seed: int) -> None:
+def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
     """On random graphs and features at least half of the difference between nodes stays."""
     pyg = pytest.importorskip("torch_geometric.nn")
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     edges, x = torch.randint(500, (2, 2000)), torch.randn(500, 32)
     one: Any = {"max_steps": 1, "rule": FixedDepth()}
     if kind == "hetero":
@@ -313,7 +312,7 @@ def test_adaptive_conv_copies_pickles_and_loads() -> None:
 # A warning of torch itself, where a program breaks at a tensor that is no leaf.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 def test_adaptive_conv_compiles() -> None:
-    conv = build(5, 8).eval()
+    conv = build(5, 8, max_steps=2).eval()
     model = nn.Sequential(nn.Linear(5, 5), conv.double()).double()
 
     def run(x: Tensor) -> Tensor:

@@ -146,7 +146,7 @@ def test_layer_as_conv_in_captum_attributes_the_answer_of_a_node() -> None:
         return torch.stack([conv(feat, EDGES)[2, :1] for feat in graphs])
 
     found, gap = attr.IntegratedGradients(answer).attribute(
-        x[None], n_steps=200, return_convergence_delta=True
+        x[None], n_steps=60, return_convergence_delta=True
     )
     change = answer(x[None]) - answer(torch.zeros_like(x[None]))
     assert found.shape == (1, 4, FEATS) and abs(change) > 0.1

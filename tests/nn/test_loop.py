@@ -154,7 +154,7 @@ rules = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(topologies, batches, rules, st.integers(1, 5), st.data())
 def test_loop_every_rule_on_any_topology(
     topology: Any, lengths: list[int], rule: HaltingRule, cap: int, data: st.DataObject

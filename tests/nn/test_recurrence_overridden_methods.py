@@ -19,7 +19,7 @@ from graphut.nn import (
     UniversalTransformerStep,
 )
 from graphut.topology import Causal
-from tests.helpers import assert_same, gradients, normal
+from tests.helpers import assert_same, covering, gradients, normal
 from tests.nn.cases import randomised
 
 #: Methods with results that others depend on, and those whose results are no features.
@@ -56,6 +56,7 @@ RULES: dict[str, dict[str, Any]] = {
     "fixed": {"rule": FixedDepth()},
     "waking": {"rule": EventDriven(), "step_signal": None},
 }
+BY = ("class", "module")
 CASES = [(kind, name) for kind, (names, _) in METHODS.items() for name in sorted(names)]
 
 
@@ -107,10 +108,11 @@ def by_masks(layer: AdaptiveRecurrence, steps: Tensor, graph: Any, feat: Tensor)
     return out
 
 
-@pytest.mark.parametrize("by", ["class", "module"])
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("kind", "name"), CASES, ids=str)
-def test_recurrence_honours_overridden_methods(kind: type, name: str, rule: str, by: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "rule", "by"), [[*row.values()] for row in covering(case=CASES, rule=[*RULES], by=BY)]
+)
+def test_recurrence_honours_overridden_methods(case: tuple[type, str], rule: str, by: str) -> None:
+    kind, name = case
     step, graph, feat = step_with(kind, name, by), Causal().layout([3, 2]), normal(5, 8)
     options = {"max_steps": 4, "position_signal": None} | RULES[rule]
     layer = AdaptiveRecurrence(step, **options).double()
