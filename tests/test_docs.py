@@ -16,6 +16,7 @@ PAGES = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*
 @pytest.mark.parametrize("page", [name for name, text in PAGES.items() if "```python\n" in text])
 def test_docs_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     if "import torch_geometric" in PAGES[page] or "from torch_geometric" in PAGES[page]:
         pytest.importorskip("torch_geometric.data")  # its first import warns
     names: dict[str, Any] = {}  # a page is read from top to bottom

@@ -20,6 +20,7 @@ PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 @pytest.mark.parametrize("code", PYTHON, ids=range(len(PYTHON)))
 def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     if "runs/sort" in code:
         assert main(["train", "sort", "--out", "runs/sort", *TINY]) == 0
     exec(compile(code, "README.md", "exec"), {})
