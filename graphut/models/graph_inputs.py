@@ -205,12 +205,18 @@ def _count_nodes(data: Any) -> int:
             ) from None
 
 
-def as_input(graph: Any, config: UniversalGraphTransformerConfig) -> GraphInput:
-    """Return a graph of DGL, PyG or arrays as `GraphInput`, with a self-loop of each node."""
+def as_input(
+    graph: Any, config: UniversalGraphTransformerConfig, kinds: Sequence[str] = ()
+) -> GraphInput:
+    """Return a graph of DGL, PyG, networkx or arrays as `GraphInput`, with self-loops.
+
+    Its nodes have features, a number of their kind, or the name of one of the `kinds`.
+    """
     if isinstance(getattr(graph, "nodes", None), np.ndarray):
         return GraphInput(*(getattr(graph, name) for name in GraphInput._fields))
     parsed, types = ParsedGraph.of(raw_columns(graph)), config.edge_types.split()
-    return parsed.encoded(config.num_kinds, config.num_feats, types, config.edge_feats)
+    names = kinds if kinds and isinstance(parsed.nodes, list) else config.num_kinds
+    return parsed.encoded(names, config.num_feats, types, config.edge_feats)
 
 
 def warn_of_missing(graphs: Sequence[GraphInput], config: UniversalGraphTransformerConfig) -> None:

@@ -1,7 +1,7 @@
 """The Universal Transformer for graphs, with predictions for nodes, edges or whole graphs."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -232,14 +232,15 @@ class UniversalGraphTransformer(AdaptiveModel):
     def predict(self, graphs: Any, restarts: Restarts | None = None) -> list[GraphPrediction]:
         """Return the predictions for one graph, several or a dataset, in evaluation mode.
 
-        A graph is a `DGLGraph` with its features in `ndata["feat"]`, or a `Data` of PyG with its
-        features in `x`. Labels are not needed. Nodes without a self-loop get one, as in training
-        with `graphut train graphs`. Raise `TypeError` or `ValueError` if a graph does not fit. Warn
-        if graphs were cut off before their nodes came to rest (see `EventDriven`). With `restarts`,
-        the answers are joined from several runs (see `Restarts`).
+        A graph is a `DGLGraph` with its features in `ndata["feat"]`, a `Data` of PyG with its
+        features in `x`, or a graph of networkx with `feat` of its nodes: numbers, or the name of a
+        kind in the model's vocabulary "node". Labels are not needed. Nodes without a self-loop get
+        one, as in training with `graphut train graphs`. Raise `TypeError` or `ValueError` if a
+        graph does not fit. Warn if graphs were cut off before their nodes came to rest (see
+        `EventDriven`). With `restarts`, the answers are joined from several runs (see `Restarts`).
         """
         config, restarts = self.config, restarts or Restarts()
-        inputs = [as_input(graph, config) for graph in graph_list(graphs)]
+        inputs = [as_input(graph, config, self.kind_names) for graph in graph_list(graphs)]
         warn_of_missing(inputs, config)
         predictions: list[GraphPrediction] = []
         num_cut_off, largest = 0, max(map(num_nodes, inputs), default=1)
@@ -255,6 +256,16 @@ class UniversalGraphTransformer(AdaptiveModel):
                     stacklevel=3,
                 )
         return predictions
+
+    @property
+    def kind_names(self) -> Sequence[str]:
+        """The names of the kinds of nodes, in the vocabulary "node"; empty without one."""
+        return self.vocabularies["node"].symbols if "node" in self.vocabularies else ()
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, labels or values; empty if the configuration has none."""
+        return self.config.class_names.split()
 
     def _predictions(self, group: list[GraphInput], output: GraphOutput) -> list[GraphPrediction]:
         """Split the output for several graphs into the predictions for each."""
@@ -280,7 +291,7 @@ class UniversalGraphTransformer(AdaptiveModel):
     ) -> GraphPrediction:
         labels: list[Any] = []
         shares = values = None
-        names = self.config.class_names.split() or range(self.config.classes)
+        names = self.class_names or range(self.config.classes)
         if self.config.answer_at == "edge":
             labels, shares = [None] * len(steps), logits.exp()
             order = logits.argsort()

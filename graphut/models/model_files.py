@@ -59,7 +59,8 @@ def save_model(
         _check_weights(weights, outline)
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    fields = {"model": kind, "vocabularies": _checksums(vocabularies), **config}
+    checksums = {name: _checksum_of(each) for name, each in vocabularies.items()}
+    fields = {"model": kind, "vocabularies": checksums, **config}
     for name, vocabulary in vocabularies.items():
         vocabulary.save(folder / f"{name}{_VOCABULARY}")
     # After a crash between the two renames, the weights contain another checksum.
@@ -90,20 +91,20 @@ def read_config(folder: str | Path, kind: str | None = None) -> SavedConfig:
 
 def read_vocabularies(folder: str | Path, saved: SavedConfig) -> dict[str, Vocabulary]:
     """Read the vocabularies in a folder; raise `ValueError` if they do not belong to `saved`."""
-    paths = {path.name: path for path in sorted(Path(folder).glob(f"*{_VOCABULARY}"))}
-    found = {name.removesuffix(_VOCABULARY): Vocabulary.load(x) for name, x in paths.items()}
-    checksums, expected = _checksums(found), saved.vocabularies
-    if expected not in (None, checksums):
-        names = sorted(n for n in {*expected, *found} if expected.get(n) != checksums.get(n))
-        raise ValueError(
-            f"{Path(folder, names[0] + _VOCABULARY)} is missing, was edited or belongs to another "
-            f"model: restore the file that was saved with {CONFIG}"
-        )
+    paths = {x.name.removesuffix(_VOCABULARY): x for x in Path(folder).glob(f"*{_VOCABULARY}")}
+    checksums = dict.fromkeys(paths) if saved.vocabularies is None else saved.vocabularies
+    found = {name: Vocabulary.load(paths[name]) for name in checksums if name in paths}
+    for name, checksum in checksums.items():
+        if name not in found or checksum not in (None, _checksum_of(found[name])):
+            raise ValueError(
+                f"{Path(folder, name + _VOCABULARY)} is missing, was edited or belongs to another "
+                f"model: restore the file that was saved with {CONFIG}"
+            )
     return found
 
 
-def _checksums(vocabularies: Mapping[str, Vocabulary]) -> dict[str, str]:
-    return {name: json_checksum(each.to_json()) for name, each in vocabularies.items()}
+def _checksum_of(vocabulary: Vocabulary) -> str:
+    return json_checksum(vocabulary.to_json())
 
 
 def check_is_trained(folder: str | Path) -> None:

@@ -21,9 +21,10 @@ from graphut.experiments.cli.options import (
     word,
 )
 from graphut.experiments.messages import flag
-from graphut.experiments.tasks import TASKS, GraphTask
+from graphut.experiments.tasks import GraphTask
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS, GenerationOptions
+from graphut.experiments.training.run import SavedModel, open_model
 from graphut.models.checked_config import CheckedConfig, option
 from graphut.models.config import Restarts
 from graphut.plotting.figure import check_picture_path, new_figure
@@ -78,7 +79,7 @@ class Predict(OnDevice):
     Labels are not needed.
     """
 
-    folder: str = word("the folder of a run", "FOLDER")
+    folder: str = word("the folder of a run or of a saved model", "FOLDER")
     data: str = argument(MISSING, "file or folder of graphs, as for graphut train graphs", "PATH")
     out: str = argument(MISSING, ".csv or .json", "FILE")
 
@@ -95,7 +96,7 @@ class Generate(OnDevice):
     beginning of a text.
     """
 
-    folder: str = word("the folder of a run", "FOLDER")
+    folder: str = word("the folder of a run or of a saved model", "FOLDER")
     texts: tuple[str, ...] = word("what to answer or to continue", "TEXT", ())
     input: str | None = argument(None, "a file of texts, one per line; - is standard input", "FILE")
     skip_unknown: bool = switch("answer a line of the file with an unknown symbol by an empty line")
@@ -116,7 +117,7 @@ class Show(OnDevice):
     the active tokens, or the attention, of each step (of the decoder, if there is one).
     """
 
-    folder: str = word("the folder of a run", "FOLDER")
+    folder: str = word("the folder of a run or of a saved model", "FOLDER")
     text: str = word("a text as for graphut generate, or the number of a test graph", "TEXT")
     out: str = argument(MISSING, "the picture: .png, .pdf, .svg or .gif", "FILE")
     draw: Literal["ponder", "attention", "all"] | None = option(None, "what (default: ponder)")
@@ -185,6 +186,10 @@ _COMMANDS: dict[str, type[CheckedConfig]] = {
 }
 
 
+_READ_MODELS = ("generate", "predict", "show")
+"""The commands that also read a folder of `save_pretrained`; the others need a run."""
+
+
 def read_options(command: str, argv: Sequence[str]) -> Namespace:
     """Parse and check the options of a command, such as `eval` or `generate`.
 
@@ -206,7 +211,8 @@ def read_options(command: str, argv: Sequence[str]) -> Namespace:
     options: Namespace = parser.parse_args(argv)
     vars(options).update(vars(build(kind, vars(options))))
     folders = [options.folder] if "folder" in options else vars(options).get("folders", [])
-    options.runs = [Run.open(folder) for folder in dict.fromkeys(folders)]
+    reads = open_model if command in _READ_MODELS else Run.open
+    options.runs = [reads(folder) for folder in dict.fromkeys(folders)]
     if "folder" in options:
         [options.run] = options.runs
         _check_run(command, options, options.run)
@@ -221,23 +227,23 @@ def _check_file(path: str, *suffixes: str) -> None:
         raise FileNotFoundError(f"cannot write {path}: make its folder, or name another")
 
 
-def _check_run(command: str, options: Namespace, run: Run) -> None:
+def _check_run(command: str, options: Namespace, run: SavedModel) -> None:
     """Raise `ValueError` if the files, the task or the model of a run do not suit the options."""
-    values, name, kind = vars(options), run.task_name, TASKS[run.task_name]
+    values, kind, model = vars(options), run.kind, f"the model in {run.folder}"
     is_graph = issubclass(kind, GraphTask)
     if command == "predict" and not is_graph:
-        raise ValueError(f"{name} is not a task on graphs: graphut generate answers texts")
+        raise ValueError(f"{model} is not for graphs: graphut generate answers texts")
     if command == "generate" and is_graph:
-        raise ValueError(
-            f"{name} is a task on graphs: graphut predict FOLDER --data FILE reads them"
-        )
+        raise ValueError(f"{model} is for graphs: graphut predict FOLDER --data FILE reads them")
     if command == "show" and is_graph and options.draw:
         raise ValueError("--draw is for texts; of a graph, the active nodes are drawn")
+    if command == "show" and is_graph and not isinstance(run, Run):
+        raise ValueError(f"{run.folder} has no test graphs to show: name a run of graphut train")
     searches = kind.searches if command == "eval" else kind.generates
     for group, has_options in ((GenerationOptions, searches), (Restarts, is_graph)):
         for each in field_names(group):
             if each in options and not has_options:
-                raise ValueError(f"{flag(each)} is no option of the task {name}")
+                raise ValueError(f"{flag(each)} is no option of {model}")
     options.restarting = {name: values[name] for name in field_names(Restarts) if name in options}
     build(Restarts, values)  # checks the values
     search = build(GenerationOptions, values)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from graphut._files import explain_write_errors
 from graphut.experiments.cli.options import pick_device
-from graphut.experiments.tasks import TASKS, GraphTask, Task
+from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
 from graphut.experiments.training.learner import AnyLearner
 from graphut.plotting import (
@@ -49,7 +49,7 @@ def main(arguments: Namespace) -> int:
     animated = Path(out).suffix.lower() == ".gif"
     run, search = arguments.run, arguments.search
     learner = run.learner(run.trained_model(pick_device(arguments.device)))
-    if issubclass(TASKS[run.task_name], GraphTask):
+    if issubclass(run.kind, GraphTask):
         return _show_graph(learner, run.task(), text, out, animated)
     [answer] = learner.generate([text], search, get_attention=True)
     parts, written = answer.parts, answer.text.removeprefix(text)

@@ -149,7 +149,7 @@ def _split(columns: Columns, place: str) -> list[Piece]:
         graphs = int(graph.max(initial=-1)) + 1
         rows: dict[str, int] = dict.fromkeys(("features", *_ANSWERS), count)
         rows |= dict.fromkeys(_OF_GRAPHS, graphs) | dict.fromkeys(EDGE_NAMES, edges.shape[1])
-        for name in rows.keys() & columns.keys():
+        for name in [each for each in rows if each in columns]:
             if len(columns[name]) != rows[name]:
                 raise ValueError(
                     f"{name}.npy has {len(columns[name])} rows; expected {rows[name]}, as there "

@@ -221,7 +221,7 @@ class Graphs(GraphTask):
     def _parts(self) -> dict[str, list[LabelledGraph]]:
         files, kinds, classes = self._files, self.node_kinds, self.answers
         feats = self.num_feats, self.edge_types, self.edge_feats
-        graphs = [file.labelled(kinds, classes, *feats) for file in files]
+        graphs = [file.labelled(kinds.symbols, classes, *feats) for file in files]
         if any(file.masks for file in files):
             masks = {part: [file.label_mask(part) for file in files] for part in PARTS}
         elif self.answer_at == "node" and len(graphs) < _FEWEST:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -102,15 +102,17 @@ class RawGraph:
         """A mask with an element for each node, or one for a labelled graph: True if labelled."""
         return known_labels(self.labels)
 
-    def labelled(self, kinds: Vocabulary, answers: Vocabulary | None, *sizes: Any) -> LabelledGraph:
+    def labelled(
+        self, kinds: Sequence[str] | int, answers: Vocabulary | None, *sizes: Any
+    ) -> LabelledGraph:
         """Return the graph with indices for the names of node kinds, classes and edge types.
 
-        `kinds` and `answers` are the vocabularies of node kinds and of classes; if `answers` is
-        None, all labels are missing. `sizes` are further arguments of `ParsedGraph.encoded`. Raise
-        `ValueError` for a name that is unknown, or a wrong number of features.
+        `answers` is the vocabulary of classes; if it is None, all labels are missing. `kinds` and
+        `sizes` are the arguments of `ParsedGraph.encoded`. Raise `ValueError` for a name that is
+        unknown, or a wrong number of features.
         """
         with reraise_for_file(self.place, ""):
-            arrays = self.graph.encoded(kinds.symbols, *sizes)._replace(part=self.part)
+            arrays = self.graph.encoded(kinds, *sizes)._replace(part=self.part)
             return LabelledGraph(labels=self._encoded_labels(answers), **arrays._asdict())
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:

@@ -13,13 +13,14 @@ from graphut._files import read_checked_json, reraise_for_file, write_checked_js
 from graphut._torch import torch
 from graphut._version import __version__
 from graphut.experiments.messages import flag, import_words
-from graphut.experiments.tasks import TASKS, Task, Vocabulary
+from graphut.experiments.tasks import TASKS, GraphTask, PairTask, Task, TextTask, Vocabulary
 from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import (
     RUN,
     check_is_new,
     check_is_run,
+    is_run,
 )
 from graphut.models.config import ModelConfig
 from graphut.models.model_files import CONFIG, check_is_trained, read_config, read_vocabularies
@@ -30,14 +31,61 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Run:
+class SavedModel:
+    """A model in a folder, as `save_pretrained` writes it."""
+
+    folder: Path
+
+    @property
+    def kind(self) -> type[Task]:
+        """The kind of task that the model is for."""
+        kinds = {"UniversalTransformer": PairTask, "UniversalTransformerLM": TextTask}
+        kinds |= {"UniversalGraphTransformer": GraphTask}
+        if (name := read_config(self.folder).kind) not in kinds:
+            raise ValueError(f"{self.folder} contains {name!r}; known are {', '.join(kinds)}")
+        return kinds[name]
+
+    @property
+    def learner_kind(self) -> type[AnyLearner]:
+        """The class of the learner, which trains and evaluates the models of its kind."""
+        from graphut.experiments.training.learners import learner_of
+
+        return learner_of(self.kind)
+
+    @property
+    def config(self) -> ModelConfig:
+        """Return the configuration of the model, without reading its weights."""
+        values = read_config(self.folder).values
+        with reraise_for_file(self.folder / CONFIG, ""):
+            return self.kind.config_kind.from_dict(values)
+
+    def model(self) -> AdaptiveModel:
+        """Return the best model so far, on the CPU; before the first epoch, the initial model."""
+        return self.learner_kind.model_kind.from_pretrained(self.folder)
+
+    def trained_model(self, device: torch.device) -> AdaptiveModel:
+        """Return the best model so far on a device; raise `ValueError` before the first epoch."""
+        check_is_trained(self.folder)
+        return self.model().to(device)
+
+    def learner(self, model: AdaptiveModel) -> AnyLearner:
+        """Return the learner of a model from this folder."""
+        return self.learner_kind(model, model.vocabularies)
+
+    @cached_property
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """Return the vocabularies of the model."""
+        return read_vocabularies(self.folder, read_config(self.folder))
+
+
+@dataclass(frozen=True)
+class Run(SavedModel):
     """The description of a training run in a folder: task, data and training options.
 
     The folder also contains the best model so far, as `save_pretrained` writes it. A `Trainer` adds
     a checkpoint and the metrics.
     """
 
-    folder: Path
     task_name: str  # a key of `TASKS`: a name, or a file, relative to the current folder
     task_options: dict[str, Any]  # the fields of the task
     training: TrainingConfig
@@ -125,23 +173,9 @@ class Run:
         return self
 
     @property
-    def learner_kind(self) -> type[AnyLearner]:
-        """The class of the learner, which trains and evaluates the models of the task."""
-        from graphut.experiments.training.learners import learner_of
-
-        return learner_of(TASKS[self.task_name])
-
-    @property
-    def config(self) -> ModelConfig:
-        """Return the configuration of the model, without reading its weights."""
-        values = read_config(self.folder).values
-        with reraise_for_file(self.folder / CONFIG, ""):
-            return TASKS[self.task_name].config_kind.from_dict(values)
-
-    @property
     def options(self) -> dict[str, Any]:
         """Return the values of all options: of the task, of the training and of the model."""
-        from_data = TASKS[self.task_name].from_data
+        from_data = self.kind.from_data
         model = {name: x for name, x in vars(self.config).items() if name not in from_data}
         return {**self.task_options, **asdict(self.training), **model}
 
@@ -150,7 +184,7 @@ class Run:
 
         Raise `FileNotFoundError` if a file is missing, and `ValueError` if the data has changed.
         """
-        task = TASKS[self.task_name](**self.task_options)
+        task = self.kind(**self.task_options)
         if not check_data:
             return task
         begun = f"since the run in {self.folder} began: restore the data, or begin another run"
@@ -173,20 +207,11 @@ class Run:
             )
         return task
 
-    def model(self) -> AdaptiveModel:
-        """Return the best model so far, on the CPU; before the first epoch, the initial model."""
-        return self.learner_kind.model_kind.from_pretrained(self.folder)
+    @property
+    def kind(self) -> type[Task]:
+        return TASKS[self.task_name]
 
-    def trained_model(self, device: torch.device) -> AdaptiveModel:
-        """Return the best model so far on a device; raise `ValueError` before the first epoch."""
-        check_is_trained(self.folder)
-        return self.model().to(device)
 
-    def learner(self, model: AdaptiveModel) -> AnyLearner:
-        """Return the learner of a model of this run."""
-        return self.learner_kind(model, model.vocabularies)
-
-    @cached_property
-    def vocabularies(self) -> dict[str, Vocabulary]:
-        """Return the vocabularies that the task had when the run began."""
-        return read_vocabularies(self.folder, read_config(self.folder))
+def open_model(folder: str | Path) -> SavedModel:
+    """Return the run in a folder, or else the model that `save_pretrained` has written there."""
+    return Run.open(folder) if is_run(folder) else SavedModel(Path(folder))

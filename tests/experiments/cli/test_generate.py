@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import graphut
 from graphut._files import read_json
 from graphut.experiments.cli import main
 from graphut.experiments.messages import flag
@@ -48,6 +49,20 @@ def test_generate_answers_a_file_line_by_line(
     first, *others = answers.splitlines()
     lines = output(*command, "--input", path, *options).splitlines()
     assert lines == ["", first, "", *others, ""]
+
+
+def test_generate_reads_a_folder_of_save_pretrained(
+    finished_run: Path, tmp_path: Path, output: Command, refusal: Command
+) -> None:
+    model = graphut.load(finished_run)
+    model.save_pretrained(tmp_path)
+    command = ["q d x a", "--max-length", "4"]
+    assert output("generate", tmp_path, *command) == output("generate", finished_run, *command)
+    assert "there is no run in" in refusal("eval", tmp_path)
+    assert "is not a model: it has no config.json" in refusal("generate", tmp_path.parent, "a")
+    model.vocabularies = {}
+    model.save_pretrained(tmp_path / "other")
+    assert "the model has no vocabulary 'source'" in refusal("generate", tmp_path / "other", "a")
 
 
 def test_generate_skips_lines_with_an_unknown_symbol(

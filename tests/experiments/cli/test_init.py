@@ -78,22 +78,22 @@ topology window:3 --out a.foo => cannot draw into a.foo: 'foo' is not supported
 topology window:3 --nodes 9999 => n must be between 1 and 2048 tokens, got 9999
 partition of-graphs --parts 0 --out parts => parts must be at least 1; got 0
 predict of-graphs --data missing --out p.xlsx => --out must end with .csv, .json
-predict of-texts --data missing --out p.csv => sort is not a task on graphs: graphut generate
+predict of-texts --data missing --out p.csv => the model in of-texts is not for graphs
 show of-graphs 1 --out a.png --draw ponder => --draw is for texts; of a graph, the active nodes
-show of-graphs 1 --out a.png --temperature 1 => --temperature is no option of the task
+show of-graphs 1 --out a.png --temperature 1 => --temperature is no option of the model in of-graphs
 show of-texts a --out a.gif --draw all => a .gif shows one thing: --draw ponder, or --draw
 show of-texts a --out a.foo => 'foo' is not supported
 plot missing --out a.png => there is no run in missing
 report of-graphs --out a.pdf => --out must end with .html, .htm; got 'a.pdf'
-generate of-graphs a => graph-distance is a task on graphs: graphut predict FOLDER --data FILE
+generate of-graphs a => the model in of-graphs is for graphs: graphut predict FOLDER --data FILE
 generate of-texts => give either texts, or a file of them with --input
 generate of-texts a --skip-unknown => --skip-unknown skips lines of a file: name it with --input
 generate of-texts a --beam-size 0 => beam_size must be at least 1; got 0
 eval missing => there is no run in missing
 eval of-texts --max-steps 0 => max_steps must be at least 1; got 0
 eval of-texts --evaluation-rule threshold:p=.5 => 'threshold' has no setting 'p'
-eval of-graphs --beam-size 3 => --beam-size is no option of the task graph-distance
-eval of-texts --restarts 2 => --restarts is no option of the task
+eval of-graphs --beam-size 3 => --beam-size is no option of the model in of-graphs
+eval of-texts --restarts 2 => --restarts is no option of the model
 eval of-graphs --restarts 0 => restarts must be at least 1; got 0
 """
 """Command lines that end before torch is imported, and a part of the error message of each."""

@@ -9,7 +9,7 @@ import torch
 
 import graphut
 from tests.experiments.cli.tiny import MODEL
-from tests.helpers import read_rows
+from tests.helpers import read_rows, refuses
 
 Command = Callable[..., str]
 
@@ -91,3 +91,30 @@ def test_predict_chooses_edges_and_counts_updates(tmp_path: Path, output: Comman
     output("eval", run, "--set", "test", "--restarts", 2)
     [file] = run.glob("evaluation-test,restarts=2.json")
     assert json.loads(file.read_text())["options"] == {"restarts": 2}
+
+
+def test_predict_reads_a_folder_of_save_pretrained_and_names_of_kinds(
+    tmp_path: Path, output: Command, refusal: Command
+) -> None:
+    graph, data, run = networkx.path_graph(12), tmp_path / "atoms.graphml", tmp_path / "run"
+    for number, (_, row) in enumerate(graph.nodes(data=True)):
+        row.update(feat=["carbon", "oxygen"][number % 2], label=["low", "high"][number > 5])
+    networkx.write_graphml(graph, data)
+    output("train", "graphs", "--data", data, "--out", run, *MODEL)
+    model = graphut.load(run)
+    assert isinstance(model, graphut.UniversalGraphTransformer)
+    [found] = model.predict(graph)
+    assert {*found.labels} <= {"low", "high"}
+    model.save_pretrained(tmp_path / "saved")
+    rows = []
+    for folder in (run, tmp_path / "saved"):
+        output("predict", folder, "--data", data, "--out", tmp_path / "found.csv")
+        rows.append(read_rows(tmp_path / "found.csv"))
+    assert rows[0] == rows[1] and [row["class"] for row in rows[0]] == found.labels
+    graph.nodes[3]["feat"] = "gold"
+    refuses("the kind of node 'gold' is unknown; known are carbon, oxygen", model.predict, graph)
+    model.vocabularies = {}
+    model.save_pretrained(tmp_path / "saved")
+    said = refusal("predict", tmp_path / "saved", "--data", data, "--out", tmp_path / "p.csv")
+    assert "the model has 2 kinds of nodes: set" in said
+    assert "has no test graphs" in refusal("show", tmp_path / "saved", "1", "--out", "a.png")

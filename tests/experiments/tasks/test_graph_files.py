@@ -130,10 +130,10 @@ def test_read_graphs_reads_labels_of_graphs_if_no_node_has_one(tmp_path: Path) -
     assert (one.labels, other.labels, one.by_node) == (["yes"], ["1"], False)
     assert (one.graph.nodes, other.graph.nodes) == (["node"] * 3, ["a_b", "c", "a_b"])
     assert [each.label_mask("train").tolist() for each in (one, other)] == [[True], [False]]
-    labelled = one.labelled(Vocabulary(["node"]), Vocabulary(["1", "yes"]))
+    labelled = one.labelled(["node"], Vocabulary(["1", "yes"]))
     assert labelled.labels.tolist() == [1] and labelled.nodes.tolist() == [0, 0, 0]
     words = r"b\.graphml: the kind of node 'a_b' is unknown; known are node"
-    refuses(words, other.labelled, Vocabulary(["node"]), Vocabulary(["1", "yes"]))
+    refuses(words, other.labelled, ["node"], Vocabulary(["1", "yes"]))
     write(networkx.cycle_graph(3), tmp_path / "c.json")
     [*_, last] = read_graphs(tmp_path)
     assert last.labels == [None] and not last.has_label.any()  # left out, so it needs no mask

@@ -284,13 +284,14 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
 
     def _answer_columns(self, found: GraphPrediction) -> dict[str, Any]:
         """Return a column for each class, label or value, and one for the likeliest class."""
-        names, shares = self.vocabularies["answer"].symbols, found.probabilities
+        config, shares = self.model.config, found.probabilities
+        names = self.model.class_names or [*map(str, range(config.classes))]
         if shares is None:
             assert found.values is not None
             titles = ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
             return dict(zip(titles, found.values.T, strict=True))
         columns = {f"probability_{n}": x for n, x in zip(names, shares.T, strict=True)}
-        if self.model.config.answer_kind == "class":
+        if config.answer_kind == "class":
             return {"class": [names[k] for k in shares.argmax(1).tolist()], **columns}
         applies = {f"label_{n}": x for n, x in zip(names, (shares > 0.5).int().T, strict=True)}
         return applies | columns
@@ -299,6 +300,6 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         self, files: Sequence[RawGraph], answers: Vocabulary | None
     ) -> list[LabelledGraph]:
         """Return graphs with indices for the names that the model knows."""
-        config, kinds = self.model.config, self.vocabularies["node"]
+        config, kinds = self.model.config, self.model.kind_names or self.model.config.num_kinds
         edges = config.edge_types.split(), config.edge_feats
         return [file.labelled(kinds, answers, config.num_feats, *edges) for file in files]
