@@ -269,7 +269,8 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
                 source, target = torch.from_numpy(graph.edges)
                 ends = {"source": source, "target": target}
                 columns = {key: [ids[node] for node in end.tolist()] for key, end in ends.items()}
-                columns["is_chosen"] = torch.as_tensor(found.labels)[target] == source
+                labels = [-1 if label is None else label for label in found.labels]  # no answer
+                columns["is_chosen"] = torch.tensor(labels)[target] == source
                 columns["probability"] = found.probabilities
                 steps = steps[target]
                 agreement = None if agreement is None else agreement[target]

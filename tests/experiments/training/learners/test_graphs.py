@@ -156,7 +156,7 @@ def test_read_graphs_for_a_trained_model(tmp_path: Path) -> None:
         )
     others = {"node": Vocabulary(["plain"]), "answer": task.answers}
     with pytest.raises(ValueError, match=r"path\.graphml: .*'marked' is unknown"):
-        LEARNER(learner.model, others).read(str(tmp_path), task)
+        LEARNER(make_model(task), others).read(str(tmp_path), task)
     with pytest.raises(ValueError, match="has labels of nodes, and the run answers for each graph"):
         LEARNER(make_model(task, answer_at="graph"), task.vocabularies).read(str(tmp_path), task)
     networkx.set_node_attributes(graph, {n: n > 1 for n in graph}, "test_mask")
