@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from ctypes import POINTER, Structure, c_double, c_int, c_int64, c_uint32, c_void_p
 from functools import lru_cache
 from hashlib import sha256
@@ -18,29 +17,6 @@ import torch
 from torch import Tensor
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
-PHASES = ("packing", "scores", "softmax", "sums", "storing")
-_seconds: ctypes.Array[c_double] | None = None
-
-
-@contextmanager
-def timed_phases() -> Iterator[dict[str, float]]:
-    """Context manager that times the phases of the compiled kernel for consecutive sources.
-
-    Its value is filled at the end of the block: seconds by phase, summed over calls and threads.
-    """
-    global _seconds
-    seconds: dict[str, float] = {}
-    _seconds = (c_double * len(PHASES))()
-    try:
-        yield seconds
-        seconds.update(zip(PHASES, _seconds, strict=True))
-    finally:
-        _seconds = None
-
-
-def phases_address() -> int | None:
-    """Return the address where kernels add their seconds, or None outside of `timed_phases`."""
-    return None if _seconds is None else ctypes.addressof(_seconds)
 
 
 class Rows(Structure):
@@ -81,13 +57,19 @@ class Call(Structure):
         *((name, c_int64) for name in ("bias_heads", "kernel", "adds", "later")),
         *((name, c_double) for name in ("scale", "keep")),
         *((name, c_uint32) for name in ("seed", "threshold")),
-        ("phases", c_void_p),
+        ("phases", c_void_p),  # not used
     ]
     nodes_of_frontier: Tensor | None  # whose memory `frontier` refers to; not part of the structure
 
 
 class Library:
     """The functions of one compiled build of the attention kernels."""
+
+    #: Write output and softmax statistics into a `Call`; return whether the output is finite. The
+    #: second argument is a value of `DTYPES`.
+    forward: Callable[[Call, int], int]
+    #: Compute the gradients of attention, and write them to the buffers of the `Call`.
+    backward: Callable[[Call, int], int]
 
     def __init__(self, path: Path) -> None:
         self._dll = ctypes.CDLL(str(path))
@@ -103,6 +85,7 @@ class Library:
             ("sort_edges", *[pointer] * 2, c_int64, c_int64, *[pointer] * 3),
         ):
             getattr(self._dll, f"graphut_{name}").argtypes = arguments
+        self.forward, self.backward = self._dll.graphut_forward, self._dll.graphut_backward
 
     def lanes(self, dtype: torch.dtype) -> int:
         """Return how many numbers of a dtype fit into one vector register."""
@@ -112,14 +95,6 @@ class Library:
     def multiplies_pairs(self) -> bool:
         """True if this machine runs the bfloat16 kernel that multiplies pairs (AVX512-BF16)."""
         return bool(self._dll.graphut_multiplies_pairs())
-
-    def forward(self, call: Call, dtype: torch.dtype) -> bool:
-        """Write output and softmax statistics into `call`; return whether the output is finite."""
-        return bool(self._dll.graphut_forward(call, DTYPES[dtype]))
-
-    def backward(self, call: Call, dtype: torch.dtype) -> None:
-        """Compute the gradients of attention, and write them to the buffers of the call."""
-        self._dll.graphut_backward(call, DTYPES[dtype])
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
         """Compute `graphut.attention.sorting.sort_edges` for contiguous tensors on the CPU."""

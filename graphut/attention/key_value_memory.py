@@ -13,8 +13,9 @@ from torch import Tensor
 from graphut.attention.argument_checks import check_nonempty_rows
 from graphut.attention.backend import AttentionCall
 from graphut.attention.first_derivatives import once_differentiable
+from graphut.attention.kernel_library import DTYPES, is_built
 from graphut.attention.layout import EdgeLayout
-from graphut.attention.native.attention import NATIVE, parts_of
+from graphut.attention.native.attention import parts_of
 from graphut.attention.native.ops import (
     Gradients,
     Part,
@@ -29,7 +30,8 @@ from graphut.attention.native.ops import (
 from graphut.attention.registry import choose
 from graphut.attention.triton.backend import TRITON
 
-_Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], ScalarArgs]  # with the frontier
+# The frontier, the edges, and the factor of the scores.
+_Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], float]
 
 
 class KeyValueMemory:
@@ -39,9 +41,9 @@ class KeyValueMemory:
         self.heads = heads
         self._rows: Tensor | None = None  # (N, 2, H, D), of the last write, if it was of all nodes
         self._was_read = False  # whether a backward pass needs these rows
-        self._table = _Table()
+        self._table: _Table | None = None  # from the first write that must be undone
         # An empty tensor. Each write and read returns a new one, so that autograd runs them in
-        # reverse order. None before the first write that must be undone.
+        # reverse order. None before that write.
         self._chain: Tensor | None = None
 
     def write(self, nodes: Tensor | None, rows: Tensor) -> None:
@@ -49,7 +51,8 @@ class KeyValueMemory:
 
         If `nodes` is None, the memory stores `rows` itself and may overwrite it later.
         """
-        rows = rows.reshape(len(rows), 2, self.heads, rows.shape[1] // (2 * self.heads))
+        count, width = rows.shape
+        rows = rows.reshape(count, 2, self.heads, width // (2 * self.heads))
         tracked = rows.requires_grad and torch.is_grad_enabled()
         if self._chain is None:
             if nodes is None:
@@ -60,7 +63,7 @@ class KeyValueMemory:
                 self._rows.index_copy_(0, nodes, rows)
                 return
             # From now on, rows are replaced one by one. Earlier reads keep the original.
-            self._chain = torch.empty(0)
+            self._chain, self._table = torch.empty(0), _Table()
             self._write(None, self._rows.clone())
         self._write(nodes, rows if tracked else rows.detach())
 
@@ -74,15 +77,14 @@ class KeyValueMemory:
         self, layout: EdgeLayout, query: Tensor, frontier: Tensor | None, scale: float
     ) -> Tensor:
         """Return the attention output `(A, H, D)` of query rows over the stored keys and values."""
-        rows = self._rows if self._chain is None else self._table.rows
+        rows = self._rows if self._table is None else self._table.rows
         assert rows is not None
         if rows.dtype != query.dtype:
             raise TypeError(f"key is {rows.dtype}, but query is {query.dtype}")
-        parts, scalars = layout.cached(parts_of), ScalarArgs(scale, 0.0, 0, "fastest")
+        edges = frontier, layout.cached(parts_of), scale
         linked = rows if self._chain is None else self._chain
         if not (torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)):
-            return forward_table(query, rows, frontier, parts, scalars)[0]
-        edges = frontier, parts, scalars
+            return forward_table(query, rows, *edges)[0]
         if self._chain is None:
             self._was_read = True
             out: Tensor = _ReadOnce.apply(rows, query, edges)  # type: ignore[no-untyped-call]
@@ -91,11 +93,13 @@ class KeyValueMemory:
         return out
 
 
-def fits_memory(backend: str, layout: EdgeLayout, heads: int, like: Tensor) -> bool:
+def fits_memory(backend: str, layout: EdgeLayout, like: Tensor) -> bool:
     """Return whether a memory can be used: the backend "native" computes calls on this layout."""
-    if layout.has_empty_rows or torch.compiler.is_compiling():
+    if backend not in ("auto", "native") or like.device.type != "cpu" or layout.has_empty_rows:
         return False
-    return choose(backend, empty_call(layout, heads, like)) is NATIVE
+    autocast = torch.is_autocast_enabled("cpu")
+    dtype = torch.get_autocast_dtype("cpu") if autocast else like.dtype
+    return dtype in DTYPES and not torch.compiler.is_compiling() and is_built()
 
 
 def uses_triton(
@@ -103,26 +107,20 @@ def uses_triton(
 ) -> bool:
     """Return whether Triton kernels compute calls on this layout, without a check on the host.
 
-    `backend` and `like` are as in `fits_memory`. Raise `ValueError` if a destination has no
+    `like` has the device and the dtype of the features. Raise `ValueError` if a destination has no
     in-edges and `allow_zero_in_degree` is false.
     """
     if not like.is_cuda or torch.compiler.is_compiling():
         return False
-    call = empty_call(layout, heads, like)
+    autocast = torch.is_autocast_enabled("cuda")
+    dtype = torch.get_autocast_dtype("cuda") if autocast else like.dtype
+    rows = like.new_empty(0, heads, 1, dtype=dtype)
+    call = AttentionCall(layout=layout, query=rows, key=rows, value=rows)
     if choose(backend, call) is not TRITON:
         return False
     if not allow_zero_in_degree:
         check_nonempty_rows(call)
     return True
-
-
-def empty_call(layout: EdgeLayout, heads: int, like: Tensor) -> AttentionCall:
-    """Return a call without rows, with device and dtype of `like`, to choose a backend with."""
-    device = like.device.type
-    autocast = torch.is_autocast_enabled(device)
-    dtype = torch.get_autocast_dtype(device) if autocast else like.dtype
-    rows = like.new_empty(0, heads, 1, dtype=dtype)
-    return AttentionCall(layout=layout, query=rows, key=rows, value=rows)
 
 
 class _Table:
@@ -201,7 +199,8 @@ class _Read(torch.autograd.Function):
     def forward(
         ctx: Any, chain: Tensor, query: Tensor, edges: _Edges, table: _Table
     ) -> tuple[Tensor, Tensor]:
-        out, softmax = _attend(table.rows, query, edges)
+        assert table.rows is not None
+        out, softmax = forward_table(query, table.rows, *edges)
         ctx.edges, ctx.table, ctx.written = edges, table, table.written
         ctx.save_for_backward(query, out, softmax, chain)
         return out, chain.clone()
@@ -221,7 +220,7 @@ class _ReadOnce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, query: Tensor, edges: _Edges) -> Tensor:
-        out, softmax = _attend(rows, query, edges)
+        out, softmax = forward_table(query, rows, *edges)
         ctx.edges = edges
         ctx.save_for_backward(rows, query, out, softmax)
         return out
@@ -233,12 +232,6 @@ class _ReadOnce(torch.autograd.Function):
         sums = gradient_buffer(rows)
         query_grad = _backward(out_grad, out, softmax, (rows, query), ctx.edges, sums, add=False)
         return trim_gradient(sums, rows), query_grad, None
-
-
-def _attend(rows: Tensor | None, query: Tensor, edges: _Edges) -> tuple[Tensor, Tensor]:
-    """Return the output and the statistics of the softmax, see `graphut.attention.native.ops`."""
-    assert rows is not None
-    return forward_table(query, rows, *edges)
 
 
 def _backward(
@@ -253,8 +246,9 @@ def _backward(
 ) -> Tensor:
     """Return the query's gradient; write the gradient of keys and values to `sums`, or add it."""
     check_one_gradient(out_grad)
-    (rows, query), (frontier, parts, scalars) = tables, edges
+    (rows, query), (frontier, parts, scale) = tables, edges
     (key, value), (key_grad, value_grad) = rows.unbind(1), sums.unbind(1)
     buffers = Gradients(key_grad, value_grad, softmax.new_empty(0))
     inputs = Tables(query, key, value, frontier, None)
+    scalars = ScalarArgs(scale)
     return write_gradients(out_grad, out, softmax, inputs, parts, scalars, buffers, add=add)

@@ -130,6 +130,11 @@ class EdgeLayout(ABC):
         return self.in_degrees.numel()
 
     @property
+    def num_given(self) -> int:
+        """Number of sources whose features a call gives; a `halo` brings the others."""
+        return self.num_src if self.halo is None else self.num_dst
+
+    @property
     @abstractmethod
     def num_edges(self) -> int:
         """Number of edges."""
@@ -208,8 +213,8 @@ class EdgeLayout(ABC):
         """Make a copy of the layout on `device` from `tensors` there; store and return the copy."""
         names = {make: range(len(self.cached(make))) for make in UPLOADED}
         derived = {make: tuple(tensors.pop((make, i)) for i in names[make]) for make in UPLOADED}
-        halo = None if self.halo is None else self.halo.to(device)
-        copy = replace(self, **tensors, halo=halo, _trusted=True, _copies={}, _original=ref(self))
+        tensors["halo"] = self.halo and self.halo.to(device)
+        copy = replace(self, **tensors, _trusted=True, _copies={}, _original=ref(self))
         copy._cache.update(derived)
         self._copies[device] = copy
         return copy

@@ -10,7 +10,9 @@ returns an empty tensor, the token, which is an input of the next exchange.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +20,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from graphut.attention import EdgeLayout
 from graphut.attention.ragged import ragged_arange
+from graphut.nn.noise import Noise
+from graphut.nn.store import Store
 
 
 class Halo:
@@ -84,9 +89,9 @@ class Halo:
             setattr(moved, name, value.to(device) if isinstance(value, Tensor) else value)
         return moved
 
-    def begin(self) -> Exchange:
-        """Return an `Exchange` for all transfers of one call, such as one run of a recurrence."""
-        return Exchange(self)
+    def store(self, layouts: Sequence[EdgeLayout], **options: Any) -> PartStore:
+        """Return a store for one run of a recurrence on the part, with an `Exchange`."""
+        return PartStore(self, layouts, **options)
 
     def fetch(self, rows: Tensor) -> Tensor:
         """Return the features of all sources, `(num_src, d)`: `rows` of owned nodes, then the halo.
@@ -97,11 +102,11 @@ class Halo:
         --------
         A layer or a step on a part: `layer(part.layout, part.halo.fetch(x))`.
         """
-        return self.begin()(None, rows)[1]
+        return Exchange(self).received(None, rows)[1]
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes; the backward pass sums gradients, too."""
-        return self.begin().sum(values)
+        return Exchange(self).all_reduce(values)
 
     def first(self, number: int) -> int:
         """Return, in every process, the `number` that process 0 passes to its call."""
@@ -117,7 +122,7 @@ class Exchange:
         self.halo = halo
         self._token = torch.empty(0, device=halo.ids.device, requires_grad=torch.is_grad_enabled())
 
-    def __call__(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
+    def received(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
         """Send features of owned nodes to the processes that need them, and receive theirs.
 
         `rows`, `(A, d)`, are the features of `nodes`, sorted indices of owned nodes (None: of all).
@@ -146,7 +151,7 @@ class Exchange:
             nodes = torch.arange(halo.num_dst, device=rows.device)
         return torch.cat([nodes, ids]), rows
 
-    def sum(self, values: Tensor) -> Tensor:
+    def all_reduce(self, values: Tensor) -> Tensor:
         """Return the sum of a tensor over all processes; the backward pass sums gradients, too."""
         total: Tensor
         self._token, total = _Sum.apply(  # type: ignore[no-untyped-call]
@@ -174,6 +179,21 @@ class Exchange:
         for i, x in zip(at, tied, strict=True):
             leaves[i] = x
         return pytree.tree_unflatten(leaves, tree)
+
+
+class PartStore(Exchange, Store):
+    """The store of a process that has a part of the graph; arguments are those of `Store`."""
+
+    replaces_all = False
+
+    def __init__(self, halo: Halo, layouts: Sequence[EdgeLayout], **options: Any) -> None:
+        Exchange.__init__(self, halo)
+        Store.__init__(self, layouts, **options)
+
+    def same_noise(self, noise: Noise) -> Noise:
+        """Return noise with the seed of process 0, which depends on ids in the whole graph."""
+        halo = self.halo
+        return {k: replace(x, seed=halo.first(x.seed), ids=halo.ids) for k, x in noise.items()}
 
 
 class _Send(torch.autograd.Function):

@@ -19,7 +19,7 @@ from graphut.attention.ragged import starts
 from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import AdaptiveRecurrence
 from graphut.nn.call import Call
-from graphut.nn.run import run_call
+from graphut.nn.loop import run_call
 from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
@@ -146,7 +146,7 @@ class CachedDecoder(TokenDecoder):
         self.extend(parents.cpu(), torch.arange(self.first, self.used))
         positions = torch.full((len(feat),), self.length, device=feat.device)
         store = _NewestTokens(self, feat.device)
-        call = Call(self.recurrence, store, feat, positions, fills_cache=True)
+        call = Call(self.recurrence, store, feat, positions)
         result = run_call(call)
         return self.predict(call.readout(result.out)), result.steps
 
@@ -165,6 +165,8 @@ class CachedDecoder(TokenDecoder):
 class _NewestTokens(Store):
     """The store of one token: each hypothesis's newest token attends to cached tokens."""
 
+    is_cache, replaces_all = True, False
+
     def __init__(self, decoder: CachedDecoder, device: torch.device) -> None:
         paths, sources, last = decoder.ids, decoder.next_sources(), decoder.length - 1
         cross_layout = None
@@ -179,6 +181,9 @@ class _NewestTokens(Store):
         if getattr(decoder.recurrence.steps[0].attention, "relative", None):
             self.edge_options["edge_distance"] = (last - sources).to(device).repeat(len(paths))
         self._decoder, self._paths = decoder, paths.to(device)
+
+    def any_active(self, count: int) -> bool:
+        return True
 
     def write(self, nodes: Tensor | None, key_value: Tensor) -> None:
         cache = self._decoder.key_values

@@ -14,8 +14,8 @@ from graphut.attention.argument_checks import check_frontier
 from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
-from graphut.nn.module_checks import check_attention_options, is_own
-from graphut.nn.plain_calls import call_layer, is_hooked
+from graphut.nn.module_checks import check_attention_options
+from graphut.nn.plain_calls import call_layer, is_hooked, is_own
 from graphut.nn.relative import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -206,18 +206,56 @@ class MultiHeadAttention(nn.Module):
         if stored is None:
             layout = as_layout(graph)
             rows, stored = self._read(graph, feat, frontier)
-        out, weights = self.attend(
+        # Reading a submodule as an attribute takes several times as long.
+        parts, by_head = self._modules, (self.num_heads, self.head_feats)
+        query = call_layer(parts["query"], rows)
+        query = query.reshape(query.shape[0], *by_head)
+        if isinstance(stored, KeyValueMemory):
+            if self.degree_scale is not None:
+                query = self._scaled(query, layout, frontier)
+            out = stored.attend(layout, query, frontier, by_head[1] ** -0.5).flatten(1)
+            # The weights of a node sum to one, so that shifting all values shifts all results.
+            return call_layer(parts["output"], out if value_shift is None else out + value_shift)
+        dropout = self.attn_drop if self.training else 0.0
+        # If the weights of every node sum to one, shifting all values shifts all results.
+        sum_to_one = not (dropout or layout.has_empty_rows)
+        sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
+        distance_query = None
+        if self.relative is not None:
+            to_key, to_distance = self.relative.bias.to(query.dtype)
+            query, distance_query = query + to_key, query + to_distance
+        if self.degree_scale is not None:
+            query = self._scaled(query, layout, frontier)
+        if edge_distance is not None:
+            if self.relative is None or distance_query is None:
+                raise ValueError("edge_distance is for a layer with relative=True")
+            if self.degree_scale is not None:
+                distance_query = self._scaled(distance_query, layout, frontier)
+            scores = self.relative(layout, distance_query, frontier, edge_distance)
+            edge_bias = scores if edge_bias is None else scores + edge_bias.reshape(len(scores), -1)
+        options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
+        key, value = stored.unflatten(1, (2, *by_head)).unbind(1)
+        if value_shift is not None and not sum_to_one:
+            value = value + value_shift.view(by_head)
+        result = edge_attention(
             layout,
-            rows,
-            stored,
+            query,
+            key,
+            value,
             frontier=frontier,
-            value_shift=value_shift,
             edge_bias=edge_bias,
-            edge_feat=edge_feat,
             edge_weight=edge_weight,
-            edge_distance=edge_distance,
+            dropout=dropout,
             get_attention=get_attention,
+            allow_zero_in_degree=self.allow_zero_in_degree,
+            backend=self.backend,
+            **options,
         )
+        out, weights = result if get_attention else (result, None)
+        out = out.flatten(1)
+        if value_shift is not None and sum_to_one:
+            out = out + value_shift
+        out = call_layer(parts["output"], out)
         return out if weights is None else (out, weights)
 
     def _read(
@@ -241,7 +279,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, feat_src: Tensor) -> Tensor:
         """Return the keys and values of the sources, `(N_src, 2 * num_heads * head_feats)`."""
-        return call_layer(self.key_value, feat_src)
+        return call_layer(self._modules["key_value"], feat_src)
 
     @property
     def has_plain_projection(self) -> bool:
@@ -249,13 +287,11 @@ class MultiHeadAttention(nn.Module):
         return is_own(self, MultiHeadAttention, "project") and is_plain_linear(self.key_value)
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `attend` supports a `KeyValueMemory` with this layout."""
+        """Return whether `forward` supports a `KeyValueMemory` with this layout."""
         by_edge = self.edge or self.relative or (self.training and self.attn_drop)
         if by_edge or not self.has_plain_projection:
             return False  # the result of another projection may be used elsewhere too
-        if not is_own(self, MultiHeadAttention, "attend"):
-            return False
-        return fits_memory(self.backend, layout, self.num_heads, like)
+        return fits_memory(self.backend, layout, like)
 
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether Triton kernels compute attention, for features like `like` on a GPU."""
@@ -264,81 +300,9 @@ class MultiHeadAttention(nn.Module):
             self.backend, layout, self.num_heads, like, allow_zero_in_degree=allow_zero
         )
 
-    def attend(
-        self,
-        layout: EdgeLayout,
-        rows: Tensor,
-        stored: Tensor | KeyValueMemory,
-        *,
-        frontier: Tensor | None = None,
-        value_shift: Tensor | None = None,
-        edge_bias: Tensor | None = None,
-        edge_feat: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        edge_distance: Tensor | None = None,
-        get_attention: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the output for `A` destinations, `(A, out_feats)`, and the attention weights.
-
-        The weights are None without `get_attention`. `rows`, `(A, in_feats)`, are the features of
-        the destinations, and `frontier` and the `edge_` options are as in `forward`. `stored` is
-        the result of `project`, or holds it. `value_shift`, `(num_heads * head_feats,)`, is added
-        to every value.
-        """
-        if isinstance(stored, KeyValueMemory):
-            query = self._scaled(self._query(rows), layout, frontier)
-            out = stored.attend(layout, query, frontier, self.head_feats**-0.5).flatten(1)
-            # The weights of a node sum to one, so that shifting all values shifts all results.
-            return call_layer(self.output, out if value_shift is None else out + value_shift), None
-        dropout = self.attn_drop if self.training else 0.0
-        # If the weights of every node sum to one, shifting all values shifts all results.
-        sum_to_one = not (dropout or layout.has_empty_rows)
-        sum_to_one = sum_to_one and edge_bias is None and edge_weight is None
-        query, distance_query = self._query(rows), None
-        if self.relative is not None:
-            to_key, to_distance = self.relative.bias.to(query.dtype)
-            query, distance_query = query + to_key, query + to_distance
-        query = self._scaled(query, layout, frontier)
-        if edge_distance is not None:
-            if self.relative is None or distance_query is None:
-                raise ValueError("edge_distance is for a layer with relative=True")
-            distance_query = self._scaled(distance_query, layout, frontier)
-            scores = self.relative(layout, distance_query, frontier, edge_distance)
-            edge_bias = scores if edge_bias is None else scores + edge_bias.reshape(len(scores), -1)
-        by_head = (self.num_heads, self.head_feats)
-        options: dict[str, Any] = edge_feature_options(edge_feat, self.edge, by_head)
-        key, value = stored.unflatten(1, (2, *by_head)).unbind(1)
-        if value_shift is not None and not sum_to_one:
-            value = value + value_shift.view(by_head)
-        result = edge_attention(
-            layout,
-            query,
-            key,
-            value,
-            frontier=frontier,
-            edge_bias=edge_bias,
-            edge_weight=edge_weight,
-            dropout=dropout,
-            get_attention=get_attention,
-            allow_zero_in_degree=self.allow_zero_in_degree,
-            backend=self.backend,
-            **options,
-        )
-        out, weights = result if get_attention else (result, None)
-        out = out.flatten(1)
-        if value_shift is not None and sum_to_one:
-            out = out + value_shift
-        return call_layer(self.output, out), weights
-
-    def _query(self, rows: Tensor) -> Tensor:
-        """Return the queries of destinations, `(A, num_heads, head_feats)`."""
-        query = call_layer(self.query, rows)
-        return query.reshape(query.shape[0], self.num_heads, self.head_feats)
-
     def _scaled(self, query: Tensor, layout: EdgeLayout, frontier: Tensor | None) -> Tensor:
         """Return queries times the factors of `scale_by_degree`, for any backend."""
-        if self.degree_scale is None:
-            return query
+        assert self.degree_scale is not None
         degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
         factor = degrees.to(self.degree_scale.dtype).log1p()[:, None] * self.degree_scale
         return (query * factor[:, :, None]).to(query.dtype)

@@ -5,14 +5,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
+from torch.utils.checkpoint import checkpoint
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.tensor_checks import check_tensor
 from graphut.attention.tracing import is_capturing, is_exporting, is_tracing
 from graphut.nn.attention import AttentionRecord
-from graphut.nn.finite_checks import FiniteChecks, check_probability_shape
+from graphut.nn.finite_checks import FINITE_CHECKS, check_probability_shape
 from graphut.nn.halting import ScheduledHalting
 from graphut.nn.input_checks import check_feat, check_same_nodes
 from graphut.nn.module_checks import check_event_driven, check_sharding
@@ -64,40 +65,43 @@ class Call:
         feat: Tensor,
         positions: Tensor | None = None,
         *,
+        rule: HaltingRule | None = None,  # the active rule, if the caller has read it
         batch: BatchIndex | None = None,
         records: bool = False,  # whether to return the rows of each step
-        exchange: Any = None,  # with other processes, if each has a part of the graph
-        fills_cache: bool = False,  # whether later tokens of a decoder may take more steps
     ) -> None:
-        rule = layer.active_rule
-        self.layer, self.rule, self.store, self.steps = layer, rule, store, layer.steps
-        self.batch, self.exchange, self.fills_cache = batch, exchange, fills_cache
+        self.rule = rule = layer.active_rule if rule is None else rule
+        self.layer, self.store, self.steps, self.batch = layer, store, layer.steps, batch
         self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
         self.is_waking, self.max_steps = isinstance(rule, EventDriven), layer.max_steps
-        if self.is_waking:
-            self.max_steps = rule.max_rounds or layer.max_steps
-        self.halted = "copied" if layer.active_halted == "running" else layer.active_halted
+        if isinstance(rule, EventDriven):
+            self.max_steps = rule.max_rounds or self.max_steps
+        self.halted, step_signal = layer.active_halted, layer.step_signal
         # Whether halted nodes go on computing.
-        runs_all = isinstance(rule, FixedDepth | EventDriven)
-        self.runs_on = layer.active_halted == "running" and not runs_all
-        if self.halted == "copied" and layer.step_signal is None:
+        self.runs_on = self.halted == "running" and not isinstance(rule, FixedDepth | EventDriven)
+        if self.halted == "running":
+            self.halted = "copied"
+        if self.halted == "copied" and step_signal is None:
             self.halted = "frozen"  # the same, and nothing is added to the values
         self.is_traced = is_tracing()  # whether values of tensors cannot be read
         self.checkpoints = layer.checkpoint_steps and torch.is_grad_enabled() and not self.is_traced
         self.rows: list[FrontierRows] | None = [] if records else None
-        # With a rule that ignores probabilities, the module reads the state that it was trained on.
-        readers = (rule, layer.rule, layer.evaluation_rule)
-        self.halt_from = next((r for r in readers if r.uses_probability), rule).halt_from
         self.halting: Callable[..., Tensor] | None = layer.halting
-        if not (rule.uses_probability or records):
-            self.halting = None
+        self.halt_from = rule.halt_from
+        if not rule.uses_probability:
+            if not records:
+                self.halting = None
+            # The module reads the state that it was trained on.
+            for other in (layer.rule, layer.evaluation_rule) if self.halting is not None else ():
+                if other.uses_probability:
+                    self.halt_from = other.halt_from
+                    break
         self.quantize = layer.quantize
         self.noise: Noise = {}
         if layer.training and (layer.noise or layer.quantize):
-            self.noise = draw_noise(layer, exchange and exchange.halo)
+            self.noise = store.same_noise(draw_noise(layer))
         self.signals = self.signal_of = self.encodings = None
-        if layer.step_signal is not None:
-            self.signals = step_signals(layer.step_signal, layer.max_steps, feat)
+        if step_signal is not None:
+            self.signals = step_signals(step_signal, layer.max_steps, feat)
             self.signal_of = self.signals.unbind()
         # (N_src, d), added to the states in every step
         if positions is not None and layer.position_signal is not None:
@@ -106,30 +110,40 @@ class Call:
             injected = with_noise(self.noise, "injected", feat)
             self.encodings = injected if self.encodings is None else injected + self.encodings
         # (N_src, d), the features as given, and the first states
-        self.given = feat
-        self.feat = feat if self.quantize is None else self.quantize.round(feat)
-        self.feat = with_noise(self.noise, "first", self.feat)
+        self.given = self.feat = feat
+        if self.quantize is not None:
+            self.feat = self.quantize.round(feat)
+        if self.noise:
+            self.feat = with_noise(self.noise, "first", self.feat)
         # Whether the graph is a list of blocks, and whether the caller divides it into graphs.
         self.is_list = self.is_grouped = False
-        self.checks, self.waits = FiniteChecks(self.is_traced), True
+        self.checks, self.waits = FINITE_CHECKS, True
         self.program: Any = None  # settings of a program that runs the call on a GPU
 
-    def step(self, t: int) -> Any:
-        """Return the module that computes step `t`, counted from 1."""
-        return self.steps[0] if len(self.steps) == 1 else self.steps[t - 1]
+    def store_rows(self, step: Any, nodes: Tensor | None, read: Tensor) -> None:
+        """Project what neighbours `read` of `nodes` (None: all) to keys and values; store them."""
+        store = self.store
+        if self.checkpoints:  # `run_step` projects the states
+            store.write(nodes, read)
+            store.work.projections[-1] = (store.layout.num_src, None)
+        else:
+            store.write(nodes, step.project(read, store.layout, nodes))
+
+    def run_step(self, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
+        """Run step `t` on its input for the active `nodes`, `(A, d)`; return their new states."""
+        store, quantize = self.store, self.quantize
+        new: Tensor = _run_again(step, store, rows) if self.checkpoints else step(store, rows)
+        store.work.attended.append((store.layout, store.frontier))
+        if store.cross_layout is not None:
+            store.work.cross_attended.append((store.cross_layout, store.frontier))
+        if quantize is None:
+            return new
+        return quantize.round(with_noise(self.noise, "quantized", new, nodes, t))
 
     def readout(self, states: Tensor) -> Tensor:
         """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""
         out: Tensor = self.steps[-1].readout(states)
         return out
-
-    def with_halo(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Return changed nodes and their `rows`, plus nodes received from any other processes."""
-        return (nodes, rows) if self.exchange is None else self.exchange(nodes, rows)
-
-    def any_active(self, count: int) -> bool:
-        """Return whether any process has an active node; `count` is the number on this process."""
-        return bool(count) if self.exchange is None else self.exchange.any_active(count)
 
     def decide(
         self,
@@ -151,9 +165,10 @@ class Call:
         if self.halting is not None:
             probability = self.halting(before if self.halt_from == "input" else after, nodes, t)
             check_probability_shape(probability, after.shape[0])
-            self.checks.check_probability(probability, nodes, t)
-        all_reduce = self.exchange and self.exchange.sum
-        rows = StepRows(before, after, probability, t, t == self.max_steps, all_reduce)
+            if not self.is_traced:
+                self.checks.check_probability(probability, nodes, t)
+        is_last = t == self.max_steps
+        rows = StepRows(before, after, probability, t, is_last, self.store.all_reduce)
         halts = state.update(rows, active)
         if self.rows is not None and shown is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
@@ -193,73 +208,64 @@ def begin_call(
     **edge_options: Any,
 ) -> Call:
     """Check the arguments of `layer.forward`, and return the call that a loop runs."""
-    check_tensor(feat, "features of source nodes")
-    rule, step = layer.active_rule, layer.steps[0]
-    if is_list := isinstance(graph, Sequence):
+    rule, step, is_list = layer.active_rule, layer.steps[0], isinstance(graph, Sequence)
+    if isinstance(graph, Sequence):
+        check_tensor(feat, "features of source nodes")
         layouts = _block_layouts(layer, graph, edge_options)
     else:
-        check_same_nodes(graph)
+        if not isinstance(graph, EdgeLayout):
+            check_same_nodes(graph)
         layouts = [as_layout(graph)]
-    layouts = [layout.to(feat.device) for layout in layouts]
-    layout, halo = layouts[0], layouts[0].halo
-    layout.check_unwritten()
-    _check_nodes(layer, layout, feat)
+    layout, store_type = layouts[0], Store
+    if layout.device != feat.device:
+        layouts = [each.to(feat.device) for each in layouts]
+        layout = layouts[0]
+        layout.check_unwritten()
+    if layout.num_dst > layout.num_src:
+        raise ValueError(
+            f"the graph has {layout.num_dst} destination and {layout.num_src} source nodes; in a "
+            "recurrence every destination must be a source too"
+        )
+    attention = step.attention
+    check_feat(feat, "source", layout.num_given, attention.in_feats[1], attention)
     _check_halting_is_possible(layer, rule)
     between = encoded = None
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)
     if positions is not None:
-        _check_positions(positions, layout.num_src if halo is None else layout.num_dst)
+        _check_positions(positions, layout.num_given)
         positions = positions.to(feat.device, non_blocking=True)
-        if getattr(step.attention, "relative", None):
+        if getattr(attention, "relative", None):
             of_step = [edge_distances(each, positions[: each.num_src]) for each in layouts]
             edge_options["edge_distance"] = of_step if is_list else of_step[0]
-    exchange = None
-    if halo is not None:
+    if layout.halo is not None:
         _check_part(layer.steps, graph_ids)
-        exchange = halo.begin()
-    store = Store(
+        store_type = layout.halo.store
+    store = store_type(
         layouts,
         cross_layout=between,
         encoded=encoded,
         edge_options=edge_options,
         get_attention=get_attention,
     )
-    call = Call(
-        layer,
-        store,
-        feat,
-        positions,
-        batch=_batch(rule, layouts[0], graph_ids, is_list),
-        records=get_attention or get_steps,
-        exchange=exchange,
-    )
+    batch = None
+    if rule.needs_members or isinstance(rule, EventDriven):
+        batch = _batch(rule, layout, graph_ids, is_list)
+    records = get_attention or get_steps
+    call = Call(layer, store, feat, positions, rule=rule, batch=batch, records=records)
     call.is_list, call.is_grouped = is_list, graph_ids is not None
     return call
-
-
-def _check_nodes(layer: Any, layout: EdgeLayout, feat: Tensor) -> None:
-    num_src, num_dst, attention = layout.num_src, layout.num_dst, layer.steps[0].attention
-    if num_dst > num_src:
-        raise ValueError(
-            f"the graph has {num_dst} destination and {num_src} source nodes; in a recurrence "
-            "every destination must be a source too"
-        )
-    # With the nodes of a part, those of other processes have no features here.
-    nodes = num_src if layout.halo is None else num_dst
-    check_feat(feat, "source", nodes, attention.in_feats[1], attention)
 
 
 def _check_halting_is_possible(layer: Any, rule: HaltingRule) -> None:
     """Raise an error if nodes halt at steps that the host cannot know, or settings do not fit."""
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    check_sharding(layer.step, layer.halting)
-    if isinstance(rule, FixedDepth):
-        return
-    if isinstance(layer.halting, ScheduledHalting) and isinstance(rule, ACT):
+    if distributed.is_available() and distributed.is_initialized():
+        check_sharding(layer.step, layer.halting)
+    if isinstance(rule, ACT) and isinstance(layer.halting, ScheduledHalting):
         layer.halting.check(rule.threshold, layer.max_steps)
-    if not needs_host(layer):
+    if not (is_tracing() and needs_host(layer)):
         return
     for happens, name in ((is_capturing(), "a CUDA graph"), (is_exporting(), "torch.export")):
         if happens:
@@ -335,10 +341,8 @@ def _batch(
     rule: HaltingRule, layout: EdgeLayout, graph_ids: Tensor | None, is_list: bool
 ) -> BatchIndex | None:
     """Return a `BatchIndex` with the graph of each node, or None if the rule does not need it."""
-    if isinstance(rule, EventDriven):  # a single graph needs no record for each graph
-        if graph_ids is None and len(layout.dst_lengths) == 1:
-            return None
-    elif not rule.needs_members:
+    is_single = graph_ids is None and len(layout.dst_lengths) == 1
+    if isinstance(rule, EventDriven) and is_single:  # no record for each graph
         return None
     if is_list:
         raise ValueError(f"{rule} needs whole graphs, not sampled blocks")
@@ -347,11 +351,11 @@ def _batch(
 
 def close_call(call: Call, output: LoopOutput, *, get_attention: bool, get_steps: bool) -> Any:
     """Return the results of `layer.forward`: output, `Ponder`, and what was asked for."""
-    out, rows, store = call.readout(output.out), call.rows, call.store
-    output = output._replace(out=out)
-    call.checks.close()
-    if call.exchange is not None:
-        output, rows = call.exchange.close((output, rows))
+    store, rows = call.store, call.rows
+    output = output._replace(out=call.readout(output.out))
+    if not call.waits:
+        call.checks.close()
+    output, rows = store.close((output, rows))
     ponder = _ponder(call, output, rows)
     records = ([store.weights] if get_attention else []) + ([rows] if get_steps else [])
     return output.out, ponder, *records
@@ -368,7 +372,7 @@ def _ponder(call: Call, output: LoopOutput, rows: Sequence[FrontierRows] | None)
             records["cross_attention"] = AttentionRecord(between, store.cross_weights)
         halting = [(r.nodes, r.probability) for r in rows or [] if r.probability is not None]
         if halting:
-            missing = halting[0][1].new_full((store.num_dst,), torch.nan)
+            missing = halting[0][1].new_full((call.num_dst,), torch.nan)
             records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
             records["stopped"] = torch.zeros_like(missing, dtype=torch.bool)
             if rows and rows[-1].halts is not None and len(rows) == max_steps:
@@ -387,3 +391,22 @@ def _ponder(call: Call, output: LoopOutput, rows: Sequence[FrontierRows] | None)
         encoded_flops=0 if store.encoded is None else store.encoded.flops,
         **records,
     )
+
+
+def _run_again(step: Any, store: Any, rows: Tensor) -> Tensor:
+    """Run a step that the backward pass runs again, with the states as its key/value table."""
+    if store.encoded is not None:  # projected once for all steps
+        store.encoded.stored(step.cross_attention)
+    # The second run must not see the results of later steps.
+    begun = store.branch(store.table)
+
+    def run(states: Tensor, rows: Tensor) -> tuple[Any, ...]:
+        branch = begun.branch(step.project(states, begun.layout))
+        return step(branch, rows), branch.combined, branch.weights, branch.cross_weights
+
+    new, store.combined, weights, cross_weights = checkpoint(
+        run, store.table, rows, use_reentrant=False
+    )
+    store.weights += weights
+    store.cross_weights += cross_weights
+    return new

@@ -6,15 +6,12 @@ from torch import Tensor
 
 
 class FiniteChecks:
-    """Checks of features and probabilities, for which the host waits; none if `is_traced`."""
-
-    def __init__(self, is_traced: bool = False) -> None:
-        self.is_traced = is_traced
+    """Checks of features and probabilities, for which the host waits."""
 
     def check_features(self, feat: Tensor) -> None:
         """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
         # A sum needs one pass and no memory.
-        if self.is_traced or isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
+        if isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
             return
         node, column = (~feat.isfinite()).nonzero()[0].tolist()
         raise ValueError(
@@ -24,7 +21,7 @@ class FiniteChecks:
 
     def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
         """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
-        if self.is_traced or not probability.numel():
+        if not probability.numel():
             return
         if probability.requires_grad:
             probability = probability.detach()
@@ -37,6 +34,9 @@ class FiniteChecks:
 
     def close(self) -> None:
         """Finish the checks of one call; this class has nothing left to do, unlike a subclass."""
+
+
+FINITE_CHECKS = FiniteChecks()
 
 
 def wrong_probabilities(probability: Tensor) -> Tensor:

@@ -58,14 +58,16 @@ class HaltingUnit(nn.Module):
 
         `nodes`, the ids of the nodes, and `step`, counted from 1, are for other halting modules.
         """
-        wide, norm, linear = torch.promote_types(feat.dtype, torch.float32), self.norm, self.linear
-        if norm is None and type(linear) is nn.Linear and feat.dtype == wide:
-            is_wide = linear.weight.dtype == wide == linear.bias.dtype
+        dtype, linear = feat.dtype, self._modules["linear"]
+        if self.norm is None and type(linear) is nn.Linear and dtype.itemsize >= 4:
+            weight = linear._parameters.get("weight")
+            is_wide = weight is not None and weight.dtype == dtype
             if is_wide and not torch._C._is_any_autocast_enabled():
                 return torch.sigmoid(call_layer(linear, feat)).squeeze(1)
+        wide, norm = torch.promote_types(dtype, torch.float32), self.norm
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))
-            return torch.sigmoid(_call_wide(linear, rows)).squeeze(1)
+            return torch.sigmoid(_call_wide(self.linear, rows)).squeeze(1)
 
     def extra_repr(self) -> str:
         return f"bias_init={self.bias_init}, gain={self.gain}"

@@ -1,15 +1,67 @@
-"""The adaptive loop: repeat a step until every node has halted."""
+"""The adaptive loop: repeat a step until every node has halted; and the way from a call to it."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from graphut.attention.key_value_memory import KeyValueMemory
+from graphut.attention.tracing import is_capturing
+from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.call import Call, LoopOutput
+from graphut.nn.finite_checks import FINITE_CHECKS
+from graphut.nn.gpu import AsyncFiniteChecks, program_of, run_program
 from graphut.nn.noise import with_noise
 from graphut.nn.rules import FixedDepth
 from graphut.nn.rules.base import RuleState
+from graphut.nn.waking import Start, repeat_until_quiescent
+
+
+def run_call(call: Call, start: Start | None = None) -> LoopOutput:
+    """Run all steps of a call, and return the results of all nodes; with `start`, from there on."""
+    choose_backend(call)
+    if not call.is_traced and (call.waits or call.program is None):
+        call.checks.check_features(call.given)
+    if call.program is not None:
+        output: LoopOutput | None = run_program(call, start)
+        if output is not None:
+            return output
+        call.checks = FINITE_CHECKS
+        choose_backend(call)  # which knows that the program has failed
+        if not call.is_traced:
+            call.checks.check_features(call.given)
+    if call.is_waking:
+        return repeat_until_quiescent(call, start)
+    return repeat_until_halted(call)
+
+
+def choose_backend(call: Call) -> None:
+    """Let the attention layers read a `KeyValueMemory`, or a program run the call on a GPU."""
+    store, feat = call.store, call.feat
+    if call.is_list or call.checkpoints or (feat.is_cuda and is_capturing()):
+        return
+    if call.rows is None and not store.edge_options:
+        attention: Any = None
+        for step in call.steps:
+            attention = step.attention
+            if not (
+                isinstance(attention, MultiHeadAttention)
+                and attention.fits_memory(store.layout, feat)
+            ):
+                break
+        else:
+            store.memory = KeyValueMemory(attention.num_heads)
+        if feat.is_cuda:
+            call.program, call.waits = program_of(call)
+            if not call.waits:
+                call.checks = AsyncFiniteChecks(call.layer)
+    if call.waits and store.encoded is not None and not store.get_attention:
+        between: Any = store.cross_layout
+        cross = [step.cross_attention for step in call.steps]
+        store.encoded.in_place = all(
+            isinstance(each, MultiHeadAttention) and each.fits_memory(between, feat)
+            for each in cross
+        )
 
 
 def repeat_until_halted(call: Call) -> LoopOutput:
@@ -22,15 +74,14 @@ def repeat_until_halted(call: Call) -> LoopOutput:
     the first step.
     """
     store, halted, noise, encodings = call.store, call.halted, call.noise, call.encodings
-    rows, table, size = call.feat, call.feat, store.num_dst
+    rows, table, size = call.feat, call.feat, store.layout.num_dst
     computed = nodes = keep = None
     if rows.shape[0] > size:
         nodes = keep = torch.arange(size, device=rows.device)
     decided = RuleState(call.rule, rows if keep is None else rows[:size], call.batch)
     results: Any = _WhileRunning(call, size) if call.runs_on else _AtHalting(call, size)
     is_untied = len(call.steps) > 1  # whether each step has its own maps
-    linear = not is_untied and call.step(1).has_linear_projection
-    rewrites_all = call.exchange is None and not call.fills_cache
+    linear = halted == "copied" and not is_untied and call.steps[0].has_linear_projection
     decides = call.rows is not None or not isinstance(call.rule, FixedDepth)
     if call.rule.min_steps == 0:  # some nodes halt before the first step
         first = rows[:size]
@@ -39,94 +90,61 @@ def repeat_until_halted(call: Call) -> LoopOutput:
             nodes = keep = left
             decided.keep(left)
     for t in range(1, call.max_steps + 1):
-        if not (call.fills_cache or call.any_active(results.num_active)):
+        if not store.any_active(results.num_active):
             break
-        step, signal = call.step(t), None if call.signal_of is None else call.signal_of[t - 1]
+        step = call.steps[t - 1 if is_untied else 0]
+        signal = None if call.signal_of is None else call.signal_of[t - 1]
         store.begin_step(t)
-        seen = _plus(rows, encodings)
+        seen = rows if encodings is None else rows + encodings
         seen = with_noise(noise, "every_step", seen, computed, t) if noise else seen
-        before = _plus(_select(seen, keep), signal)
+        before = seen if keep is None else seen.index_select(0, keep)
+        before = before if signal is None else before + signal
 
         # Store the keys and values that have changed since the last step.
-        moves = halted == "copied" and signal is not None  # whether all values change
-        if nodes is None and rewrites_all:
-            changed, read, table = None, before, seen if moves else before
+        added = signal if halted == "copied" else None  # to all values, which so change
+        if nodes is None and store.replaces_all:
+            changed, read, table = None, before, before if added is None else seen
         else:
             if halted == "stale" and t > 1:
                 changed, read = nodes, before
             else:
-                changed, read = computed, _plus(seen, None if moves else signal)
-            changed, read = call.with_halo(changed, read)
-            if moves and linear:  # by one vector, which is added after attention
-                store.value_shift = step.value_shift(signal)
-            elif moves or is_untied:
+                changed = computed
+                read = seen if halted == "copied" or signal is None else seen + signal
+            changed, read = store.received(changed, read)
+            if added is not None and linear:  # by one vector, which is added after attention
+                store.value_shift = step.value_shift(added)
+            elif added is not None or is_untied:
                 if changed is not None:
                     read = table[: store.layout.num_src].index_copy(0, changed, read)
-                changed, table, read = None, read, _plus(read, signal if moves else None)
-        store_rows(call, step, changed, read)
-        if not results.num_active and call.fills_cache:  # later tokens may take more steps
+                changed, table, read = None, read, read if added is None else read + added
+        call.store_rows(step, changed, read)
+        if not results.num_active and store.is_cache:  # later tokens may take more steps
             if halted == "copied" and not linear:
                 continue
             break
 
-        if store.num_dst < size:  # each sampled block has fewer destinations
-            size = store.num_dst
+        if len(store.layouts) > 1 and store.layout.num_dst < size:
+            size = store.layout.num_dst  # each sampled block has fewer destinations
             nodes, keep = _below(size, nodes, keep, rows)
-            before = before[: len(nodes)]
-            results.keep_first(size, len(nodes))
-            decided.keep_first(len(nodes))
-        store.frontier = nodes if nodes is None or len(nodes) < size else None
-        after = run_step(call, step, before, t, nodes)
+            before = before[: nodes.shape[0]]
+            results.keep_first(size, nodes.shape[0])
+            decided.keep_first(nodes.shape[0])
+        store.frontier = nodes if nodes is None or nodes.shape[0] < size else None
+        after = call.run_step(step, before, t, nodes)
         halts = None
         if decides or t == call.max_steps:
-            last = None if call.rows is None else _select(rows, keep)
+            last = None
+            if call.rows is not None:
+                last = rows if keep is None else rows.index_select(0, keep)
             halts = call.decide(decided, before, after, t, nodes, last, results.active)
-        if encodings is not None:
-            encodings = _select(encodings, keep)
+        if encodings is not None and keep is not None:
+            encodings = encodings.index_select(0, keep)
         rows, computed = after, nodes
         keep = None if halts is None else results.add(decided, halts, t, nodes)
         if keep is not None:
             nodes = keep if nodes is None else nodes.index_select(0, keep)
             decided.keep(keep)
     return results.result(decided)
-
-
-def store_rows(call: Call, step: Any, nodes: Tensor | None, read: Tensor) -> None:
-    """Project what neighbours `read` of `nodes` (None: all) to keys and values, and store them."""
-    if call.checkpoints:  # `run_step` projects the states
-        call.store.write(nodes, read)
-        call.store.work.projections[-1] = (call.store.layout.num_src, None)
-    else:
-        call.store.write(nodes, step.project(read, call.store.layout, nodes))
-
-
-def run_step(call: Call, step: Any, rows: Tensor, t: int, nodes: Tensor | None) -> Tensor:
-    """Run step `t` on its input for the active `nodes`, `(A, d)`, and return their new states."""
-    store, quantize = call.store, call.quantize
-    new: Tensor = _run_again(step, store, rows) if call.checkpoints else step(store, rows)
-    store.count_step()
-    if quantize is None:
-        return new
-    return quantize.round(with_noise(call.noise, "quantized", new, nodes, t))
-
-
-def _run_again(step: Any, store: Any, rows: Tensor) -> Tensor:
-    """Run a step that the backward pass runs again, with the states as its key/value table."""
-    if store.encoded is not None:  # projected once for all steps
-        store.encoded.stored(step.cross_attention)
-    # The second run must not see the results of later steps.
-    begun = store.branch(store.table)
-
-    def run(states: Tensor, rows: Tensor) -> tuple[Any, ...]:
-        branch = begun.branch(step.project(states, begun.layout))
-        return step(branch, rows), branch.combined, branch.weights, branch.cross_weights
-
-    new, store.combined, weights, cross_weights = checkpoint(
-        run, store.table, rows, use_reentrant=False
-    )
-    store.weights += weights
-    store.cross_weights += cross_weights
-    return new
 
 
 class _AtHalting:
@@ -168,8 +186,8 @@ class _AtHalting:
             steps, *columns = (_first(column, size) for column in self.finished[0][1:])
         else:
             nodes, *parts = map(torch.cat, zip(*self.finished, strict=True))
-            row_of = nodes.new_empty(len(self.call.feat))
-            row_of.index_copy_(0, nodes, torch.arange(len(nodes), device=nodes.device))
+            row_of = nodes.new_empty(self.call.feat.shape[0])
+            row_of.index_copy_(0, nodes, torch.arange(nodes.shape[0], device=nodes.device))
             steps, *columns = (part.index_select(0, row_of[:size]) for part in parts)
         out, remainder, cost = columns
         return LoopOutput(out, steps, remainder, cost)
@@ -196,23 +214,15 @@ class _WhileRunning:
         self.remainder = torch.where(halts, decided.remainder, self.remainder)
         self.cost = torch.where(halts, decided.cost, self.cost)
         self.active = self.active & ~halts
-        if call.waits and not (call.fills_cache or call.is_traced):
+        if call.waits and not (call.store.is_cache or call.is_traced):
             self.num_active = int(self.active.sum())
 
     def result(self, decided: RuleState) -> LoopOutput:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         size = self.call.num_dst
-        if size < len(self.steps):
+        if size < self.steps.shape[0]:
             self.keep_first(size, 0)
         return LoopOutput(_first(decided.out, size), self.steps, self.remainder, self.cost)
-
-
-def _plus(rows: Tensor, added: Tensor | None) -> Tensor:
-    return rows if added is None else rows + added
-
-
-def _select(rows: Tensor, keep: Tensor | None) -> Tensor:
-    return rows if keep is None else rows.index_select(0, keep)
 
 
 def _first(rows: Tensor, size: int) -> Tensor:

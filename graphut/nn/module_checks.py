@@ -122,8 +122,3 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a separable convolution, which reads other nodes than in-neighbours"
     if unsupported:
         raise ValueError(f"{rule} cannot be used with {unsupported}")
-
-
-def is_own(layer: nn.Module, kind: type, name: str) -> bool:
-    """Return whether `layer` does not override the method `name` of the class `kind`."""
-    return getattr(type(layer), name) is getattr(kind, name) and name not in vars(layer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -83,19 +83,13 @@ Noise: TypeAlias = Mapping[str, DrawnNoise]
 """The noise of one call: a dictionary from `InputNoise.on`, or "quantized", to the noise."""
 
 
-def draw_noise(layer: Any, halo: Any = None) -> Noise:
-    """Return the noise of one call of a recurrence, or of its plan; none in evaluation.
-
-    With a `halo`, each process has a part of the graph. Then all use the seed of the first process,
-    and the noise of a node depends on its id in the whole graph.
-    """
+def draw_noise(layer: Any) -> Noise:
+    """Return the noise of one call of a recurrence; none in evaluation."""
     if not layer.training:
         return {}
     drawn = {kind.on: kind.draw() for kind in kinds_of_noise(layer.noise)}
     if layer.quantize is not None and layer.quantize.noise:
         drawn["quantized"] = InputNoise(layer.quantize.noise).draw()
-    if halo is not None:
-        drawn = {k: replace(x, seed=halo.first(x.seed), ids=halo.ids) for k, x in drawn.items()}
     return drawn
 
 

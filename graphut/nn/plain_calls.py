@@ -3,7 +3,6 @@
 A call of a module takes as long as a product of a few rows, and a step makes about fifteen.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,14 +16,14 @@ from torch.nn.modules.module import (
 )
 
 _CALL = nn.Module.__call__
+_PLAIN = {nn.Linear, nn.LayerNorm, nn.ReLU, nn.Dropout, nn.Identity}
 
 
 def call_layer(layer: Any, rows: Tensor) -> Tensor:
     """Return `layer(rows)`; if `layer` is a plain layer of torch without hooks, by a function."""
-    function, own = _FUNCTIONS.get(type(layer)), layer.__dict__
-    if (
-        function is None
-        or own["_forward_hooks"]
+    kind, own = type(layer), layer.__dict__
+    if kind in _PLAIN and not (
+        own["_forward_hooks"]
         or own["_forward_pre_hooks"]
         or own["_backward_hooks"]
         or own["_backward_pre_hooks"]
@@ -35,46 +34,32 @@ def call_layer(layer: Any, rows: Tensor) -> Tensor:
         or _global_backward_pre_hooks
         or nn.Module.__call__ is not _CALL  # a tool traces modules
     ):
-        called: Tensor = layer(rows)
-        return called
-    try:
-        return function(own, rows)
-    except KeyError:  # a tool has replaced a parameter by another kind of attribute
-        replaced: Tensor = layer(rows)
-        return replaced
+        weights = own["_parameters"]  # an optimizer or a tool may replace them between calls
+        try:
+            if kind is nn.Linear:
+                return linear(rows, weights["weight"], weights["bias"])
+            if kind is nn.LayerNorm:
+                shape, eps = own["normalized_shape"], own["eps"]
+                return torch.layer_norm(rows, shape, weights["weight"], weights["bias"], eps)
+            if kind is nn.ReLU:
+                return torch.relu_(rows) if own["inplace"] else torch.relu(rows)
+            if kind is nn.Identity or not (own["training"] and own["p"]):
+                return rows
+            return dropout(rows, own["p"])
+        except KeyError:  # a tool has replaced a parameter by another kind of attribute
+            pass
+    called: Tensor = layer(rows)
+    return called
 
 
 def is_hooked(layer: nn.Module) -> bool:
     """Return whether `layer` has hooks or a `forward` of its own, beside its class."""
-    hooks = layer._forward_hooks or layer._forward_pre_hooks
-    hooks = hooks or layer._backward_hooks or layer._backward_pre_hooks
-    return bool(hooks) or "forward" in vars(layer)
+    own = vars(layer)
+    hooks = own["_forward_hooks"] or own["_forward_pre_hooks"]
+    hooks = hooks or own["_backward_hooks"] or own["_backward_pre_hooks"]
+    return bool(hooks) or "forward" in own
 
 
-# Weights are read anew in each call, because an optimizer or a tool may replace them.
-def _linear(own: dict[str, Any], rows: Tensor) -> Tensor:
-    weights = own["_parameters"]
-    return linear(rows, weights["weight"], weights["bias"])
-
-
-def _layer_norm(own: dict[str, Any], rows: Tensor) -> Tensor:
-    weights = own["_parameters"]
-    shape, eps = own["normalized_shape"], own["eps"]
-    return torch.layer_norm(rows, shape, weights["weight"], weights["bias"], eps)
-
-
-def _dropout(own: dict[str, Any], rows: Tensor) -> Tensor:
-    return dropout(rows, own["p"]) if own["training"] and own["p"] else rows
-
-
-def _relu(own: dict[str, Any], rows: Tensor) -> Tensor:
-    return torch.relu_(rows) if own["inplace"] else torch.relu(rows)
-
-
-_FUNCTIONS: dict[type, Callable[[dict[str, Any], Tensor], Tensor]] = {
-    nn.Linear: _linear,
-    nn.LayerNorm: _layer_norm,
-    nn.Dropout: _dropout,
-    nn.Identity: lambda own, rows: rows,
-    nn.ReLU: _relu,
-}
+def is_own(layer: nn.Module, kind: type, name: str) -> bool:
+    """Return whether `layer` does not override the method `name` of the class `kind`."""
+    return getattr(type(layer), name) is getattr(kind, name) and name not in vars(layer)

@@ -14,13 +14,13 @@ from graphut.attention.tracing import is_exporting
 from graphut.nn.call import begin_call, close_call, needs_host
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.input_checks import sources_of
+from graphut.nn.loop import run_call
 from graphut.nn.module_checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.noise import InputNoise, kinds_of_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.quantized import Quantized
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
-from graphut.nn.run import run_call
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.waking import Start, start_of_changes
@@ -132,7 +132,7 @@ class AdaptiveRecurrence(nn.Module):
         if isinstance(step, nn.ModuleList):
             step = [*step]
         for each in step if isinstance(step, Sequence) else [step]:
-            if not hasattr(each, "update"):
+            if not isinstance(each, UniversalTransformerStep):
                 raise TypeError(f"a step is a UniversalTransformerStep, got {type(each).__name__}")
         if isinstance(step, Sequence):
             check_separate_steps(step, halting, max_steps)
@@ -338,9 +338,11 @@ class AdaptiveRecurrence(nn.Module):
     ) -> tuple[Any, ...]:
         """Return the results of `forward`; with `start`, continue from there."""
         call = begin_call(self, graph, feat, **options)
+        get_attention, get_steps = options.get("get_attention"), options.get("get_steps")
         output = run_call(call, start)
-        asked = {name: options.get(name, False) for name in ("get_attention", "get_steps")}
-        return close_call(call, output, **asked)
+        return close_call(
+            call, output, get_attention=bool(get_attention), get_steps=bool(get_steps)
+        )
 
     @property
     def steps(self) -> list[UniversalTransformerStep]:
@@ -369,7 +371,8 @@ class AdaptiveRecurrence(nn.Module):
     @property
     def active_rule(self) -> HaltingRule:
         """The halting rule of the current mode, training or evaluation."""
-        return self.rule if self.training else self.evaluation_rule
+        rule: HaltingRule = self._rule or (_FIXED_DEPTH if self.halting is None else _ACT)
+        return rule if self.training else self._evaluation_rule or rule.for_evaluation()
 
     @property
     def active_halted(self) -> str:

@@ -265,7 +265,7 @@ def _batch_normed(norm: StepBatchNorm, rows: Tensor, runs: Tensor, t: int) -> Te
 
 def _attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges: Any) -> Tensor:
     of = (layout,) if isinstance(layer, HeteroAttention) else ()
-    out: Tensor = _plain(layer).attend(layout, rows, layer.project(shown, *of), **edges)[0]
+    out: Tensor = _plain(layer)(layout, rows, stored=layer.project(shown, *of), **edges)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,8 @@ from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
-from graphut.nn.module_checks import check_widths, is_own
-from graphut.nn.plain_calls import call_layer
+from graphut.nn.module_checks import check_widths
+from graphut.nn.plain_calls import call_layer, is_own
 from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import Transition
 
@@ -141,8 +142,8 @@ class UniversalTransformerStep(nn.Module):
 
     def forward(
         self,
-        graph: DGLGraph | EdgeLayout | Store,
-        feat: Tensor | tuple[Tensor, Tensor],
+        graph: Any,
+        feat: Any,
         *,
         frontier: Tensor | None = None,
         cross: tuple[DGLGraph | EdgeLayout, Tensor] | None = None,
@@ -178,34 +179,64 @@ class UniversalTransformerStep(nn.Module):
             If the features do not fit the graph or the step, if a node has no in-edge, or if
             `cross` is missing in a decoder step or given to another step.
         """
-        if isinstance(graph, Store):
-            return self.update(feat, graph)  # type: ignore[arg-type]
+        store, rows = graph, feat
+        if not isinstance(store, Store):
+            options = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
+            options |= {"edge_distance": edge_distance}
+            store, rows = self._read(graph, feat, frontier, cross, options, get_attention)
+        # Reading a submodule as an attribute takes several times as long.
+        parts: Any = self._modules
+        pre, norm = self.norm == "pre", parts["attention_norm"]
+        attended = store.attend(parts["attention"], call_layer(norm, rows) if pre else rows)
+        rows = self._add(rows, attended, norm, store)
+        if (activation := parts.get("activation")) is not None:
+            rows = activation(rows)
+        if (attention := parts.get("cross_attention")) is not None:
+            norm = parts["cross_norm"]
+            attended = store.cross_attend(attention, call_layer(norm, rows) if pre else rows)
+            rows = self._add(rows, attended, norm, store)
+        if (transition := parts.get("transition")) is not None:
+            norm = parts["transition_norm"]
+            moved = store.feed_forward(transition, call_layer(norm, rows) if pre else rows)
+            rows = self._add(rows, moved, norm, store)
+        return (rows, store.weights[0]) if get_attention else rows
+
+    def _read(
+        self,
+        graph: DGLGraph | EdgeLayout,
+        feat: Tensor | tuple[Tensor, Tensor],
+        frontier: Tensor | None,
+        cross: tuple[DGLGraph | EdgeLayout, Tensor] | None,
+        edge_options: dict[str, Tensor | None],
+        get_attention: bool,
+    ) -> tuple[Store, Tensor]:
+        """Check the arguments of `forward`; return a `Store`, and the rows of the active nodes."""
         check_same_nodes(graph)
         feat = sources_of(feat)
         layout = as_layout(graph)
         check_feat(feat, "source", layout.num_src, self.attention.in_feats[1], self.attention)
         rows = destination_rows(layout, feat, frontier)
         between, encoded = read_cross(self.cross_attention, cross)
-        options = {"edge_bias": edge_bias, "edge_feat": edge_feat, "edge_weight": edge_weight}
         store = Store(
             [layout.to(feat.device)],
             cross_layout=between,
             encoded=encoded,
-            edge_options=options | {"edge_distance": edge_distance},
+            edge_options=edge_options,
             get_attention=get_attention,
         )
         store.frontier = frontier
         if frontier is not None:
             store.combined = torch.zeros_like(feat[: layout.num_dst])
         store.write(None, self.project(feat, store.layout))
-        out = self.update(rows, store)
-        return (out, store.weights[0]) if get_attention else out
+        return store, rows
 
     def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
         """Return the keys and values, `(R, 2 * H * D)`, of `nodes` (None: all), `(R, d)`."""
-        rows = call_layer(self.attention_norm, rows) if self.norm == "pre" else rows
-        types = (layout, nodes) if isinstance(self.attention, HeteroAttention) else ()
-        projected: Tensor = self.attention.project(rows, *types)
+        attention: Any = self._modules["attention"]
+        if self.norm == "pre":
+            rows = call_layer(self._modules["attention_norm"], rows)
+        types = (layout, nodes) if isinstance(attention, HeteroAttention) else ()
+        projected: Tensor = attention.project(rows, *types)
         return projected
 
     @property
@@ -224,25 +255,8 @@ class UniversalTransformerStep(nn.Module):
         """
         return linear(signal, self.attention.key_value.weight.chunk(2)[1])
 
-    def update(self, rows: Tensor, store: Store) -> Tensor:
-        """Return the new states of the active nodes, given the step's input for them, `(A, d)`."""
-        pre = self.norm == "pre"
-        norm = self.attention_norm
-        attended = store.attend(self.attention, call_layer(norm, rows) if pre else rows)
-        rows = self._add(rows, attended, norm, store)
-        rows = rows if self.activation is None else self.activation(rows)
-        if self.cross_attention is not None and self.cross_norm is not None:
-            query = call_layer(self.cross_norm, rows) if pre else rows
-            attended = store.cross_attend(self.cross_attention, query)
-            rows = self._add(rows, attended, self.cross_norm, store)
-        if self.transition is None:
-            return rows
-        norm = self.transition_norm
-        moved = store.feed_forward(self.transition, call_layer(norm, rows) if pre else rows)
-        return self._add(rows, moved, norm, store)
-
-    def _add(self, rows: Tensor, change: Tensor, norm: nn.Module, store: Store) -> Tensor:
-        total = call_layer(self.dropout, change)
+    def _add(self, rows: Tensor, change: Tensor, norm: Any, store: Store) -> Tensor:
+        total = call_layer(self._modules["dropout"], change)
         if self.residual:
             total = rows + total
         if self.norm == "pre":

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from graphut.attention import EdgeLayout
 from graphut.attention.key_value_memory import KeyValueMemory
+from graphut.nn.noise import Noise
 from graphut.nn.ponder import FlopCount
 from graphut.nn.transition import PositionwiseTransition, Transition
 
@@ -35,8 +36,12 @@ class Store:
     """Edges, keys and values that the steps of one call share.
 
     The loop sets the step and its frontier, and writes keys and values. A step reads them with
-    `attend`, `cross_attend` and `feed_forward`. A decoder with a key/value cache has a subclass.
+    `attend`, `cross_attend` and `feed_forward`. There is a subclass for a decoder with a key/value
+    cache, and one for a process that has a part of the graph (`graphut.distributed`).
     """
+
+    is_cache = False  # whether later tokens of a decoder may take more steps
+    replaces_all = True  # whether a write of all nodes leaves no other rows
 
     def __init__(
         self,
@@ -62,10 +67,25 @@ class Store:
         self.cross_weights: list[Tensor] = []  # (E_cross, H)
         self.work = FlopCount()
 
-    @property
-    def num_dst(self) -> int:
-        """Number of nodes that can be active in this step."""
-        return self.layout.num_dst
+    def received(self, nodes: Tensor | None, rows: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Return changed nodes and their `rows`, plus nodes received from any other processes."""
+        return nodes, rows
+
+    def any_active(self, count: int) -> bool:
+        """Return whether any process has an active node; `count` is the number on this process."""
+        return count > 0
+
+    def all_reduce(self, values: Tensor) -> Tensor:
+        """Return the sum of `values` over all processes that have a part of the graph."""
+        return values
+
+    def same_noise(self, noise: Noise) -> Noise:
+        """Return the noise of a call, the same in all processes that have a part of the graph."""
+        return noise
+
+    def close(self, results: Any) -> Any:
+        """Return the results of a call, a pytree, when no process needs anything more of it."""
+        return results
 
     def begin_step(self, step: int) -> None:
         """Begin step `step`, from 1: switch to its edges, and add nothing to the values."""
@@ -97,15 +117,24 @@ class Store:
         if self.get_attention:
             options["get_attention"] = True
         stored = self.table if self.memory is None else self.memory
-        return _recorded(layer(self.layout, rows, stored=stored, **options), self.weights)
+        result: Any = layer(self.layout, rows, stored=stored, **options)
+        if not self.get_attention:
+            return result
+        self.weights.append(result[1])
+        return result[0]
 
     def cross_attend(self, layer: Any, rows: Tensor) -> Tensor:
         """Return the cross-attention output of the active nodes, given their features `(A, d)`."""
         assert self.encoded is not None
         options: Any = {"get_attention": True} if self.get_attention else {}
         stored = self.encoded.stored(layer)
-        result = layer(self.cross_layout, rows, stored=stored, frontier=self.frontier, **options)
-        return _recorded(result, self.cross_weights)
+        result: Any = layer(
+            self.cross_layout, rows, stored=stored, frontier=self.frontier, **options
+        )
+        if not self.get_attention:
+            return result
+        self.cross_weights.append(result[1])
+        return result[0]
 
     def feed_forward(self, transition: Transition, rows: Tensor) -> Tensor:
         """Return the feed-forward output of the active nodes, `(A, d)`, given its inputs `rows`."""
@@ -115,24 +144,11 @@ class Store:
             self.combined = rows
         else:
             self.combined = self.combined.index_copy(0, self.frontier, rows)
-        return transition(self.layout, self.combined[: self.num_dst], frontier=self.frontier)
+        num_dst = self.layout.num_dst
+        return transition(self.layout, self.combined[:num_dst], frontier=self.frontier)
 
     def branch(self, projected: Tensor) -> "Store":
         """Return a copy with the keys and values `projected`, in which nothing is recorded yet."""
         other = copy(self)
         other.table, other.weights, other.cross_weights = projected, [], []
         return other
-
-    def count_step(self) -> None:
-        """Add the nodes and edges of this step to the record of the work."""
-        self.work.attended.append((self.layout, self.frontier))
-        if self.cross_layout is not None:
-            self.work.cross_attended.append((self.cross_layout, self.frontier))
-
-
-def _recorded(result: Any, record: list[Tensor]) -> Tensor:
-    """Return the output of an attention layer; append attention weights to `record`, if any."""
-    if isinstance(result, tuple):
-        record.append(result[1])
-        return result[0]
-    return result

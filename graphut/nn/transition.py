@@ -1,5 +1,7 @@
 """Transitions: the feed-forward layers that follow attention in a step."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -75,9 +77,11 @@ class PositionwiseTransition(_Transition):
         The graph is ignored, because the result for a node does not depend on other nodes.
         """
         rows = feat if frontier is None else feat[frontier]
-        if is_hooked(self.layers):
-            return self.layers(rows)
-        for layer in self.layers:
+        layers: Any = self._modules["layers"]
+        if type(layers) is not nn.Sequential or is_hooked(layers):
+            rows = layers(rows)
+            return rows
+        for layer in layers._modules.values():
             rows = call_layer(layer, rows)
         return rows
 

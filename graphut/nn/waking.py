@@ -13,7 +13,6 @@ from graphut.attention.argument_checks import check_finite, skip_checks
 from graphut.attention.sorting import sort_edges
 from graphut.attention.tensor_checks import check_index, check_range, check_tensor
 from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
-from graphut.nn.loop import run_step, store_rows
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules.change import EventDriven
@@ -134,16 +133,17 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
     store, rule, noise = call.store, call.rule, call.noise
     assert isinstance(rule, EventDriven)
     shown, encodings = call.feat, call.encodings
-    if call.exchange is not None:
-        shown = call.with_halo(None, shown)[1]
-        encodings = None if encodings is None else call.with_halo(None, encodings)[1]
+    _, shown = store.received(None, shown)
+    if encodings is not None:
+        _, encodings = store.received(None, encodings)
     nodes = changed = None
+    step = call.steps[0]
     if start is not None:
         shown, nodes = torch.cat([start.shown, shown[len(start.shown) :]]), start.frontier
     in_place = not torch.is_grad_enabled()
     if in_place:  # the caller's tensor is copied
         shown, store.owns_table = shown.clone(), True
-    size, record = store.num_dst, _Record(call)
+    size, record = store.layout.num_dst, _Record(call)
     num_active = size if nodes is None else len(nodes)
 
     def read(rows: Tensor, nodes: Tensor | None, t: int) -> Tensor:
@@ -155,18 +155,17 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         return with_noise(noise, "every_step", rows, nodes, t) if noise else rows
 
     for t in range(1, call.max_steps + 1):
-        if not call.any_active(num_active):
+        if not store.any_active(num_active):
             break
-        step = call.step(t)
         store.begin_step(t)
         if "every_step" in noise:
             changed = None
-        store_rows(call, step, changed, read(_rows_of(changed, shown), changed, t))
+        call.store_rows(step, changed, read(_rows_of(changed, shown), changed, t))
         store.frontier = nodes
         before = shown[:size] if nodes is None else shown.index_select(0, nodes)
         # The first round has checked the arguments of attention.
         with skip_checks(in_place and t > 1):
-            after = run_step(call, step, read(before, nodes, t), t, nodes)
+            after = call.run_step(step, read(before, nodes, t), t, nodes)
         change = squared_change(after, before, relative=step.norm == "pre")
         decided = change.detach()
         if not isfinite(decided.sum().item()):
@@ -178,7 +177,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
             new = after.index_select(0, moved)
             changed = moved if nodes is None else nodes.index_select(0, moved)
         record.note_changes(changed, t)
-        changed, new = call.with_halo(changed, new)
+        changed, new = store.received(changed, new)
         shown = _replace(shown, changed, new, in_place)
         if call.rows is not None:
             ids = torch.arange(size, device=after.device) if nodes is None else nodes
@@ -223,7 +222,7 @@ class _Record:
 
     def __init__(self, call: Call) -> None:
         self.call, batch = call, call.batch
-        self.ones = torch.ones(call.store.num_dst, dtype=torch.int64, device=call.feat.device)
+        self.ones = torch.ones(call.num_dst, dtype=torch.int64, device=call.feat.device)
         self.updates, self.last_change = (torch.zeros_like(self.ones) for _ in range(2))
         self.rounds = self.ones.new_zeros(1 if batch is None else batch.num_graphs)
         self.sizes: list[int] = []
@@ -258,7 +257,7 @@ class _Record:
     def result(self, shown: Tensor, nodes: Tensor | None, num_active: int) -> LoopOutput:
         """Return the output (states that neighbours read), update counts, and `Ponder` fields."""
         quiescent = torch.ones_like(self.rounds, dtype=torch.bool)
-        if self.call.any_active(num_active):
+        if self.call.store.any_active(num_active):
             quiescent[self._graphs(nodes)] = False
         rows = self.call.rows
         record = {
@@ -276,6 +275,7 @@ def waking_output(store: Any, shown: Tensor, updates: Tensor, record: dict[str, 
     """Return the results of a run; `record` has fields of `Ponder`."""
     store.work.computed = updates.sum()
     store.work.edges = (updates * store.layout.in_degrees).sum()
-    shown = shown if len(shown) == store.num_dst else shown[: store.num_dst]
+    num_dst = store.layout.num_dst
+    shown = shown if len(shown) == num_dst else shown[:num_dst]
     zeros = torch.zeros_like(updates, dtype=torch.promote_types(shown.dtype, torch.float32))
     return LoopOutput(shown, updates, zeros, zeros, {"shown": shown, **record})

@@ -17,16 +17,14 @@ from graphut.attention import edge_attention, kernel_library
 from graphut.attention.backend import AttentionCall
 from graphut.attention.kernel_library import (
     DTYPES,
-    PHASES,
     Call,
     Library,
     compiled,
     find_library,
-    timed_phases,
 )
 from graphut.attention.native import ops
 from graphut.attention.registry import choose
-from graphut.topology import Causal, Complete
+from graphut.topology import Causal
 from tests.attention.naive import inputs
 from tests.helpers import assert_same, normal, refuses
 
@@ -156,20 +154,6 @@ def test_library_norm_is_that_of_torch_by_any_strides(dtype: torch.dtype) -> Non
                 wrong[-1, -1, -1] = number
                 assert (isnan if isnan(number) else inf.__eq__)(this.norms(rows, wrong)[1])
     assert not this.reads(table.transpose(1, 2)) and not this.reads(table.half())
-
-
-@pytest.mark.parametrize("backward", [False, True])
-def test_timed_phases_are_those_of_the_kernel_for_intervals(backward: bool) -> None:
-    graph = Complete().layout([40])
-    tables = [x.requires_grad_(backward) for x in inputs(graph)]
-    with timed_phases() as seconds:
-        out = edge_attention(graph, *tables, backend="native")
-        if backward:
-            out.sum().backward()
-    assert tuple(seconds) == PHASES and all(0 < spent < 60 for spent in seconds.values())
-    with timed_phases() as nothing:
-        pass
-    assert set(nothing.values()) == {0.0}
 
 
 @pytest.mark.parametrize("name", BUILDS["AVX512"])

@@ -156,9 +156,9 @@ def test_attention_adds_value_shift_to_every_value(
     shifted = key_value + torch.cat([torch.zeros(8), shift])
     rows = feat[options["frontier"]] if "frontier" in options else feat
     torch.manual_seed(0)
-    found, _ = layer.attend(graph, rows, key_value, value_shift=shift, **options)
+    found = layer(graph, rows, stored=key_value, value_shift=shift, **options)
     torch.manual_seed(0)
-    assert_same([found], [layer.attend(graph, rows, shifted, **options)[0]])
+    assert_same([found], [layer(graph, rows, stored=shifted, **options)])
 
 
 @pytest.mark.parametrize("scale_by_degree", [False, True])
@@ -208,7 +208,7 @@ def oracle(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 
     def attend(layer: Any, layout: EdgeLayout, rows: Tensor, shown: Tensor, **edges: Any) -> Tensor:
         table, plain = layer.project(shown), reference._plain(layer)
-        out, weights = plain.attend(layout, rows, table, get_attention=True, **edges)
+        out, weights = plain(layout, rows, stored=table, get_attention=True, **edges)
         found.append(weights.detach())
         return out
 

@@ -25,13 +25,13 @@ from tests.nn.cases import randomised
 #: Methods with results that others depend on, and those whose results are no features.
 METHODS: dict[type, tuple[set[str], set[str]]] = {
     MultiHeadAttention: (
-        {"forward", "project", "attend", "_query", "_scaled"},
-        {"reset_parameters", "extra_repr", "fits_memory", "uses_triton", "_read"},
+        {"forward", "project"},
+        {"reset_parameters", "extra_repr", "fits_memory", "uses_triton", "_read", "_scaled"},
     ),
     UniversalTransformerStep: (
-        {"forward", "project", "update", "_add"},
+        {"forward", "project", "_add"},
         # `readout` is for the output. `value_shift` is used unless `project` is overridden.
-        {"reset_parameters", "extra_repr", "readout", "value_shift"},
+        {"reset_parameters", "extra_repr", "readout", "value_shift", "_read"},
     ),
     PositionwiseTransition: ({"forward"}, set()),
     MessageAggregation: (

@@ -39,7 +39,7 @@ def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
     bias = None if call.edge_bias is None else call.edge_bias.to(call.score_dtype)
     tables = Tables(call.query, call.key, call.value, call.frontier, bias)
     assert isinstance(call.seed, int)  # only a GPU has seeds in tensors
-    return tables, ScalarArgs(call.scale, call.dropout, call.seed, "fastest")
+    return tables, ScalarArgs(call.scale, call.dropout, call.seed)
 
 
 def parts_of(layout: EdgeLayout) -> list[Part]:

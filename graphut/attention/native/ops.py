@@ -10,10 +10,11 @@ from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.kernel_library import Call, Library, Rows, compiled, phases_address
+from graphut.attention.kernel_library import DTYPES, Call, Library, Rows, compiled
 from graphut.attention.tracing import cached_property
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "pairs": 3}
+_WIDE = {dtype: torch.promote_types(dtype, torch.float32) for dtype in DTYPES}
 
 
 class Edges(NamedTuple):
@@ -85,9 +86,9 @@ class ScalarArgs(NamedTuple):
     """The scalar arguments of an attention call."""
 
     scale: float
-    dropout: float
-    seed: int
-    kernel: str  # one of KERNELS
+    dropout: float = 0.0
+    seed: int = 0
+    kernel: str = "fastest"  # one of KERNELS
 
 
 class Gradients(NamedTuple):
@@ -130,43 +131,37 @@ def forward(tables: Tables, parts: Sequence[Part], scalars: ScalarArgs) -> tuple
     for number, part in enumerate(parts):
         call, rows = _part_call(tables, part, scalars, number)
         call.out, call.softmax = Rows.of(out, rows), softmax.data_ptr()
-        if not library.forward(call, tables.query.dtype):
+        if not library.forward(call, DTYPES[tables.query.dtype]):
             _raise_overflow(softmax.dtype, query, key, value)
     return out, softmax
 
 
 def forward_table(
-    query: Tensor,
-    table: Tensor,
-    frontier: Tensor | None,
-    parts: Sequence[Part],
-    scalars: ScalarArgs,
+    query: Tensor, table: Tensor, frontier: Tensor | None, parts: Sequence[Part], scale: float
 ) -> tuple[Tensor, Tensor]:
     """Return the results of `forward` for keys and values in one table, twice as fast."""
-    part, shape = parts[0], query.shape
+    part, (rows, heads, feats), dtype = parts[0], query.shape, query.dtype
     gaps = not (query.is_contiguous() and table.is_contiguous()) or query.is_neg() or table.is_neg()
-    if gaps or part.rows is not None or len(parts) > 1 or table.shape[3] != shape[2]:
+    if gaps or part.rows is not None or len(parts) > 1 or table.shape[3] != feats:
         key, value = table.unbind(1)
-        return forward(Tables(query, key, value, frontier, None), parts, scalars)
-    rows, heads, feats = shape
-    template = part.tables.get((heads, feats, scalars))
-    if template is None:
+        return forward(Tables(query, key, value, frontier, None), parts, ScalarArgs(scale))
+    if (template := part.tables.get((heads, feats, scale))) is None:
         width, template = heads * feats, Call.from_buffer_copy(part.template)
         template.heads, template.key_feats, template.value_feats = heads, feats, feats
-        template.scale, template.kernel = scalars.scale, KERNELS[part.kernel or scalars.kernel]
+        template.scale, template.kernel = scale, KERNELS[part.kernel or "fastest"]
         template.query = template.out = Rows(None, width, feats, None)
         template.key = template.value = Rows(None, 2 * width, feats, None)
-        part.tables[heads, feats, scalars] = template
-    softmax = query.new_empty((rows, heads, 2), dtype=_wide(query.dtype))
+        part.tables[heads, feats, scale] = template
+    softmax = query.new_empty((rows, heads, 2), dtype=_WIDE[dtype])
     out, call, address = torch.empty_like(query), Call.from_buffer_copy(template), table.data_ptr()
-    call.rows, call.sources, call.threads = rows, len(table), torch.get_num_threads()
+    call.rows, call.sources, call.threads = rows, table.shape[0], torch.get_num_threads()
     call.query.data, call.key.data = query.data_ptr(), address
     call.value.data = address + heads * feats * table.element_size()
-    call.out.data, call.softmax, call.phases = out.data_ptr(), softmax.data_ptr(), phases_address()
+    call.out.data, call.softmax = out.data_ptr(), softmax.data_ptr()
     if frontier is not None:
         frontier = frontier.contiguous()
         call.frontier = frontier.data_ptr()
-    if not _library().forward(call, query.dtype):
+    if not _library().forward(call, DTYPES[dtype]):
         _raise_overflow(softmax.dtype, query, *table.unbind(1))
     return out, softmax
 
@@ -230,7 +225,7 @@ def write_gradients(
         call.key_grad = Rows.of(sums.key, part.order)
         call.value_grad = Rows.of(sums.value, part.order)
         call.bias_grad, call.adds = sums.bias.data_ptr(), add or number > 0
-        _library().backward(call, tables.query.dtype)
+        _library().backward(call, DTYPES[tables.query.dtype])
     return query_grad
 
 
@@ -295,7 +290,7 @@ def _part_call(
     call.scale, call.kernel = scalars.scale, KERNELS[part.kernel or scalars.kernel]
     call.rows, call.heads, call.key_feats = query.shape
     call.sources, _, call.value_feats = value.shape
-    call.threads, call.phases = torch.get_num_threads(), phases_address()
+    call.threads = torch.get_num_threads()
     call.query = Rows.of(query, rows)
     call.key, call.value = Rows.of(key, part.order), Rows.of(value, part.order)
     if rows is not None:
@@ -330,14 +325,10 @@ def _unit_stride(table: Tensor) -> Tensor:
     return table.contiguous().resolve_neg()
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
-
-
 def _outputs(tables: Tables) -> tuple[Tensor, Tensor]:
     """Allocate the output, `(A, H, Dv)`, and the softmax maxima and inverse sums, `(A, H, 2)`."""
     rows, heads, _ = tables.query.shape
-    softmax = tables.query.new_empty(rows, heads, 2, dtype=_wide(tables.query.dtype))
+    softmax = tables.query.new_empty(rows, heads, 2, dtype=_WIDE[tables.query.dtype])
     return tables.value.new_empty(rows, heads, tables.value.shape[2]), softmax
 
 
@@ -345,7 +336,7 @@ def gradient_buffer(table: Tensor) -> Tensor:
     """Allocate a buffer for one gradient: float32 or wider, padded to whole vector registers."""
     lanes = _library().lanes(table.dtype)
     width = -(-table.shape[-1] // lanes) * lanes
-    return table.new_empty(*table.shape[:-1], width, dtype=_wide(table.dtype))
+    return table.new_empty(*table.shape[:-1], width, dtype=_WIDE[table.dtype])
 
 
 def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:

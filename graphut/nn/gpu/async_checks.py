@@ -20,7 +20,6 @@ class AsyncFiniteChecks(FiniteChecks):
     """
 
     def __init__(self, layer: Any) -> None:
-        super().__init__()
         self._layer, self._size = layer, 1
         self._codes: list[Tensor] = []
         _raise_what_arrived(layer)

@@ -31,7 +31,7 @@ _KNOWN: tuple[type[nn.Module], ...] = (
     *(UniversalTransformerStep, MultiHeadAttention, PositionwiseTransition, nn.Sequential),
     *(nn.Linear, nn.LayerNorm, nn.Dropout, nn.Identity),
 )
-_METHODS = {"forward", "update", "project", "attend", "readout", "value_shift"}
+_METHODS = {"forward", "project", "readout", "value_shift"}
 _CALL = nn.Module.__call__
 
 
@@ -67,7 +67,7 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
     """
     layer, store, rule = call.layer, call.store, call.rule
     layout, between = store.layout, store.cross_layout
-    if not call.feat.is_cuda or layout.halo is not None:
+    if not (call.feat.is_cuda and store.replaces_all):
         return None, True
     pairs = [(step.attention, layout) for step in call.steps]
     if between is not None:

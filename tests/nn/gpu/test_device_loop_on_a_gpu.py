@@ -7,7 +7,7 @@ from torch import Tensor
 from graphut.nn import EventDriven, Quantized, dense_event_driven, dense_recurrence
 from graphut.nn.call import begin_call
 from graphut.nn.gpu.replay import Replay
-from graphut.nn.run import choose_backend
+from graphut.nn.loop import choose_backend
 from tests.helpers import assert_same, name_of, no_device_waits, normal
 from tests.nn.cases import FEATS, PAIRS, build_case, engine
 from tests.nn.test_waking import GRAPHS, build, event_driven

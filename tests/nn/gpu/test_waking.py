@@ -24,7 +24,7 @@ from graphut.nn import (
 )
 from graphut.nn.call import begin_call
 from graphut.nn.gpu import replay, settings, waking
-from graphut.nn.run import choose_backend
+from graphut.nn.loop import choose_backend
 from graphut.topology import Patch
 from tests.attention.triton.bfloat16 import mend_bfloat16
 from tests.gpu_stand_in import StandIn, gpu_stand_in
