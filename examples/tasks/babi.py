@@ -25,7 +25,7 @@ from graphut.experiments.tasks.presets import DEEP, model_size, with_baselines
 from graphut.experiments.training import Evaluation, Outcome
 from graphut.experiments.training.evaluation import answer_in_batches, rows_by
 from graphut.experiments.training.generation import Answer, PonderedPart
-from graphut.experiments.training.learner import Learner
+from graphut.experiments.training.learners import Learner
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import ModelConfig
 from graphut.models.layer_builders import make_recurrence

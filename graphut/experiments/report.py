@@ -27,7 +27,7 @@ from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run, TrainingConfig, run_files
 from graphut.experiments.training.evaluation import progress_bar
 from graphut.experiments.training.generation import PonderedPart, attention_tables
-from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.learners import AnyLearner
 from graphut.experiments.training.progress import Progress
 from graphut.plotting import draw_attention, draw_frontier
 from graphut.plotting.figure import new_figure

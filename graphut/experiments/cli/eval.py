@@ -15,7 +15,7 @@ from graphut.experiments.messages import pluralize
 from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS
-from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.learners import AnyLearner
 from graphut.experiments.training.processes import is_first, process_group
 from graphut.experiments.training.run_files import model_digest
 from graphut.nn import EventDriven, parse_rule

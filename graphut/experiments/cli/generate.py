@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks.files import lines_of, read_text
-from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.learners import AnyLearner
 
 
 def main(arguments: Namespace) -> int:

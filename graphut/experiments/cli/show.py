@@ -13,7 +13,7 @@ from graphut._files import explain_write_errors
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.tasks import GraphTask, Task
 from graphut.experiments.training.generation import AttentionTable, PonderedPart, attention_tables
-from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.learners import AnyLearner
 from graphut.plotting import (
     animate_attention,
     animate_frontier,

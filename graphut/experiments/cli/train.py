@@ -1,6 +1,5 @@
 """`graphut train`: train a model on a task."""
 
-import errno
 import shlex
 import time
 from argparse import Namespace
@@ -105,9 +104,4 @@ def _fit(run: Run, task: Task, device: torch.device, deadline: float, arguments:
         f"epoch, at most {pluralize(run.training.epochs, 'epoch')}",
         flush=True,
     )
-    try:
-        return trainer.fit(lambda: time.monotonic() >= deadline)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise OSError(error.errno, f"{error.strerror}, then --resume") from error
-        raise
+    return trainer.fit(lambda: time.monotonic() >= deadline)

@@ -7,8 +7,7 @@ from graphut._lazy import lazy_names
 if TYPE_CHECKING:
     from graphut.experiments.training.config import GenerationOptions, TrainingConfig
     from graphut.experiments.training.evaluation import Evaluation
-    from graphut.experiments.training.learner import Outcome
-    from graphut.experiments.training.learners import evaluate, learner_of
+    from graphut.experiments.training.learners import Outcome, evaluate, learner_of
     from graphut.experiments.training.run import Run
     from graphut.experiments.training.run_files import is_run
     from graphut.experiments.training.trainer import Trainer

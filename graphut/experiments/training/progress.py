@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.learner import Outcome
+from graphut.experiments.training.learners import Outcome
 
 
 @dataclass

@@ -26,7 +26,7 @@ from graphut.models.config import ModelConfig
 from graphut.models.model_files import CONFIG, check_is_trained, read_config, read_vocabularies
 
 if TYPE_CHECKING:
-    from graphut.experiments.training.learner import AnyLearner
+    from graphut.experiments.training.learners import AnyLearner
     from graphut.models.adaptive_model import AdaptiveModel
 
 

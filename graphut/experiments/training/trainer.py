@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, parameters_to_vector, vector_to_parameters
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from graphut._files import explain_write_errors, reraise_for_file
@@ -19,17 +19,17 @@ from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks import Task
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import processes, run_files
-from graphut.experiments.training.checkpoint import TrainingState, load_checkpoint, save_checkpoint
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.evaluation import progress_bar
-from graphut.experiments.training.gradient import add_gradient
-from graphut.experiments.training.learners import evaluate, learner_of
+from graphut.experiments.training.learners import AnyLearner, evaluate, learner_of
 from graphut.experiments.training.optimization import (
     late_share,
     learning_rate_factor,
     make_optimizer,
 )
-from graphut.experiments.training.progress import Progress, Totals
+from graphut.experiments.training.processes import all_reduce_sum, num_processes, shard
+from graphut.experiments.training.progress import Progress, Totals, update_numbers
+from graphut.experiments.training.run_files import TrainingState, load_checkpoint, save_checkpoint
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.nn import FixedDepth
 
@@ -148,7 +148,7 @@ class Trainer:
             except ValueError as error:
                 self._check_weights(str(error))  # it may follow from diverged weights
                 raise
-            stopped = bool(processes.all_reduce_sum(torch.tensor(int(should_stop()))))
+            stopped = bool(all_reduce_sum(torch.tensor(int(should_stop()))))
         if (end := self.progress.end(self.config)) is None:
             return False
         best, epochs = self.progress.best_epoch, self.progress.epoch
@@ -250,7 +250,7 @@ class Trainer:
         return totals
 
     def _update(self, batch: list[Any], totals: Totals) -> None:
-        if processes.num_processes() > 1:
+        if num_processes() > 1:
             # Each process has its own seed, which a resumed run draws again.
             seeds = [self.config.seed, self.progress.update, processes.rank()]
             torch.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1)[0]))
@@ -302,3 +302,42 @@ def halting_warning(part: str, steps: float, max_steps: int, accuracy: float) ->
     else:
         return None
     return f"The {part} takes {steps:.2f} of {max_steps} steps: {advice}"
+
+
+def add_gradient(
+    learner: AnyLearner,
+    config: TrainingConfig,
+    batch: list[Any],
+    ponder_weight: float,
+    late_share: float = 1.0,
+    accumulate: int = 1,
+) -> tuple[list[str], Tensor]:
+    """Add the gradient of a batch to the `.grad` of the weights, the same in each process.
+
+    The result does not depend on the division of the batch: losses and ponder costs are means over
+    the labels and nodes of the whole batch. All processes have the same model and the whole batch.
+    Each divides its share into `accumulate` parts and computes one after the other, to save memory.
+
+    `late_share` is the factor of the losses in `Outcome.late`. Return the names of the model's
+    recurrences ("encoder", "decoder"), and the sum of `update_numbers` over the batch.
+    """
+    count = accumulate * num_processes()
+    counts = learner.counts(batch) if count > 1 else None
+    parts = shard([batch[start::count] for start in range(count)])
+    if counts is not None and getattr(batch[0], "part", None) is not None:
+        # Each process has a part of the graph, and counts only that.
+        sums = all_reduce_sum(torch.tensor([*counts.values()], device=learner.model.device))
+        counts, parts = dict(zip(counts, sums.tolist(), strict=True)), [batch]
+    used = [part for part in parts if part]
+    factor = len(used) > 0  # a process without examples computes one, to join the exchange
+    device, numbers = learner.model.device.type, []
+    for part in used or [batch[:1]]:
+        with torch.autocast(device, torch.bfloat16, enabled=config.autocasts(device)):
+            outcome = learner.outcome(part, config.label_smoothing)
+        loss = outcome.total_loss(ponder_weight, counts, late_share)
+        torch.autograd.backward(factor * loss)
+        numbers.append(factor * update_numbers(loss, outcome))
+    if num_processes() > 1:
+        gradients = [x.grad for x in learner.model.parameters() if x.grad is not None]
+        vector_to_parameters(all_reduce_sum(parameters_to_vector(gradients)), gradients)
+    return [*outcome.ponders], all_reduce_sum(torch.stack(numbers).sum(0))

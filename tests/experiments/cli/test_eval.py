@@ -1,5 +1,4 @@
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,12 +139,3 @@ def test_commands_on_translation_need_no_data_after_training(
     assert any(line.startswith("text") for line in lines)
     pieces = Subwords.load("run/source_vocabulary.json")
     assert lines[1].split()[1:] == pieces.readable(pieces.read("one two"))
-
-
-@pytest.mark.parametrize("name", ["tokenizers", "sacrebleu"])
-def test_train_names_a_missing_package_before_it_writes(
-    name: str, in_empty_folder: None, monkeypatch: pytest.MonkeyPatch, refusal: Command
-) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    assert f"pip install {name}" in refusal(*TRANSLATION)
-    assert not Path("run").exists()

@@ -18,19 +18,6 @@ from tests.experiments.tasks.tiny import GENERATED
 Command = Callable[..., str]
 
 
-def test_generate_prints_the_steps_that_show_prints(
-    finished_run: Path, tmp_path: Path, output: Command
-) -> None:
-    found = output("generate", finished_run, "q d x a", "qdxa", "--max-length", "9")
-    out = tmp_path / "a.png"
-    _, *table = output(
-        "show", finished_run, "q d x a", "--max-length", "9", "--out", out
-    ).splitlines()
-    assert any("+" in line for line in table)
-    for answer in found.split("\n\n"):
-        assert answer.strip().splitlines()[: len(table)] == table
-
-
 def test_generate_answers_a_file_line_by_line(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: Command
 ) -> None:
@@ -140,14 +127,3 @@ def test_generate_after_train_and_eval_of_every_task(
     assert [line.partition(",")[0] for line in lines] == list(sets)
     text = run.vocabularies["source"].write(sets["test"][0][0])
     assert output("generate", tmp_path, text, "--device", "cpu").lstrip().startswith("input ")
-
-
-def test_generate_after_train_of_subwords(tmp_path: Path, output: Command) -> None:
-    data, run = tmp_path / "pairs.tsv", tmp_path / "run"
-    words = ("to be", "or not", "not to be", "be or to", "to not", "be to")
-    data.write_text("".join(f"{word}\t{word.upper()}\n" for word in words))
-    output("train", "pairs", "--data", data, "--subwords", "260", "--out", run, *MODEL)
-    found = output("generate", run, "über not", "--max-length", "4", "--device", "cpu")
-    # The unknown letter is written as its bytes.
-    assert " ".join(found.split()).startswith("input ▁ Ã ¼ b e r ▁")
-    assert output("eval", run, "--data", data, "--device", "cpu").startswith(f"{data}, 6 seq")

@@ -13,7 +13,6 @@ from graphut.experiments.tasks import Task
 from graphut.experiments.training import Run, Trainer
 from graphut.experiments.training.run_files import METRICS
 from tests.experiments.cli.damage import damaged
-from tests.experiments.cli.tiny import MODEL
 
 
 def test_info_describes_a_run(finished_run: Path, output: Callable[..., str]) -> None:
@@ -27,13 +26,6 @@ def test_info_describes_a_run(finished_run: Path, output: Callable[..., str]) ->
     assert command.startswith(f"command   graphut train sort --preset small {changed}--batch-size ")
     assert "norm_eps" in text and "norm-eps" not in command and "evaluation_rule ''," in text
     assert "2 epochs, 4 updates" in text and "best on the validation set" in text
-
-
-def test_info_does_not_break_values(tmp_path: Path, output: Callable[..., str]) -> None:
-    data = tmp_path / f"{'long-' * 20}pairs.tsv"
-    data.write_text("".join(f"{'a ' * n}b\tb {'a ' * n}\n" for n in range(12)))
-    output("train", "pairs", "--data", data, "--out", tmp_path / "run", *MODEL)
-    assert f"data {data}," in " ".join(output("info", tmp_path / "run").split())
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(30_000, marks=pytest.mark.full)])

@@ -1,5 +1,4 @@
 import json
-import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,17 +72,3 @@ def test_training_on_parts_equals_training_on_the_whole_graph(
     evaluations = [x / "evaluation-test.json" for x in (run, alone)]
     tests = [json.loads(path.read_text()) for path in evaluations]
     assert tests[0]["accuracy"] == tests[1]["accuracy"]
-
-
-def test_partition_prints_a_command_that_reads_the_parts(tmp_path: Path, output: Command) -> None:
-    data, parts = write_ring(tmp_path / "ring.json"), tmp_path / "my parts"
-    graph = json.loads(data.read_text())
-    for node in graph["nodes"]:
-        node["label"] = [float(node["feat"][0])]
-    data.write_text(json.dumps(graph))
-    said = output("partition", data, "--parts", 1, "--out", parts, "--target", "values")
-    _, words = said.split(": ")
-    torchrun, options = words.split(" -m graphut ")
-    assert torchrun == "torchrun --nproc-per-node 1"
-    argv = [tmp_path / "run" if word == "RUN" else word for word in shlex.split(options)]
-    output(*argv, *MODEL)

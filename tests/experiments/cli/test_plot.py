@@ -1,7 +1,5 @@
 import shutil
-import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +25,3 @@ def test_plot_draws_the_metrics_of_runs(
     same_name = other.rename(tmp_path / finished_run.name)
     output("plot", str(finished_run), str(same_name), "--out", str(tmp_path / "a.svg"))
     assert [*drawn[1]] == [str(finished_run), str(same_name)]
-
-
-def test_plot_says_what_is_wrong_in_one_line(
-    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Callable[..., str]
-) -> None:
-    said = partial(refusal, "plot")
-    run, out = str(finished_run), str(tmp_path / "a.png")
-    copy = Path(shutil.copytree(finished_run, tmp_path / "copy"))
-    (copy / METRICS).unlink()
-    assert "no epoch of the run copy is complete" in said(str(copy), "--out", out)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install matplotlib" in said(run, "--out", out)
-    assert not Path(out).exists()

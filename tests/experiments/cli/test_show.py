@@ -2,9 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from graphut.experiments.cli import main, show
@@ -55,19 +53,3 @@ def test_show_animates_the_frontier_and_the_attention(
     output("show", finished_run, "q d x a", "--max-length", 5, "--out", out, *what)
     with Image.open(out) as picture:
         assert picture.n_frames in frames  # type: ignore[attr-defined]
-
-
-def test_few_panels_takes_the_mean_of_many_heads() -> None:
-    weights = torch.rand(20, 8, 3, 3)
-    few, note = show._few_panels(weights)
-    np.testing.assert_allclose(few[:, 0], weights[:16].mean(1))
-    assert note == ": mean over heads, first 16 steps"
-    few, note = show._few_panels(weights[:4])
-    assert few.shape == (4, 8, 3, 3) and note == ""
-
-
-def test_show_names_an_unknown_symbol(finished_run: Path, tmp_path: Path, refusal: Command) -> None:
-    found = refusal("show", str(finished_run), "q D", "--out", str(tmp_path / "a.png"))
-    assert "unknown symbol 'D': did you mean 'd'?; known are: a b c" in found and not list(
-        tmp_path.iterdir()
-    )

@@ -26,13 +26,6 @@ def test_read_options_help_shows_every_option_of_a_task(
     assert not {name for name in others if f"  {flag(name)} " in text}
 
 
-def test_read_options_help_shows_every_task(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["train", "--help"])
-    text = capsys.readouterr().out
-    assert all(f"\n  {name} " in text for name in TASKS)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_read_options_accepts_every_preset(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TASKS[task], "check_files", lambda self: None)

@@ -57,18 +57,6 @@ def test_train_prefers_an_option_to_a_preset(
     assert run.task_options["short_share"] == 0.5
 
 
-def test_train_names_a_line_that_is_too_long(tmp_path: Path, refusal: Command) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a\tx\n" * 20 + f"{'a ' * 4000}\tx\n" + "a a\tx\n" * 20)
-    options = ["--max-length", "4000", "--add-bos-eos", "--out", str(tmp_path / "run")]
-    assert refusal("train", "pairs", "--data", str(path), *options) == (
-        f"graphut: {path}:21: the source has 4000 tokens, but the model takes 3998 at most "
-        "(max_length=4000 counts <bos> and <eos>): shorten it, or train a model "
-        "with a larger max_length\n"
-    )
-    assert not (tmp_path / "run").exists()
-
-
 def test_train_says_that_memory_is_too_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Command
 ) -> None:

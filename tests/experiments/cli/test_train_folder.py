@@ -1,7 +1,5 @@
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -10,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphut._files import read_json
-from graphut.experiments.cli import main
 from graphut.experiments.training import trainer
-from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.run_files import METRICS, read_metrics
 from tests.experiments.cli.forks import start
 from tests.experiments.cli.tiny import TINY
@@ -61,19 +56,3 @@ def test_train_with_two_processes_of_which_one_dies_and_resume_with_one(
     )
     losses = [[line["loss"] for line in read_metrics(run / METRICS)] for run in (alone, together)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
-
-
-@pytest.mark.full
-def test_train_with_two_processes_ends_as_with_one(tmp_path: Path) -> None:
-    argv = ["train", "sort", *TINY, "--batch-size", "7", "--accumulate", "2", "--out"]
-    alone, together = tmp_path / "alone", tmp_path / "together"
-    assert main([*argv, str(alone)]) == 0
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    words = [*torchrun, "--nproc-per-node", "2", "-m", "graphut", *argv, str(together)]
-    subprocess.run(words, check=True)
-    names = [sorted(path.name for path in run.iterdir()) for run in (alone, together)]
-    assert names[0] == names[1]
-    first, second = (read_json(run / "evaluation-test.json") for run in (alone, together))
-    assert first["examples"] == second["examples"] == 4
-    for name in PairLearner.metric_meanings:
-        assert first[name] == pytest.approx(second[name], rel=1e-4)

@@ -1,6 +1,5 @@
 import json
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable
@@ -90,30 +89,6 @@ def test_train_goes_on_after_kills_at_any_moment(
         assert epochs() >= before
     assert main([*resume, "--out", str(folder)]) == 0
     assert_same_run(folder, tmp_path / "straight")
-
-
-def test_train_goes_on_where_a_file_could_not_be_written(
-    tmp_path: Path, monkeypatch: Patch, refusal: Command
-) -> None:
-    argv = ["train", "sort", *TINY, "--dropout", "0.1", "--out"]
-    straight, full = tmp_path / "straight", tmp_path / "full"
-    assert main([*argv, str(straight)]) == 0
-    updates, outcome = count(1), PairLearner.outcome
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def outcome_without_room(*args: Any) -> Any:
-        if next(updates) == 4:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-        return outcome(*args)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(PairLearner, "outcome", outcome_without_room)
-        said = refusal(*argv, str(full))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert f"cannot write {full}/" in said
-    assert said.endswith(": File too large: raise the limit on the size of a file, then --resume\n")
-    assert main([*argv, str(full), "--resume"]) == 0
-    assert_same_run(full, straight)
 
 
 def test_train_resumes_a_run_older_than_an_option(copied_run: Path) -> None:

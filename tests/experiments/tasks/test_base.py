@@ -102,10 +102,6 @@ def test_hold_out_loses_nothing_and_the_order_is_no_matter(
     assert hold_out(words[::-1], count, str.encode) == (rest, held_out)
 
 
-def test_hold_out_refuses_to_hold_out_all() -> None:
-    refuses("held_out must be less than 2, got 2", hold_out, ["a", "b"], 2, str.encode)
-
-
 @given(st.integers(1, 60), st.integers(1, 20))
 def test_strided_windows_count_every_token_once_after_half_a_window(size: int, length: int) -> None:
     counted = []

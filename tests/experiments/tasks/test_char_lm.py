@@ -30,13 +30,6 @@ def test_char_lm_the_parts_are_the_file(path: Path) -> None:
     assert windows <= {TEXT[start : start + 8] for start in range(353)}
 
 
-def test_char_lm_tiny_shakespeare(shakespeare: Path) -> None:
-    task = CharLM(shakespeare)
-    text = shakespeare.read_text()
-    assert (len(text), len(task.vocabulary)) == (1_115_394, 65 + 2)
-    assert counted(task, task.validation) + counted(task, task.test) == text[1_003_854:]
-
-
 def test_char_lm_refuses_wrong_input(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"text.txt has 400 characters: too few for windows of 21"):
         CharLM(path, window=21).validation  # noqa: B018

@@ -24,14 +24,6 @@ def test_data_set_read_names_a_missing_and_a_damaged_file(tmp_path: Path) -> Non
     refuses(rf"{tmp_path}/test\.txt is damaged: .* from https://", DATA.read, tmp_path, "test.txt")
 
 
-def test_data_set_read_takes_a_file_without_a_known_checksum_as_it_is(tmp_path: Path) -> None:
-    data = DataSet("from nowhere", {"text": None})
-    (tmp_path / "text").write_bytes("ä\n".encode())
-    assert data.read(tmp_path, "text") == "ä\n"
-    (tmp_path / "text").write_bytes(b"\xff")
-    refuses(rf"{tmp_path}/text is not a text file in UTF-8", data.read, tmp_path, "text")
-
-
 def test_digest_of_a_folder_is_of_the_texts_alone(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "one.txt").write_text("one")
@@ -80,11 +72,4 @@ def test_cached_replaces_a_damaged_file(folder: Path) -> None:
     for calls, damaged in enumerate((b"", whole[:-1], whole.replace(b"2", b"5"), b"[]"), 2):
         file.write_bytes(damaged)
         check(parser, calls=calls)
-        check(parser, calls=calls)
-
-
-def test_cached_ignores_a_folder_that_cannot_be_written(folder: Path) -> None:
-    folder.write_text("a file in its place")
-    parser = Parser([1])
-    for calls in (1, 2):
         check(parser, calls=calls)

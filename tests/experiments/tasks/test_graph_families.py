@@ -42,15 +42,6 @@ def test_families_without_randomness_have_their_form() -> None:
     assert degrees == [1] * 5 + [2] * 2 + [3] * 3
 
 
-def test_near_and_recursive_have_parents_before_their_children() -> None:
-    edges = FAMILIES["near"](200, np.random.default_rng(0))
-    gaps = edges[:, 1] - edges[:, 0]
-    assert set(gaps.tolist()) == {1, 2, 3} and edges[:3].min() == 0
-    parents, children = FAMILIES["recursive"](400, np.random.default_rng(0)).T
-    assert (parents < children).all()
-    assert np.quantile(parents / children, 0.5) == pytest.approx(0.5, abs=0.1)
-
-
 def test_families_have_the_number_of_edges_of_the_benchmark() -> None:
     for family, low, high in (("erdos-renyi", 4, 17), ("delaunay", 5, 6), ("road", 2.28, 2.3)):
         for seed in range(5):

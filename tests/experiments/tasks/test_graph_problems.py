@@ -141,18 +141,6 @@ def test_graph_bfs_takes_all_edges_from_nearer_nodes() -> None:
             assert label == int(back)
 
 
-def test_graph_distance_waking_trains_with_isolated_nodes_of_both_kinds() -> None:
-    """A marked node that reads nobody is common enough to learn to rest, and no label is wrong."""
-    preset = GraphDistance.presets["waking"]
-    graphs = GraphDistance(families=preset["families"], sizes=preset["sizes"]).train(0, 0)
-    isolated = [graph for graph in graphs if graph.edges.shape[1] == len(graph.nodes)]
-    assert 0.1 < len(isolated) / len(graphs) < 0.2
-    for graph in isolated:
-        assert np.array_equal(graph.labels, graph.nodes - 1) and not graph.depth.any()
-    connected = [graph for graph in graphs if graph.edges.shape[1] > len(graph.nodes)]
-    assert all(graph.has_label.all() for graph in connected)
-
-
 def test_problems_mix_families_and_name_test_sets() -> None:
     task = GraphDistance(families="path, near", test_families="recursive,path", **SIZES)
     assert {graph.group for graph in task.train(0, 0)} == {"path", "near"}

@@ -54,17 +54,6 @@ def test_register_task_needs_a_name_of_its_own() -> None:
     refuses(r"LetterTask'> has the name None: give it one, such as", register_task, LetterTask)
 
 
-def test_register_task_replaces_a_class_that_is_defined_again() -> None:
-    for values in ({"small": {"epochs": 3}}, {"small": {"epochs": 4}}, {}):
-
-        class Again(Doubled):
-            name = "again-of-tests"
-            presets = values
-
-        assert register_task(Again) is TASKS["again-of-tests"]
-        assert preset_of("again-of-tests") == values.get("small", {})
-
-
 def test_preset_of_quotes_an_unknown_preset() -> None:
     assert {name for name in TASKS if not preset_of(name)} == {"pairs"}
     message = "the task sort has no preset 'x'; it has: small, fixed, transformer"

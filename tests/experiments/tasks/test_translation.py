@@ -67,12 +67,3 @@ def test_multi30k_has_every_pair_of_the_files(multi30k_folder: Path) -> None:
     assert task.source_vocabulary == task.target_vocabulary
     symbols = task.source_vocabulary.readable(range(len(task.vocabularies["source"])))
     assert len(symbols) == 8000 + 2 and {"▁man", "▁Mann", "▁bike", "▁Fahrrad"} <= {*symbols}
-
-
-def test_multi30k_in_small_letters_and_tokens(multi30k_folder: Path, tmp_path: Path) -> None:
-    task = Multi30k(multi30k_folder, text="tokenized", subwords=4000)
-    files = (multi30k_folder / "tok" / f"test_2016_flickr.lc.norm.tok.{x}" for x in ("en", "de"))
-    assert texts(task, task.test) == [*zip(*map(lines, files), strict=True)]
-    task.target_vocabulary.save(tmp_path / "vocabulary.json")
-    loaded = Subwords.load(tmp_path / "vocabulary.json")
-    assert loaded.tokenized and loaded == task.target_vocabulary

@@ -1,7 +1,6 @@
 from typing import Any
 
 import pytest
-import torch
 from torch import nn
 from torch.optim import AdamW, Muon
 
@@ -52,25 +51,3 @@ def test_make_optimizer_muon_is_for_the_matrices_of_steps() -> None:
         for optimizer in (together, *separate):
             optimizer.step()
     assert_same([*ours.parameters()], [*theirs.parameters()], 1e-6)
-
-
-def test_make_optimizer_muon_moves_keys_and_values_alike() -> None:
-    """A gradient of the keys that is much larger than that of the values changes nothing."""
-    model = build_model()
-    optimizer = make_optimizer(
-        model, TrainingConfig(optimizer="muon", learning_rate=0.01, weight_decay=0.0)
-    )
-    [weight, *_] = [x for name, x in model.named_parameters() if "key_value.weight" in name]
-    before = weight.detach().clone()
-    weight.grad = normal(*weight.shape).detach().to(weight.dtype)
-    weight.grad[: len(weight) // 2] *= 100
-    optimizer.step()
-    keys, values = ((weight.detach() - before).chunk(2)[half].square().mean() for half in (0, 1))
-    torch.testing.assert_close(keys, values, rtol=0.5, atol=0.0)
-
-
-def test_make_optimizer_muon_needs_a_torch_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = TrainingConfig(optimizer="muon")
-    monkeypatch.delattr(torch.optim, "Muon")
-    with pytest.raises(ImportError, match="'muon' needs torch"):
-        make_optimizer(build_model(), config)

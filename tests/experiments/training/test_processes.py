@@ -46,18 +46,3 @@ def test_a_process_notices_that_another_one_has_ended(tmp_path: Path) -> None:
             processes.barrier()
 
     run_together(check, tmp_path)
-
-
-def test_reraise_lost_process_leaves_other_errors_alone() -> None:
-    with pytest.raises(RuntimeError, match="a bug"), processes.reraise_lost_process():
-        raise RuntimeError("a bug")
-
-
-@pytest.mark.parametrize("size", ["", "1"])
-def test_process_group_of_one_process(
-    size: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("WORLD_SIZE", size)
-    with processes.process_group():
-        print(processes.num_processes(), processes.rank())
-    assert capsys.readouterr().out == "1 0\n"

@@ -10,27 +10,21 @@ from safetensors.torch import load_file
 
 from graphut.experiments.tasks import Copy
 from graphut.experiments.training import Trainer, TrainingConfig, evaluate
-from graphut.experiments.training import trainer as module
-from graphut.experiments.training.gradient import add_gradient
 from graphut.experiments.training.learners.sequences import PairLearner
 from graphut.experiments.training.processes import barrier, is_first, rank
-from graphut.experiments.training.progress import Totals
 from graphut.experiments.training.run_files import (
     CHECKPOINT,
     METRICS,
     read_metrics,
 )
-from graphut.experiments.training.trainer import halting_warning
+from graphut.experiments.training.trainer import add_gradient, halting_warning
 from graphut.models import (
     UniversalTransformer,
     UniversalTransformerConfig,
     UniversalTransformerLM,
     UniversalTransformerLMConfig,
 )
-from tests.experiments.training.learners.small_models import evaluation_of
 from tests.experiments.training.together import run_together
-from tests.gpu_stand_in import gpu_stand_in
-from tests.helpers import refuses
 
 TASK = Copy(mean_length=3, length_deviation=1, epoch_size=20, held_out=6)
 CONFIG = TrainingConfig(epochs=3, batch_size=8, warmup=2, ponder_warmup=4)  # 3 updates an epoch
@@ -132,12 +126,6 @@ def test_trainer_resumes_a_run_that_was_killed_between_two_files(
     assert_same_end(straight, resumed)
 
 
-def test_trainer_resume_needs_the_metrics_of_each_epoch(tmp_path: Path) -> None:
-    make(tmp_path).fit(stop)
-    (tmp_path / METRICS).unlink()
-    refuses("metrics.jsonl has 0 of 1 epoch", make(tmp_path).resume)
-
-
 def assert_same_metrics(first: Path, second: Path) -> None:
     """Compare up to rounding, without the operations, which depend on the division of a batch."""
     for one, other in zip(metrics(first), metrics(second), strict=True):
@@ -201,19 +189,6 @@ def test_trainer_writes_metrics_of_each_epoch(tmp_path: Path) -> None:
     assert read[-1]["learning_rate"] == 0.0
     assert lines[0].startswith("epoch 1: loss ") and lines[-1].startswith("done after 3 epochs")
     assert trainer.fit() and trainer.progress.epoch == 3
-
-
-def test_trainer_says_at_the_end_which_model_it_keeps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines: list[str] = []
-    scores = iter([0.2, 0.4, 0.3])
-    monkeypatch.setattr(
-        module, "evaluate", lambda *_: evaluation_of(PairLearner, next(scores), 0, 1, 1)
-    )
-    make(tmp_path, report=lines.append).fit()
-    kept = "the model is from epoch 2, the best on the validation set"
-    assert lines[-1] == f"done after 3 epochs: all epochs are done; {kept}"
 
 
 def test_trainer_validates_and_keeps_the_average_of_the_weights(
@@ -305,23 +280,6 @@ def test_trainer_uses_bfloat16_only_in_the_forward_pass(tmp_path: Path) -> None:
     assert inside == [torch.float32, torch.bfloat16]
     assert losses[0] != losses[1]
     torch.testing.assert_close(losses[0], losses[1], rtol=0.02, atol=0)
-
-
-@pytest.mark.full
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_trainer_waits_for_a_gpu_at_most_twice_in_an_update(tmp_path: Path) -> None:
-    pytest.importorskip("triton", reason="needs triton")
-    with gpu_stand_in() as gpu:
-        model = make_model(dropout=0.1, max_offset=4, source_positions="both").to("cuda")
-        trainer = Trainer(model, TASK, replace(CONFIG, precision="float32"), tmp_path)
-        first, second, _ = trainer._batches()
-        trainer._update(first, Totals())
-        gpu.clear()
-        trainer._update(second, Totals())
-        assert len(gpu.waits) <= 2, gpu.waits
-        sent = [copy for copy in gpu.copies if copy.line.startswith("attention/layout.py")]
-        assert len(sent) == 2, gpu.copies  # the batch, and its labels
-        assert trainer.optimizer.param_groups[0]["fused"]
 
 
 def test_trainer_leaves_another_run_in_the_folder_alone(tmp_path: Path) -> None:

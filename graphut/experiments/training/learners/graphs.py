@@ -15,7 +15,7 @@ from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
 from graphut.experiments.training.evaluation import Evaluation
 from graphut.experiments.training.generation import Answer, PonderedPart
-from graphut.experiments.training.learner import Learner, Outcome
+from graphut.experiments.training.learners import Learner, Outcome
 from graphut.experiments.training.learners.graph_batch import (
     GraphBatch,
     StepLosses,

@@ -22,7 +22,7 @@ from graphut.experiments.training.generation import (
     generate,
     written_tokens,
 )
-from graphut.experiments.training.learner import Learner, Outcome, count_nodes
+from graphut.experiments.training.learners import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from graphut.sentences import target_labels

@@ -13,7 +13,7 @@ from graphut.experiments.tasks import Text, TextTask
 from graphut.experiments.training.config import GenerationOptions
 from graphut.experiments.training.evaluation import Evaluation, rows_by, score_batches
 from graphut.experiments.training.generation import Answer, decoder_part, generate, written_tokens
-from graphut.experiments.training.learner import Learner, Outcome, count_nodes
+from graphut.experiments.training.learners import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformerLM
 from graphut.models.outputs import LMOutput
 

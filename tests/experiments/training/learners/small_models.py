@@ -4,7 +4,7 @@ import torch
 
 from graphut.experiments.tasks import Task
 from graphut.experiments.training import Evaluation
-from graphut.experiments.training.learner import AnyLearner
+from graphut.experiments.training.learners import AnyLearner
 from graphut.models import UniversalTransformerLM, UniversalTransformerLMConfig
 
 

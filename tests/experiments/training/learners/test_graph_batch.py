@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from graphut.experiments.tasks import LabelledGraph
-from graphut.experiments.tasks.graph_problems import GraphDijkstra
 from graphut.experiments.training.learners.graph_batch import (
     GraphBatch,
     consistency_loss,
@@ -52,16 +51,6 @@ def test_step_losses_equal_sums_over_nodes(answer_at: str, rule: str, step_loss:
     torch.testing.assert_close(total, losses + 0.5 * halting / (nodes * 4), atol=1e-4, rtol=1e-4)
     total.backward()
     assert model.encoder.halting.linear.weight.grad.abs().sum() > 0
-
-
-def test_step_losses_read_features_of_edges() -> None:
-    task = GraphDijkstra(held_out=3)
-    model = make_model(task, max_steps=1, adaptive=False, step_loss="mean", answer_at="edge")
-    batch = GraphBatch.of(task.test, "edge")
-    output = batch.run(model, get_steps=True)
-    assert output.steps is not None
-    expected = batch.judge(model, output.logits)[0].mean()
-    torch.testing.assert_close(step_losses(model, batch, output.steps).answers, expected)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from graphut import load
 from graphut._files import read_json
 from graphut.experiments.cli import show
 from graphut.experiments.messages import flag
@@ -16,7 +15,6 @@ from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.training.learners import graph_scores
 from graphut.experiments.training.learners.graph_batch import GraphBatch
 from graphut.experiments.training.learners.graph_scores import score_graphs
-from graphut.nn.graph_call import from_edge_index
 from tests.experiments.cli.tiny import MODEL
 from tests.experiments.training.learners.small_graphs import (
     LEARNER,
@@ -77,20 +75,6 @@ def test_graphs_are_trained_evaluated_and_shown(task: str, tmp_path: Path, outpu
     assert "-12, 2 graphs: " in output("eval", run, *options)
     name = "max_steps=9,evaluation_rule=threshold_threshold=0.2,halt_from=output"
     assert read_json(run / f"evaluation-test,{name}.json")["options"] == asked
-
-
-@pytest.mark.full
-def test_graph_distance_that_wakes_rests_at_marked_nodes_without_edges(
-    tmp_path: Path, output: Command
-) -> None:
-    output("train", "graph-distance", "--preset", "waking", "--out", tmp_path)
-    model = load(tmp_path).eval()
-    for nodes, marked in ((1, [0]), (1, []), (6, [2]), (6, [1, 2, 5])):
-        layout = from_edge_index(torch.arange(nodes).expand(2, -1), nodes)
-        kinds = torch.zeros(nodes, dtype=torch.int64).index_fill(0, torch.tensor(marked).long(), 1)
-        found = model(layout, kinds)
-        assert found.ponder.quiescent and found.ponder.rounds < 10
-        assert not found.logits.argmax(1)[marked].any()
 
 
 @pytest.mark.parametrize("task", ["graph-distance", "graph-bfs"])

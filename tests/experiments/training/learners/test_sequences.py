@@ -142,12 +142,3 @@ def test_by_number_covers_all_numbers_in_at_most_twenty_rows(longest: int, width
     assert all(row["to"] - row["from"] + 1 == row["examples"] <= width for row in rows)
     assert [row["from"] for row in rows] == [1 + width * index for index in range(len(rows))]
     assert rows[-1]["to"] == longest
-
-
-def test_by_number_has_the_metrics_of_each_range() -> None:
-    model: Any = FixedAnswers(TABLE)
-    answered = decode(model, PAIRS)
-    assert by_number(answered, lambda pair: {4: 3, 2: 0, 3: 1}[pair[0][-1]]) == [
-        {"from": 0, "to": 1, "examples": 2, **pair_metrics(answered[1:])},
-        {"from": 3, "to": 3, "examples": 1, **pair_metrics(answered[:1])},
-    ]

@@ -6,7 +6,7 @@ from sacrebleu import corpus_bleu
 
 from graphut.experiments.tasks import Pair
 from graphut.experiments.training import GenerationOptions
-from graphut.experiments.training.learners.sequences import TranslationLearner, bleu
+from graphut.experiments.training.learners.sequences import TranslationLearner
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from tests.experiments.tasks.tiny_translation import Numbers
@@ -76,19 +76,6 @@ def test_evaluate_in_detail_computes_the_bleu_of_the_texts(
     assert sum(row["examples"] for row in more["by_source_length"]) == 3
 
 
-def test_evaluate_in_detail_passes_options_to_the_model(
-    monkeypatch: pytest.MonkeyPatch, task: Numbers, pairs: list[Pair]
-) -> None:
-    model = make_model(task)
-    asked = answering(monkeypatch, model, dict(TEXTS), task)
-    evaluation, _ = LEARNER(model, task.vocabularies).evaluate_in_detail(
-        pairs, beam_size=4, length_penalty=0.5
-    )
-    assert evaluation["bleu"] == pytest.approx(100)
-    longest = max(len(source) for source, _ in pairs)
-    assert asked == [{"max_length": longest + 50 + 1, "beam_size": 4, "length_penalty": 0.5}]
-
-
 def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Numbers) -> None:
     model = make_model(task)
     answering(monkeypatch, model, {"two men": "zwei  Männer"}, task)
@@ -100,17 +87,3 @@ def test_generate_answers_with_text(monkeypatch: pytest.MonkeyPatch, task: Numbe
     assert lines[0].split()[1:] == task.source_vocabulary.readable(
         task.source_vocabulary.read("two men")
     )
-
-
-def test_bleu_does_not_tokenize_again() -> None:
-    outputs, references = ["ein hund läuft , hier u.a ."], ["ein hund läuft , hier u . a ."]
-    score, more = bleu(outputs, references, tokenized=True)
-    assert score == corpus_bleu(outputs, [references], force=True, tokenize="none").score
-    assert "|tok:none|" in more["bleu_signature"]
-    assert score != bleu(outputs, references)[0]
-
-
-def test_bleu_interval_is_zero_if_all_sentences_are_equal() -> None:
-    outputs, references = ["a b c d e"] * 20, ["a b c d f"] * 20
-    assert bleu(outputs, references)[1]["bleu_interval"] == 0
-    assert bleu([*outputs, *references], references * 2)[1]["bleu_interval"] > 1

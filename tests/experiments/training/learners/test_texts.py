@@ -77,19 +77,6 @@ def test_generate_continues_texts(trained: UniversalTransformerLM) -> None:
         assert steps.split()[0] == "steps" and len(steps.split()) == 1 + len(expected)
 
 
-@pytest.mark.parametrize("text", ["345", ""])
-def test_generate_with_attention_names_inputs_and_outputs(text: str) -> None:
-    model, vocabularies = make_model(), {"text": TASK.vocabulary}
-    options = GenerationOptions(max_length=5)
-    [answer] = LEARNER(model, vocabularies).generate([text], options, get_attention=True)
-    [plain] = LEARNER(model, vocabularies).generate([text], options)
-    assert plain.text == answer.text
-    [part] = answer.parts
-    assert part.reads == ["<bos>", *part.names[:-1]]
-    assert "".join(part.names).removesuffix("<eos>") == answer.text
-    assert part.steps == part.ponder.steps.tolist() == plain.parts[0].steps
-
-
 TEXTS = [
     Text([3, 2, 5, 4, 1], group="b"),
     Text([6], group="a"),
@@ -139,8 +126,3 @@ def test_answers_count_the_likeliest_of_the_first_tokens() -> None:
     assert part.reads == ["<bos>", *part.names[:-1]]
     assert part.steps == part.ponder.steps.tolist() == output.steps[:60].tolist()
     assert part.ponder.attention is not None
-
-
-def test_text_learner_reads_a_file_if_its_task_does() -> None:
-    with pytest.raises(ValueError, match=r"x\.txt: texts of the task counting-of-tests cannot be"):
-        LEARNER(make_model(), TASK.vocabularies).read("x.txt", TASK)
