@@ -92,6 +92,13 @@ def inputs(
     )
 
 
+def hidden(edges: int) -> Tensor:
+    """Return a bias of edges that removes a third of them."""
+    bias = normal(edges, seed=4).detach()
+    bias[::3] = -torch.inf
+    return bias.requires_grad_()
+
+
 #: Options of a call with two heads of three features, given the numbers of edges and query rows.
 OPTIONS: dict[str, Callable[[int, int], dict[str, Any]]] = {
     "plain": lambda edges, rows: {},
@@ -102,7 +109,7 @@ OPTIONS: dict[str, Callable[[int, int], dict[str, Any]]] = {
         "seed": 9,
         "get_attention": True,
     },
-    "one bias": lambda edges, rows: {"edge_bias": normal(edges, seed=4)},
+    "one bias": lambda edges, rows: {"edge_bias": hidden(edges)},
     "weights": lambda edges, rows: {
         "edge_weight": normal(edges, 2, seed=8),
         "dropout": 0.3,

@@ -1,5 +1,4 @@
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -30,15 +29,3 @@ def test_dense_attention_is_the_definition_on_any_graph(
     graph: tuple[Pairs, int, int], options: str
 ) -> None:
     check_against_loops(layout_of(*graph), options)
-
-
-def test_dense_attention_leaves_out_edges_whose_bias_is_minus_infinity() -> None:
-    pairs = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 1)]
-    tensors = inputs(layout_of(pairs, 2, 2))
-    bias = torch.tensor([0.0, -torch.inf, 1.0, -torch.inf, -1.0]).double().requires_grad_()
-    found = edge_attention(layout_of(pairs, 2, 2), *tensors, edge_bias=bias, backend="dense")
-    kept = [0, 2, 4]
-    rest = layout_of([pairs[e] for e in kept], 2, 2)
-    expected = edge_attention(rest, *tensors, edge_bias=bias[kept], backend="dense")
-    assert_same([found], [expected])
-    assert_same(gradients([found], [*tensors, bias]), gradients([expected], [*tensors, bias]))

@@ -90,18 +90,6 @@ def test_edge_attention_dropout_without_a_seed_follows_torchs_generator() -> Non
     assert not torch.equal(draws[0], draws[2])
 
 
-@pytest.mark.parametrize("backend", ON_CPU)
-def test_edge_attention_of_dead_destinations_is_zero_and_passes_no_gradient(backend: str) -> None:
-    layout = layout_of([(0, 0), (1, 0), (1, 2)], 2, 3)  # none into 1, -inf alone into 2
-    tensors = list(inputs(layout))
-    bias = torch.tensor([0.5, 1.0, -torch.inf]).double().requires_grad_()
-    out, to_query, *others = run(backend, layout, tensors, edge_bias=bias)
-    assert not out[1:].any() and out[0].any()
-    assert not to_query[1:].any() and to_query[0].any()
-    assert not others[-1][2:].any()
-    assert all(gradient.isfinite().all() for gradient in others)
-
-
 def rounded(layout: EdgeLayout, given: torch.dtype, dtype: torch.dtype) -> list[Tensor]:
     """Query, key and value that fit in `given`, in `dtype`."""
     shapes = ((layout.num_dst, 16), (layout.num_src, 16), (layout.num_src, 16))
@@ -192,17 +180,3 @@ def test_edge_attention_makes_no_tensor_of_edges_by_heads_by_features(
     assert largest.entries == edges * (8 if with_feat else heads)
     expected = run("dense", layout, tensors, **options)
     assert_same(run("torch", layout, tensors, **options), expected, 1e-4)
-
-
-@pytest.mark.parametrize("backend", ON_CPU)
-def test_edge_attention_dropout_does_not_depend_on_the_order_of_edges(backend: str) -> None:
-    layout = Causal().layout([3, 4])
-    row, source, edge = layout.in_edges()
-    shuffle = torch.randperm(edge.numel(), generator=torch.Generator().manual_seed(0))
-    pairs = list(zip(source[shuffle].tolist(), row[shuffle].tolist(), strict=True))
-    shuffled = layout_of(pairs, 7, 7)
-    options: dict[str, Any] = {"dropout": 0.5, "seed": 4, "get_attention": True, "backend": backend}
-    kept = edge_attention(shuffled, *inputs(layout), **options)[1] != 0
-    by_edge_id = edge_attention(layout, *inputs(layout), **options)[1] != 0
-    assert torch.equal(kept, by_edge_id)  # edge id e is kept or dropped, whatever edge bears it
-    assert 0 < kept.sum() < kept.numel()

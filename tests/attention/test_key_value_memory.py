@@ -15,7 +15,6 @@ from graphut.nn import (
 from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import (
-    HALTED,
     build_case,
     engine,
     modes_of,
@@ -45,19 +44,6 @@ def test_key_value_memory_begins_each_backward_pass_anew(row: dict[str, Any]) ->
         found = engine(case.layer, case.graph, case.feat, **case.arguments)
     assert not found[0].requires_grad
     assert_same([found[0]], calls[1][:1])
-
-
-@pytest.mark.parametrize("halted", HALTED)
-def test_key_value_memory_of_untracked_rows_keeps_what_tracked_queries_need(halted: str) -> None:
-    case = build_case(halted=halted, norm="pre")
-    for name, weight in case.layer.named_parameters():
-        weight.requires_grad_("query" in name)
-    case.feat = case.feat.detach()
-    leaves, found = [case.layer.step.attention.query.weight], []
-    for recurrence in (engine, dense_recurrence):
-        out, *_ = recurrence(case.layer, case.graph, case.feat, **case.arguments)
-        found.append([out, *gradients([out], leaves)])
-    assert_same(*found)
 
 
 def test_key_value_memory_is_gone_with_its_graph() -> None:

@@ -11,13 +11,12 @@ from graphut.attention import (
     EdgeLayout,
     IntervalLayout,
     as_layout,
-    edge_attention,
     layout_from_edges,
 )
 from graphut.attention.layout import seen_by, upload
 from graphut.topology import Causal
 from tests.gpu_stand_in import gpu_stand_in
-from tests.helpers import Pairs, assert_same, layout_of, multigraphs, refuses
+from tests.helpers import Pairs, layout_of, multigraphs, refuses
 
 Graph = tuple[Pairs, int, int]
 
@@ -146,29 +145,6 @@ def test_edge_layout_refuses_numbers_that_are_no_graph() -> None:
     rows(r"must be a 1-D int64 tensor, got tensor\(\[\[0, 2, 1\]\]\)", indices=[[0, 2, 1]])
     rows("src_lengths add up to 2, but there are 3 nodes", src_lengths=[1, 1])
     intervals("dst_lengths add up to 4, but there are 3 nodes", dst_lengths=[4])
-
-
-NUMBERS = st.integers(-1, 4) | st.sampled_from([10**9, 10**10, -(2**63), 2**63 - 1])
-
-
-@pytest.mark.parametrize("names", [("lo", "hi"), ("indptr", "indices")])
-@given(st.data())
-def test_edge_layout_is_refused_or_safe_to_attend_over(
-    names: tuple[str, str], data: st.DataObject
-) -> None:
-    rows = 4 if names[0] == "indptr" else 3
-    first = data.draw(st.lists(NUMBERS, min_size=rows, max_size=rows))
-    fields = {names[0]: first, names[1]: data.draw(st.lists(NUMBERS, min_size=3, max_size=3))}
-    try:
-        layout = made(**fields)
-    except ValueError:
-        return
-    x = torch.arange(24.0).reshape(3, 2, 4).sin()
-    found = [
-        edge_attention(layout, x, x, x, allow_zero_in_degree=True, backend=name)
-        for name in ("auto", "dense")
-    ]
-    assert_same(found[:1], found[1:], 1e-5)
 
 
 @pytest.mark.parametrize("fields", [INTERVALS, ROWS], ids=["intervals", "rows"])

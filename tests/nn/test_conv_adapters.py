@@ -15,7 +15,6 @@ from graphut.nn import (
     MultiHeadAttention,
     PositionwiseTransition,
     ScheduledHalting,
-    SeparableConvTransition,
     Threshold,
     UniversalTransformerStep,
     from_edge_index,
@@ -97,16 +96,6 @@ def test_layer_as_conv_is_pygs_transformer_convolution(in_feats: Any) -> None:
     assert_same(gradients(found[:1], leaves), gradients([expected], leaves))
 
 
-def test_layer_as_conv_keeps_a_convolution_inside_the_graphs_of_a_batch() -> None:
-    step = UniversalTransformerStep(MultiHeadAttention(8, 2), SeparableConvTransition(8, 12))
-    layer = LayerAsConv(AdaptiveRecurrence(randomised(step), max_steps=2))
-    x, loops = normal(5, 8), torch.arange(5).expand(2, 5)
-    out = layer(x, loops, batch=torch.tensor([0, 0, 1, 1, 1]))
-    for nodes in (slice(0, 2), slice(2, 5)):
-        size = nodes.stop - nodes.start
-        assert_same([out[nodes]], [layer(x[nodes], torch.arange(size).expand(2, size))])
-
-
 @pytest.mark.parametrize("sampler", ["k_hop_subgraph", "NeighborLoader"])
 def test_layer_as_conv_on_a_subgraph_that_pyg_sampled(sampler: str) -> None:
     pytest.importorskip("torch_geometric" if sampler == "k_hop_subgraph" else "pyg_lib")
@@ -179,6 +168,9 @@ CONVS: dict[str, Any] = {
     "sage": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "mean"),
     "graph_both": lambda: dgl.nn.GraphConv(FEATS, FEATS),
     "graph_left": lambda: dgl.nn.GraphConv(FEATS, FEATS, norm="left"),
+    "pool": lambda: dgl.nn.SAGEConv(FEATS, FEATS, "pool"),
+    "max": lambda: dgl.nn.GINConv(nn.Linear(FEATS, FEATS), "max"),
+    "empty": lambda: dgl.nn.GINConv(None),  # no parameters
     "pyg_gcn": lambda: pyg_conv("GCNConv", FEATS, FEATS),
     "pyg_gcn_improved": lambda: pyg_conv("GCNConv", FEATS, FEATS, improved=True, bias=False),
     "pyg_gcn_plain": lambda: pyg_conv("GCNConv", FEATS, FEATS, normalize=False),
@@ -235,19 +227,9 @@ def test_conv_as_attention_in_a_recurrence_equals_masks(name: str, norm: str) ->
 @pytest.mark.parametrize("name", ["gat", "pool", "max", "empty", "pyg_sage"])
 def test_conv_as_attention_where_no_edges_are_left(name: str) -> None:
     graph = dgl.graph(([0, 1], [1, 0]), num_nodes=3)
-    if name == "empty":  # no parameters
-        conv: Any = dgl.nn.GINConv(None)
-    elif name == "pool":
-        conv = dgl.nn.SAGEConv(FEATS, FEATS, "pool")
-    elif name == "max":
-        conv = dgl.nn.GINConv(nn.Linear(FEATS, FEATS), "max")
-    else:
-        conv = CONVS[name]()
-        if name == "gat":
-            conv.set_allow_zero_in_degree(True)
-    step = randomised(
-        UniversalTransformerStep(ConvAsAttention(conv, FEATS), PositionwiseTransition(FEATS, 12))
-    )
+    step = conv_step(name)
+    if name == "gat":
+        step.attention.conv.set_allow_zero_in_degree(True)  # type: ignore[union-attr, operator]
     feat, depth = normal(3, FEATS), torch.tensor([1, 1, 2])
     layer = AdaptiveRecurrence(step, ScheduledHalting(depth), rule=Threshold(0.5), max_steps=2)
     out = layer(graph, feat)[0]

@@ -254,13 +254,6 @@ def test_recurrence_refuses_arguments_that_do_not_fit() -> None:
     check("Layout; pass the graph first", graph=CASE.feat, feat=Complete().layout([3]))
 
 
-@pytest.mark.parametrize("halted", HALTED)
-def test_recurrence_positions_with_two_coordinates(halted: str) -> None:
-    case = build_case(halted=halted)
-    case.arguments["positions"] = torch.stack([torch.arange(10), torch.arange(10).flip(0)], 1)
-    same_as_dense(case)
-
-
 @pytest.mark.parametrize("norm", MODES["norm"])
 @pytest.mark.parametrize("halted", HALTED)
 def test_recurrence_sources_outside_a_block_are_as_if_halted_before_the_first_step(

@@ -1,15 +1,11 @@
-import gc
-import weakref
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch._dynamo.exc import Unsupported
 from torch.autograd.graph import saved_tensors_hooks
 
 from graphut.nn import LayerAsConv, ScheduledHalting
-from graphut.nn.store import Store
 from tests.helpers import assert_same, covering, gradients, name_of, normal
 from tests.nn.cases import HALTED, MODES, Case, build_case, engine, halve
 
@@ -121,28 +117,6 @@ def test_recurrence_checkpointed_steps_keep_states_alone(halted: str) -> None:
             kept.append(saved_numbers(case))
         growth[again] = (kept[1] - kept[0]) / 4 / case.feat.numel()
     assert growth[True] <= 3 < 12 < growth[False]
-
-
-def test_recurrence_checkpointed_steps_are_gone_with_their_graph(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    branch, kept = Store.branch, []
-
-    def noted(store: Store, projected: Tensor) -> Store:
-        own = branch(store, projected)
-        kept.append(weakref.ref(own))
-        return own
-
-    monkeypatch.setattr(Store, "branch", noted)
-    case = build_case(checkpoint_steps=True, transition="sepconv")
-    gc.disable()
-    try:
-        out, ponder = case.layer(case.graph, case.feat)
-        assert any(ref() is not None for ref in kept)  # the backward pass needs them
-        del out, ponder
-        assert len(kept) > 4 and all(ref() is None for ref in kept)
-    finally:
-        gc.enable()
 
 
 def test_recurrence_without_gradients_no_step_is_done_again(edges_seen: list[int]) -> None:

@@ -82,12 +82,6 @@ def test_relative_attention_adds_a_bias_of_edges_to_the_term_of_distances() -> N
     assert_same([found], [expected / total])
 
 
-def test_relative_attention_initially_has_no_biases() -> None:
-    layer = MultiHeadAttention(FEATS, 2, relative=True)
-    assert layer.relative is not None and not layer.relative.bias.any()
-    assert layer.edge_flops == MultiHeadAttention(FEATS, 2).edge_flops + 2 * FEATS
-
-
 @pytest.mark.parametrize("name", PLACES)
 def test_edge_distances_by_edge_id(name: str) -> None:
     layout, at = PLACES[name]
