@@ -193,12 +193,17 @@ class EdgeLayout(ABC):
             return self
         return upload([self], target)[0]
 
+    def original(self) -> EdgeLayout:
+        """Return the layout that this one was copied from, while it exists; else this layout."""
+        original = None if self._original is None else self._original()
+        return self if original is None else original
+
     def _on(self, device: torch.device) -> EdgeLayout | None:
         """Return the copy of the layout on a device, or None if no copy was made."""
         if device == self.device:
             return self
-        original = None if self._original is None else self._original()
-        return self._copies.get(device) if original is None else original._on(device)
+        original = self.original()
+        return self._copies.get(device) if original is self else original._on(device)
 
     def _tensors(self) -> dict[Any, Tensor]:
         """Return a dictionary from names to the tensors that a copy on another device needs."""

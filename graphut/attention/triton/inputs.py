@@ -1,4 +1,8 @@
-"""The inputs of the Triton kernels for one attention call."""
+"""The arguments of the Triton kernels, and their launches.
+
+The compiler makes a variant of a kernel for each None and each `constant` among its arguments, and
+for integers that are 1 or multiples of 16.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -9,7 +13,6 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.dropout import signed_threshold
-from graphut.attention.triton.sizes import FUSED, TileSizes
 
 OPTIONS = ("num_warps", "num_stages")  # of a launch
 constant = lru_cache(None, typed=True)(tl.constexpr)  # what a kernel is compiled for
@@ -31,13 +34,8 @@ def launch_of(kernel: Any, grid: tuple[int, ...], known: Mapping[str, Any]) -> L
     """Return a launch that takes the arguments of a kernel, and its options, by their names."""
     arguments = {name: known[name] for name in kernel.arg_names}
     options = {name: known[name] for name in OPTIONS if name in known}
-    return Launch(kernel, grid, {**arguments, **options, **FUSED})
-
-
-@cache
-def with_options(sizes: TileSizes) -> dict[str, Any]:
-    """Return the argument `sizes` of a kernel, in constants, and the options of its launch."""
-    return {**sizes._asdict(), "sizes": TileSizes(*map(constant, sizes))}
+    # Triton 3.9 warns if it is not told whether to fuse multiplications and additions.
+    return Launch(kernel, grid, {**arguments, **options, "enable_fp_fusion": True})
 
 
 def named(kind: Any, known: Mapping[str, Any]) -> Any:
@@ -45,8 +43,22 @@ def named(kind: Any, known: Mapping[str, Any]) -> Any:
     return kind(*map(known.get, kind._fields))
 
 
-# Arguments of kernels. The compiler makes a variant for each None and each `constant` in them, and
-# for integers that are 1 or multiples of 16.
+class TileSizes(NamedTuple):
+    """The tile sizes and the launch options of a kernel, or constants."""
+
+    block_m: Any  # rows; 1 in kernels for single rows, which do not use tensor cores
+    block_n: Any  # sources, edges, or columns of a product
+    num_warps: Any  # of a program
+    num_stages: Any  # tiles in flight
+    precision: Any = "tf32x3"  # of float32 products
+    block_k: Any = 0  # columns of the left factor, where a product has many
+    in_pieces: Any = False  # whether programs compute pieces of long rows
+
+
+@cache
+def with_options(sizes: TileSizes) -> dict[str, Any]:
+    """Return the argument `sizes` of a kernel, in constants, and the options of its launch."""
+    return {**sizes._asdict(), "sizes": TileSizes(*map(constant, sizes))}
 
 
 class Heads(NamedTuple):
@@ -97,16 +109,6 @@ class KernelCall(NamedTuple):
     settled: Tensor | None  # (N_src,) int32, the last step that stores a source; None: the first
     stored_size: int
 
-    @property
-    def by_edge(self) -> bool:
-        """True if the kernels need the ids of edges: for a bias, or for dropout."""
-        return self.bias is not None or self.drop is not None
-
-    @property
-    def widest(self) -> int:
-        """The features of the widest heads, padded."""
-        return max(self.query.block.value, self.value.block.value)
-
 
 def kernel_call(
     tensors: Sequence[Tensor],
@@ -130,26 +132,10 @@ def kernel_call(
     return KernelCall(query, key, value, *known)
 
 
-BY_HEAD = {"out", "rest", "to_out", "to_query", "to_key", "to_value"}
-
-
-def by_head(results: Mapping[str, Any], heads: int, least: int) -> dict[str, Any]:
-    """Return arguments in which the tensors in `BY_HEAD` are `Heads`."""
-    return {
-        name: heads_of(x, heads, least) if name in BY_HEAD and x is not None else x
-        for name, x in results.items()
-    }
-
-
 def heads_of(x: Tensor, heads: int, least: int) -> Heads:
     """Return `(n, H, D)` or `(n, H * D)` for kernels that load at least `least` features."""
     width = x.shape[2] if x.dim() == 3 else x.shape[1] // heads
-    return Heads(x, x.stride(0), *_widths(width, least))
-
-
-@cache
-def _widths(width: int, least: int) -> tuple[tl.constexpr, tl.constexpr]:
-    return tl.constexpr(width), tl.constexpr(padded(width, least))
+    return Heads(x, x.stride(0), constant(width), constant(padded(width, least)))
 
 
 def active_rows(num_dst: int, frontier: Tensor | None) -> Rows:

@@ -9,10 +9,7 @@ from torch import Tensor
 from graphut.attention import EdgeLayout
 from graphut.attention.first_derivatives import once_differentiable
 from graphut.attention.layout import full_size, node_counts
-from graphut.attention.triton import csr
-from graphut.attention.triton.function import SPLIT, kernels_of
-from graphut.attention.triton.inputs import padded
-from graphut.attention.triton.interval import interval_tables
+from graphut.attention.triton.launches import IntervalTables, edges_of, tensors_of
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
 from graphut.nn.gpu.program import Program
@@ -110,36 +107,23 @@ def _run_forward(ctx: Any, tensors: Sequence[Tensor]) -> Lease:
     inputs = {**given, "sizes": layouts[0].cached(node_counts)[0]}
     for prefix, layout in zip(("", "cross_"), layouts, strict=True):
         if layout is not None:
-            found = edge_inputs(layout, prefix, ctx.settings, given)
-            inputs |= {f"{prefix}{name}": x for name, x in found.items()}
+            inputs |= layout_inputs(layout, prefix, ctx.settings, given)
     lease = Lease(Program, ctx.settings, inputs)
     lease.program.load(inputs)
     lease.run()
     return lease
 
 
-def edge_inputs(
+def layout_inputs(
     layout: EdgeLayout, prefix: str, settings: Settings, inputs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the inputs of a program that describe the edges of an attention layer.
-
-    They are `IntervalTables`, or `CSREdges` by destination and by source.
-    """
-    feats = inputs[f"{prefix}output_weight"].shape[1]
-    width = padded(feats // settings.heads[bool(prefix)])
+    """Return the inputs of a program that describe the edges of an attention layer."""
+    width = inputs[f"{prefix}output_weight"].shape[1] // settings.heads[bool(prefix)]
     drops = settings.dropout[PLACES.index(f"{prefix}attention")] > 0
-    if kernels_of(layout, width) is not csr:
-        tables = layout.cached(interval_tables, drops)._replace(ids=None)
-        return {name: x for name, x in tables._asdict().items() if x is not None}
-    found = csr_inputs(layout, "in_", drops)
-    return found | csr_inputs(layout, "out_", drops) if settings.learns else found
-
-
-def csr_inputs(layout: EdgeLayout, way: str, by_edge: bool) -> dict[str, Tensor]:
-    """Return inputs of a program: edges by destination for the way "in_", or by source ("out_")."""
-    edges = layout.cached(csr.by_source if way == "out_" else csr.by_destination, SPLIT)
-    known = (edges if by_edge else edges._replace(ids=None))._asdict().items()
-    return {f"{way}{name}": x for name, x in known if isinstance(x, Tensor)}
+    edges = edges_of(layout, width, by_edge=drops, both=settings.learns)
+    if isinstance(edges, IntervalTables):
+        edges = edges._replace(ids=None)  # dropout goes by the number of an edge
+    return tensors_of(edges, prefix)
 
 
 class DeviceWork(FlopCount):

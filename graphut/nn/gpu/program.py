@@ -8,22 +8,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphut.attention.triton import csr, interval
-from graphut.attention.triton.function import SPLIT
 from graphut.attention.triton.inputs import (
     Dropout,
     Launch,
     Rows,
+    TileSizes,
     constant,
     dropout_of,
-    kernel_call,
     launch_of,
     named,
     padded,
     with_options,
 )
-from graphut.attention.triton.interval import IntervalTables
-from graphut.attention.triton.sizes import TileSizes
+from graphut.attention.triton.launches import edges_from, launches_of
 from graphut.nn.gpu.arguments import NO_OPERAND, Gradients, Norm, Operand, Shared, Step
 from graphut.nn.gpu.kernels.products import product, weight_gradient
 from graphut.nn.gpu.kernels.rows import advance, finish, finish_backward, rows_backward
@@ -83,7 +80,7 @@ class Program:
                 self.backward.append(Work(self.whole["to_encodings"].zero_))
             self.backward += [launch for t in reversed(steps) for launch in self._backward(t)]
             self.backward += map(self._weight_gradient, self.products)
-            self.weights.allocate_gradients(self.parts)
+            self.weights.allocate_gradients()
             self.backward.append(Work(partial(self.weights.collect, self.parts)))
         kinds = (self.inputs, self.whole, self.steps, self.parts)
         self.nbytes = sum(x.nbytes for kind in kinds for x in kind.values())  # at most
@@ -92,19 +89,6 @@ class Program:
         """Copy the inputs of a call; those by node may have fewer rows."""
         own = [x[: len(inputs[name])] for name, x in self.given.items()]
         copy_by_dtype(own, [inputs[name] for name in self.given])
-
-    def edges(self, prefix: str = "") -> Any:
-        """Return the edges of an attention layer among the inputs, as its kernels read them."""
-        if f"{prefix}lo" in self.inputs:
-            known = {name: self.inputs.get(prefix + name) for name in IntervalTables._fields}
-            return named(IntervalTables, known)
-        ways = [x for x in ("in_", "out_") if f"{prefix}{x}indptr" in self.inputs]
-        return [self.csr_edges(prefix + way) for way in ways]
-
-    def csr_edges(self, prefix: str) -> csr.CSREdges:
-        """Return the edges whose names among the inputs have a prefix."""
-        known: dict[str, Any] = {x: self.inputs.get(prefix + x) for x in csr.CSREdges._fields}
-        return csr.CSREdges(**known | {"split": SPLIT})
 
     def clear_gradients(self) -> None:
         """Prepare a backward pass whose results do not matter."""
@@ -144,7 +128,7 @@ class Program:
         return [(x, heads, self.inputs[f"{x}output_weight"].shape[1]) for x, heads in names]
 
     def _allocate(self) -> None:
-        size, width, steps, settings = self.size, self.width, self.settings.max_steps, self.settings
+        size, width, steps = self.size, self.width, self.settings.max_steps
         self.block = max(1, min(32, 2048 // padded(width)))  # rows of a tile of whole rows
         short, wide = torch.int32, torch.float32
         self._share("halted settled closed", size, dtype=short)
@@ -159,8 +143,6 @@ class Program:
             self._by_step(f"stats_{name}", size, 2, dtype=wide)
         for prefix, heads, feats in self._attentions():
             self._by_step(f"{prefix}query {prefix}mixed", size, feats, dtype=self.work)
-            if settings.learns and self.work != torch.float32:
-                self._by_step(f"{prefix}rest", size, feats, dtype=self.work)
             self._by_step(f"{prefix}softmax", size, heads, 2, dtype=wide)
         self._by_step("table", size, 2 * self.steps["query"].shape[2], dtype=self.work)
         self._by_step("inner", size, len(self.inputs["first_weight"]), dtype=self.work)
@@ -182,12 +164,15 @@ class Program:
         if "encodings" in given:
             self._share("to_encodings", size, width, dtype=wide)
         if "signals" in given:
-            self.parts["signals"] = self._new(steps, self.programs, width, dtype=wide)
+            sums = self._new(steps, self.programs, width, dtype=wide)
+            self.parts["signals"] = sums.transpose(0, 1)
         if "unit" in given:
             self._by_step("to_logit", size, dtype=wide)
             self.parts["unit"] = self._new(self.programs, width + 1, dtype=wide)
         for norm in filter(None, self.norms.values()):
-            self.parts[norm] = self._new(self.programs, 2, width, dtype=wide)
+            self._share(f"{norm}_parts", self.programs, 2, width, dtype=wide)
+            for i, name in enumerate(("scale", "shift")):
+                self.parts[f"{norm}_{name}"] = self.whole[f"{norm}_parts"][:, i]
         for name in self.products:
             weight = given[f"{name}_weight"]
             tiles = product_tiles(weight.shape[1], len(weight), self.work)
@@ -283,27 +268,25 @@ class Program:
         settings, given, whole = self.settings, self.inputs, self.whole
         steps = {name: x[t - 1] for name, x in self.steps.items()}
         _, heads, feats = self._attentions()[bool(prefix)]
-        edges, width = self.edges(prefix), feats // heads
+        width = feats // heads
         # Without a backward pass, a step replaces the rows that it stores.
         table = given["encoded"] if prefix else self.steps["table"][0]
-        settled = None if prefix else whole["settled"]
         query = steps[f"{prefix}query"].view(-1, heads, width)
         tensors = [query, *table.view(-1, 2, heads, width).unbind(1)]
-        kernels = interval if isinstance(edges, IntervalTables) else csr
         own: dict[str, Any] = {"rows": Rows(steps["nodes"], steps["before"], steps["active"])}
         own |= {"scale": width**-0.5, "drop": self._drop(f"{prefix}attention", t - 1)}
         if settings.learns:
+            settled = None if prefix else whole["settled"]
             own |= {"settled": settled, "stored_size": len(table)}
-        call = kernel_call(tensors, kernels.LEAST, **own)
-        names = {"out": "mixed", "rest": "rest", "softmax": "softmax"}
-        known: dict[str, Any] = {x: steps.get(prefix + kept) for x, kept in names.items()}
-        known |= {"step": t, "last_step": settings.max_steps, "split": SPLIT}
+        known: dict[str, Any] = {"step": t, "last_step": settings.max_steps}
+        known |= {"out": steps[f"{prefix}mixed"], "softmax": steps[f"{prefix}softmax"]}
         if backward:
             to_table = whole["to_encoded"] if prefix else self.steps["to_table"][0]
             known["to_key"], known["to_value"] = to_table.view(-1, 2, heads, width).unbind(1)
             known |= {"to_out": whole[f"{prefix}to_mixed"], "delta": whole[f"{prefix}delta"]}
             known |= {"to_query": steps[f"to_{prefix}query"], "to_bias": None}
-        return kernels.launches_of(call, edges, known, backward=backward)
+        edges = edges_from(given, prefix)
+        return launches_of(tensors, edges, known, backward=backward, **own)
 
     def _forward(self, t: int) -> list[Launch]:
         grid, signals = (self.size // self.block + 1,), self.inputs.get("signals")
@@ -359,11 +342,11 @@ class Program:
         known: dict[str, Any] = self.whole | {name: x[t - 1] for name, x in self.steps.items()}
         signals = self.parts.get("signals")
         known |= {"to_unit": self.parts.get("unit")}
-        known |= {"to_signals": None if signals is None else signals[t - 1]}
+        known |= {"to_signals": None if signals is None else signals[:, t - 1]}
         if t < self.settings.max_steps:
             known["next_number"] = self.steps["number"][t]
         own |= {"grads": named(Gradients, known), "norm": self._norm(value, t - 1)}
-        own |= {"norm_parts": self.parts.get(self.norms[value] or "")}
+        own |= {"norm_parts": self.whole.get(f"{self.norms[value]}_parts")}
         own |= {"grad": self.whole["passed"], "sums": self.steps[value][t - 1]}
         return self._launch(kernel, t, (self.programs,), **own)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import count
 from threading import RLock
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -177,30 +175,19 @@ class Lease:
         self.give_back()
 
     def ticket(self) -> Tensor:
-        """Return a number on the host whose memory keeps the lease.
+        """Return a tensor on the host whose storage keeps the lease.
 
         Autograd saves it instead of the lease, so that a program is free as soon as the graph is,
         and while a checkpoint has dropped the tensors that its steps saved.
         """
-        ticket = _Ticket(next(_numbers).to_bytes(8, "little"))
-        ticket.lease = self
-        number = torch.frombuffer(ticket, dtype=torch.int64)
-        _tickets[int(number)] = ticket
-        return number
+        ticket = torch.empty(0, device="cpu")
+        ticket.untyped_storage().lease = self  # type: ignore[attr-defined]
+        return ticket
 
 
-class _Ticket(bytearray):
-    lease: Lease
-
-
-_numbers = count()
-_tickets: WeakValueDictionary[int, _Ticket] = WeakValueDictionary()
-
-
-def lease_of(number: Tensor) -> Lease | None:
+def lease_of(ticket: Tensor) -> Lease | None:
     """Return the lease of a ticket, or None if hooks have copied the ticket and dropped it."""
-    ticket = _tickets.get(int(number))
-    return None if ticket is None else ticket.lease
+    return getattr(ticket.untyped_storage(), "lease", None)
 
 
 def release() -> None:

@@ -7,12 +7,18 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.layout import node_counts
-from graphut.attention.triton import csr
-from graphut.attention.triton.inputs import Launch, constant, launch_of, padded, with_options
-from graphut.attention.triton.sizes import TileSizes
+from graphut.attention.triton.inputs import (
+    Launch,
+    TileSizes,
+    constant,
+    launch_of,
+    padded,
+    with_options,
+)
+from graphut.attention.triton.launches import SPLIT, CSREdges, by_source, csr_edges, tensors_of
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import NO_ERROR
-from graphut.nn.gpu.device_loop import csr_inputs, edge_inputs, program_inputs
+from graphut.nn.gpu.device_loop import layout_inputs, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
 from graphut.nn.gpu.kernels.waking import attend, count, settle
 from graphut.nn.gpu.program import GROUP, Program, Tensors, Work
@@ -28,7 +34,7 @@ class Waking(NamedTuple):
 
     updates: Tensor  # (sources,) how often each node has computed
     last_change: Tensor  # (sources,) the last round that has changed a node
-    out_edges: csr.CSREdges
+    out_edges: CSREdges
     threshold: float  # square of the tolerance
     levels: tl.constexpr
     is_relative: tl.constexpr  # whether changes are
@@ -70,7 +76,7 @@ class WakingProgram(Program):
 
     def _forward(self, t: int) -> list[Launch]:
         settings, blocks, update = self.settings, self.size // self.block + 1, self._update(t)
-        out_edges = self.csr_edges("out_")
+        out_edges = csr_edges(self.inputs, "out_")
         levels = constant(settings.levels)
         by_node = self.whole["updates"], self.whole["last_change"]
         is_relative = constant(settings.norm == "pre")
@@ -108,7 +114,8 @@ def run_program(call: Call, start: Start | None) -> LoopOutput:
     inputs["sizes"] = layout.cached(node_counts)[0]
     if start is not None:
         inputs["states"] = torch.cat([start.shown, inputs["states"][len(start.shown) :]])
-    inputs |= edge_inputs(layout, "", settings, inputs) | csr_inputs(layout, "out_", False)
+    inputs |= layout_inputs(layout, "", settings, inputs)
+    inputs |= tensors_of(layout.cached(by_source, SPLIT)._replace(ids=None), "out_")
     lease = Lease(WakingProgram, settings, inputs)
     program, sizes = lease.program, list[int]()
     assert isinstance(program, WakingProgram)

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.backend import AttentionCall
-from graphut.attention.triton import function
+from graphut.attention.triton import function, launches
 from graphut.topology import Window
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal
@@ -21,13 +22,11 @@ def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    *,
-    split: int = function.SPLIT,
     **options: Any,
 ) -> Tensor:
     """Attend by the kernels."""
     call = AttentionCall(layout=layout, query=query, key=key, value=value, **options)
-    return function.attend(call, split=split)
+    return function.attend(call)
 
 
 def drawn(
@@ -50,12 +49,16 @@ def everything(layout: EdgeLayout, heads: int = 2) -> dict[str, Any]:
     return {"edge_bias": bias, "dropout": 0.4, "seed": 9}
 
 
-def by_kernels(layout: EdgeLayout, tensors: list[Tensor], **options: Any) -> list[Tensor]:
-    """Output and all gradients, computed where kernels run."""
+def by_kernels(
+    layout: EdgeLayout, tensors: list[Tensor], split: int = launches.SPLIT, **options: Any
+) -> list[Tensor]:
+    """Output and all gradients, computed where kernels run; `split` edges are a long row."""
     tensors = [_copy(x, device=DEVICE) for x in tensors]
     options = {name: _copy(x, device=DEVICE) for name, x in ({"scale": 0.6} | options).items()}
-    out = attend(layout.to(DEVICE), *tensors, **options).cpu()
-    return [x.cpu() for x in (out, *gradients([out], _learned(tensors, options)))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launches, "SPLIT", split)
+        out = attend(layout.to(DEVICE), *tensors, **options).cpu()
+        return [x.cpu() for x in (out, *gradients([out], _learned(tensors, options)))]
 
 
 def by_masks(

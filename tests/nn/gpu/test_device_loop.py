@@ -148,8 +148,7 @@ def test_program_of_a_block_whose_other_sources_stay(modes: dict[str, Any]) -> N
 
 
 def test_program_with_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("program", "device_loop"):
-        monkeypatch.setattr(f"graphut.nn.gpu.{name}.SPLIT", 1)
+    monkeypatch.setattr("graphut.attention.triton.launches.SPLIT", 1)
     gpu = same_as_dense(small([1, 2, 3, 1], topology="rows"))
     assert "merge_pieces" in {name for name, _ in gpu.launches}
 

@@ -25,7 +25,7 @@ from graphut.attention.triton.inputs import Launch
 from graphut.nn import dense_recurrence, gpu
 from graphut.nn.gpu import modes, replay
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.device_loop import edge_inputs
+from graphut.nn.gpu.device_loop import layout_inputs
 from graphut.nn.gpu.program import Program
 from graphut.nn.gpu.settings import Settings
 from graphut.nn.gpu.weights import Weights
@@ -472,11 +472,10 @@ def test_most_batches_of_sentences_have_a_size_that_was_seen(tokens: int | None)
         source, target = zip(*batch, strict=True)
         for lengths, other in ((source, None), (target, source)):
             inputs = weights | {"states": torch.zeros(sum(lengths), 1)}
-            inputs |= edge_inputs(Complete().layout(lengths), "", settings, inputs)
+            inputs |= layout_inputs(Complete().layout(lengths), "", settings, inputs)
             if other is not None:
                 layout = Complete().layout(lengths, other)
-                found = edge_inputs(layout, "cross_", settings, inputs)
-                inputs |= {f"cross_{name}": x for name, x in found.items()}
+                inputs |= layout_inputs(layout, "cross_", settings, inputs)
             key, calls = replay.full_shapes(inputs), calls + 1
             replayed += key in seen
             seen = [*[each for each in seen if each != key][1 - replay.MOST :], key]

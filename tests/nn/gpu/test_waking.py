@@ -145,8 +145,7 @@ def test_resume_equals_the_masked_reference() -> None:
 
 
 def test_program_with_positions_and_long_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("program", "device_loop"):
-        monkeypatch.setattr(f"graphut.nn.gpu.{name}.SPLIT", 2)
+    monkeypatch.setattr("graphut.attention.triton.launches.SPLIT", 2)
     layer, layout, feat = quick("rows", rule=EventDriven(0.1, 2))
     names = same_as_reference(layer, layout, feat, positions=torch.arange(10) % 4 + 1)[1]
     assert {"attend", "attention_forward", "merge_pieces"} <= {*names}

@@ -4,7 +4,7 @@ Exponentials have base 2, scores are scaled accordingly, and sums are in float32
 code for arguments that are `None`. Most arguments are named tuples of `graphut.attention.triton`:
 
 - `call`: `KernelCall`; `edges`: `CSREdges` or `IntervalTables`; `sizes`: `TileSizes`;
-- `out`: `Heads` by row; `rest`: `Heads` with its rounding error; `softmax`: see `load_softmax`;
+- `out`: `Heads` by row; `softmax`: see `load_softmax`;
 - `to_x`: the gradient of `x`; `delta`: `out . to_out` by row and head;
 - `before`: as in `Rows`; a destination has a row if the next number is larger;
 - `step`, `last_step`: see `table_row`.

@@ -1,20 +1,19 @@
 """Attention and its gradients: a program computes one head of a row or of a block of rows.
 
-With `sizes.block_m == 1` a program computes a single row, or a piece of one: rows are scalars, and
-their edges are in CSR format, see `csr.py`. It may also compute several heads of a row: then `head`
-is a vector, and tiles have an axis of heads before the features. Otherwise each row of a block
-attends to an interval of sources, see `interval.py`.
+Where the rows and their edges are, `edges.py` knows. With `sizes.block_m == 1` a program computes a
+single row: rows are scalars. It may also compute several heads of a row: then `head` is a vector,
+and tiles have an axis of heads before the features.
 """
 
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.csr import edges_at, locate
-from graphut.attention.triton.kernels.interval import (
-    load_intervals,
-    locate_rows,
-    locate_sources,
+from graphut.attention.triton.kernels.edges import (
+    edges_at,
     pairs_of,
+    rows_at,
+    rows_of,
+    sources_of,
 )
 from graphut.attention.triton.kernels.primitives import (
     INFINITY,
@@ -25,7 +24,6 @@ from graphut.attention.triton.kernels.primitives import (
     largest,
     load_softmax,
     load_tile,
-    lost,
     online_softmax,
     row_of,
     smallest,
@@ -87,24 +85,6 @@ def score_gradients(call, sizes, scores, top, inverse, mean, x, y, edge, head):
 
 
 @triton.jit
-def rows_of(call, edges, sizes, most):
-    """Return whether there is anything to compute, the head, the rows, and which of them exist.
-
-    Then follow where the results of the rows go, the first edge (or source) of each row, the end of
-    them, and a shift from sources to indices of edges.
-    """
-    if sizes.block_m == 1:
-        do, head, row, place, low, high = locate(call, edges, sizes, True)
-        mask = do
-        shift = 0
-    else:
-        do, head, row, mask = locate_rows(call, sizes, most)
-        place = row
-        low, high, shift = load_intervals(edges, call.rows.nodes, row, mask)
-    return do, head, row, mask, place, low, high, shift
-
-
-@triton.jit
 def bounds(low, high):
     """Return the first of `low` and the last of `high`."""
     if len(low.shape) > 0:
@@ -157,33 +137,27 @@ def attended(call, edges, sizes, step, head, row, mask, low, high, shift):
 
 
 @triton.jit(do_not_specialize=["step", "most"])
-def attention_forward(call, edges, sizes, step, most, out, rest, softmax):
+def attention_forward(call, edges, sizes, step, most, out, softmax):
     """Write the output of rows, with the largest score and the sum of exponentials of each."""
     do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, most)
     if not do:
         return
     acc, top, sums = attended(call, edges, sizes, step, head, row, mask, low, high, shift)
     store_tile(out, head, place, mask, acc)
-    if rest is not None:
-        store_tile(rest, head, place, mask, lost(acc, out))
     store_two(softmax, place * call.heads + head, top, sums, mask)
 
 
 @triton.jit(do_not_specialize=["step", "most"])
-def attention_query(
-    call, edges, sizes, step, most, out, rest, to_out, softmax, delta, to_query, to_bias
-):
+def attention_query(call, edges, sizes, step, most, out, to_out, softmax, delta, to_query, to_bias):
     """Recompute the attention weights of rows, and write the gradients of query and bias."""
     do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, most)
     if not do:
         return
     at_row = row * call.heads + head
     q = load_tile(call.query, head, row, mask)
-    o = load_tile(out, head, row, mask).to(tl.float32)
-    if rest is not None:
-        o += load_tile(rest, head, row, mask)
+    o = load_tile(out, head, row, mask)
     to_o = load_tile(to_out, head, row, mask)
-    mean = total(o * to_o.to(tl.float32), len(row.shape))
+    mean = total(o.to(tl.float32) * to_o.to(tl.float32), len(row.shape))
     tl.store(delta + at_row, mean, mask=mask)
     top, inverse = load_softmax(softmax, at_row, mask)
     acc = zeros(row, call.query.block)
@@ -201,22 +175,6 @@ def attention_query(
     store_tile(to_query, head, place, mask, acc * call.scale)
 
 
-@triton.jit
-def rows_at(call, edges, sizes, source, start, end):
-    """Return some rows, which of them exist, the edge of each pair, and which edges exist."""
-    if sizes.block_m == 1:
-        row, edge, mask = edges_at(edges, sizes, start, end)
-        if call.rows.before is not None:
-            row, mask = row_of(call.rows.before, row, mask)
-        seen = mask
-    else:
-        row = start + tl.arange(0, sizes.block_m)
-        mask = row < end
-        low, high, shift = load_intervals(edges, call.rows.nodes, row, mask)
-        edge, seen = pairs_of(edges, source[:, None], low[None, :], high[None, :], shift[None, :])
-    return row, mask, edge, seen
-
-
 @triton.jit(do_not_specialize=["step", "last_step", "most"])
 def attention_source(
     call, edges, sizes, step, last_step, most, to_out, softmax, delta, to_key, to_value
@@ -225,11 +183,7 @@ def attention_source(
 
     Weights are `(sources, rows)`, so that the next matrix product needs no transpose.
     """
-    if sizes.block_m == 1:
-        do, head, source, place, begin, end = locate(call, edges, sizes, False)
-        inside = do
-    else:
-        do, head, source, inside, begin, end = locate_sources(edges, sizes, most, call.rows.before)
+    do, head, source, inside, place, begin, end = sources_of(call, edges, sizes, most)
     if not do:
         return
     at = table_row(call, source, inside, step)
@@ -261,3 +215,45 @@ def attention_source(
         to_v += load_tile(to_value, head, at, kept)
     store_tile(to_key, head, at, inside, to_k)
     store_tile(to_value, head, at, inside, to_v)
+
+
+@triton.jit(do_not_specialize=["step", "last_step"])
+def merge_pieces(call, sizes, edges, step, last_step, parts, part_softmax, out, softmax, before):
+    """Combine the results for the pieces of each long row, in the order of the pieces.
+
+    Outputs are weighted by their sums of exponentials; gradients, without a softmax, are added up.
+    """
+    item = tl.program_id(0) // call.heads
+    head = tl.program_id(0) % call.heads
+    node = tl.load(edges.rows + item)
+    row = node
+    do = row >= 0
+    if before is not None:
+        row, do = row_of(before, node, do)
+    if not do:
+        return
+    top = -INFINITY
+    sums = 0.0
+    acc = tl.full([out.block], 0.0, tl.float32)
+    end = tl.load(edges.cuts + item + 1)
+    for first in range(tl.load(edges.cuts + item), end, sizes.block_n):
+        piece = first + tl.arange(0, sizes.block_n)
+        mask = piece < end
+        part = load_tile(parts, head, piece, mask)
+        if part_softmax is None:
+            acc += total(part, 0)
+        else:
+            place = part_softmax + 2 * (piece * call.heads + head)
+            scores = tl.load(place, mask=mask, other=-INFINITY)
+            top, shrink, weights = online_softmax(top, scores, 0)
+            weights *= tl.load(place + 1, mask=mask, other=0.0)
+            sums = sums * shrink + total(weights, 0)
+            acc = acc * shrink + total(weights[:, None] * part, 0)
+    if part_softmax is not None:
+        acc = acc / tl.where(sums == 0.0, 1.0, sums)
+        store_two(softmax, row.to(tl.int64) * call.heads + head, top, sums, do)
+    at = row
+    if before is None and call.is_stored:
+        at = table_row(call, row, do, step)
+        acc += load_tile(out, head, at, goes_on(call, node, do, step, last_step))
+    store_tile(out, head, at, do, acc)

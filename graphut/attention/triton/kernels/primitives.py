@@ -98,12 +98,6 @@ def goes_on(call, source, mask, step, last_step):
 
 
 @triton.jit
-def lost(x, table):
-    """Return the error of rounding `x` to the dtype of a table."""
-    return x - x.to(table.data.dtype.element_ty).to(tl.float32)
-
-
-@triton.jit
 def finite(top):
     """Replace maxima that are `-inf` by 0, so that they can be subtracted from scores."""
     return tl.where(top == -INFINITY, 0.0, top)
