@@ -29,6 +29,7 @@ from graphut.attention.triton.kernels import attention
 
 WIDEST = 512  # features of a head; shared memory holds no tile of wider heads
 SPLIT = 512  # edges of a row, or of a source, above which several programs compute it
+PROGRAMS = 4096  # where programs take several rows: as many as run at the same time
 BY_HEAD = {"out", "to_out", "to_query", "to_key", "to_value"}
 # By the features of a head. Up to 64 features these were the fastest of 30 on an H200.
 FLOAT32 = {
@@ -199,8 +200,10 @@ def launches_of(
     numbers = (rows, sizes.block_m), (sources, sizes.block_n if is_dense else 1)
     for (kernel, written), way, (number, block) in zip(kernels, ways, numbers, strict=False):
         own |= {"edges": way, "most": number}
-        grid = (-(-number // block), heads) if is_dense else (number * heads,)
-        launches.append(launch_of(kernel, grid, own))
+        items = -(-number // block) * heads
+        if call.rows.number is not None and kernel is not attention.attention_source:
+            items = min(items, PROGRAMS)
+        launches.append(launch_of(kernel, (items,), own))
         if not is_dense and len(way.owner):
             launches += _in_pieces(kernel, sizes, own, {name: known[name] for name in written})
     return launches
@@ -223,7 +226,7 @@ def _in_pieces(
     whole = own | {"part_softmax": tables.get("softmax")}
     whole["before"] = None if "to_key" in tables else call.rows.before
     parts = _by_head(tables, heads, 4)
-    of_pieces = own | parts | with_options(sizes._replace(in_pieces=True))
+    of_pieces = own | parts | {"most": pieces} | with_options(sizes._replace(in_pieces=True))
     launches = [launch_of(kernel, (pieces * heads,), of_pieces)]
     for name in filter(BY_HEAD.__contains__, written):
         merged = {"out": own[name], "parts": parts[name]}

@@ -7,26 +7,24 @@ import triton.language as tl
 from torch import Tensor
 
 from graphut.attention.layout import node_counts
-from graphut.attention.triton.inputs import (
-    Launch,
-    TileSizes,
-    constant,
-    launch_of,
-    padded,
-    with_options,
+from graphut.attention.triton.inputs import Launch, constant
+from graphut.attention.triton.launches import (
+    PROGRAMS,
+    SPLIT,
+    CSREdges,
+    by_source,
+    csr_edges,
+    tensors_of,
 )
-from graphut.attention.triton.launches import SPLIT, CSREdges, by_source, csr_edges, tensors_of
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import NO_ERROR
 from graphut.nn.gpu.device_loop import layout_inputs, program_inputs
 from graphut.nn.gpu.kernels.rows import advance
-from graphut.nn.gpu.kernels.waking import attend, count, settle
+from graphut.nn.gpu.kernels.waking import count, settle
 from graphut.nn.gpu.program import GROUP, Program, Tensors, Work
 from graphut.nn.gpu.replay import Lease
 from graphut.nn.gpu.settings import Settings
 from graphut.nn.waking import Start, waking_output
-
-PROGRAMS = 4096  # of a kernel that loops over rows: as many as run at the same time
 
 
 class Waking(NamedTuple):
@@ -93,17 +91,6 @@ class WakingProgram(Program):
             *update,
             self._launch(settle, t, (min(blocks, PROGRAMS),), **own),
         ]
-
-    def _attend(self, t: int, prefix: str = "", *, backward: bool = False) -> list[Launch]:
-        launches = super()._attend(t, prefix, backward=backward)
-        [(_, heads, feats)] = self._attentions()
-        if "lo" in self.inputs:
-            return launches
-        rows, *pieces = launches  # the others are for rows with more edges
-        tile = padded(heads, 1) * padded(feats // heads, 4)
-        sizes = TileSizes(1, max(2, min(8, 1024 // tile)), 1 if tile <= 512 else 4, 3)
-        own = rows.arguments | with_options(sizes) | {"block_h": padded(heads, 1)}
-        return [launch_of(attend, (min(self.size, PROGRAMS),), own), *pieces]
 
 
 def run_program(call: Call, start: Start | None) -> LoopOutput:

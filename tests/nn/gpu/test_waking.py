@@ -14,6 +14,7 @@ if not INTERPRET:
     pytest.skip("the kernels are compiled here: see the tests marked gpu", allow_module_level=True)
 
 from graphut.attention import EdgeLayout
+from graphut.attention.triton import launches
 from graphut.nn import (
     AdaptiveRecurrence,
     EventDriven,
@@ -46,7 +47,8 @@ def _small_programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let kernels loop over rows, and a program have few rounds."""
     skip_unless_kernels_run()
     monkeypatch.setattr(replay, "idle", [])
-    monkeypatch.setattr(waking, "PROGRAMS", 2)
+    for module in (launches, waking):
+        monkeypatch.setattr(module, "PROGRAMS", 2)
     monkeypatch.setattr(settings, "ROUNDS", ROUNDS)
     with torch.no_grad():
         yield
@@ -148,7 +150,7 @@ def test_program_with_positions_and_long_rows(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("graphut.attention.triton.launches.SPLIT", 2)
     layer, layout, feat = quick("rows", rule=EventDriven(0.1, 2))
     names = same_as_reference(layer, layout, feat, positions=torch.arange(10) % 4 + 1)[1]
-    assert {"attend", "attention_forward", "merge_pieces"} <= {*names}
+    assert {"attention_forward", "merge_pieces"} <= {*names}
 
 
 def test_program_in_bfloat16_is_near_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,7 @@
 """Attention and its gradients: a program computes one head of a row or of a block of rows.
 
-Where the rows and their edges are, `edges.py` knows. With `sizes.block_m == 1` a program computes a
-single row: rows are scalars. It may also compute several heads of a row: then `head` is a vector,
-and tiles have an axis of heads before the features.
+With `sizes.block_m == 1` rows are scalars, see `edges.py`. If only the device knows how many rows
+there are, programs take several, one after the other: idle programs would cost more than few rows.
 """
 
 import triton
@@ -10,6 +9,7 @@ import triton.language as tl
 
 from graphut.attention.triton.kernels.edges import (
     edges_at,
+    items_left,
     pairs_of,
     rows_at,
     rows_of,
@@ -99,8 +99,6 @@ def sources_at(call, edges, sizes, step, q, head, low, high, shift, start, end):
     if sizes.block_m == 1:
         source, edge, inside = edges_at(edges, sizes, start, end)
         at = table_row(call, source, inside, step)
-        if len(head.shape) > 0:
-            inside = beside(inside) & (head < call.heads)
         seen = inside
     else:
         source = start + tl.arange(0, sizes.block_n)
@@ -112,67 +110,61 @@ def sources_at(call, edges, sizes, step, q, head, low, high, shift, start, end):
     return k, v, masked_scores(call, sizes, q, k, edge, head, seen), edge, seen
 
 
-@triton.jit
-def attended(call, edges, sizes, step, head, row, mask, low, high, shift):
-    """Return the output of rows, the largest score and the sum of exponentials relative to it.
-
-    There is one pass over the sources, with online softmax.
-    """
-    q = load_tile(call.query, head, row, mask)
-    top = tl.full(mask.shape, -INFINITY, tl.float32)
-    sums = tl.full(mask.shape, 0.0, tl.float32)
-    acc = zeros(mask, call.value.block)
-    axis: tl.constexpr = 0 if sizes.block_m == 1 else 1
-    begin, end = bounds(low, high)
-    for start in range(begin, end, sizes.block_n):
-        _, v, scores, edge, _ = sources_at(
-            call, edges, sizes, step, q, head, low, high, shift, start, end
-        )
-        top, shrink, weights = online_softmax(top, scores, axis)
-        sums = sums * shrink + total(weights, axis)
-        if call.drop is not None:
-            weights = weights * dropout_factor(edge, head, call.drop)
-        acc = acc * beside(shrink) + weighted_sums(weights, v, sizes)
-    return acc / beside(tl.where(sums == 0.0, 1.0, sums)), top, sums
-
-
 @triton.jit(do_not_specialize=["step", "most"])
 def attention_forward(call, edges, sizes, step, most, out, softmax):
-    """Write the output of rows, with the largest score and the sum of exponentials of each."""
-    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, most)
-    if not do:
-        return
-    acc, top, sums = attended(call, edges, sizes, step, head, row, mask, low, high, shift)
-    store_tile(out, head, place, mask, acc)
-    store_two(softmax, place * call.heads + head, top, sums, mask)
+    """Write the output of rows, with the largest score and the sum of exponentials of each.
+
+    There is one pass over the sources of a row, with online softmax.
+    """
+    axis: tl.constexpr = 0 if sizes.block_m == 1 else 1
+    for later in range(0, items_left(call, sizes, most), tl.num_programs(0)):
+        item = tl.program_id(0) + later
+        head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, item, most)
+        q = load_tile(call.query, head, row, mask)
+        top = tl.full(mask.shape, -INFINITY, tl.float32)
+        sums = tl.full(mask.shape, 0.0, tl.float32)
+        acc = zeros(mask, call.value.block)
+        begin, end = bounds(low, high)
+        for start in range(begin, end, sizes.block_n):
+            _, v, scores, edge, _ = sources_at(
+                call, edges, sizes, step, q, head, low, high, shift, start, end
+            )
+            top, shrink, weights = online_softmax(top, scores, axis)
+            sums = sums * shrink + total(weights, axis)
+            if call.drop is not None:
+                weights = weights * dropout_factor(edge, head, call.drop)
+            acc = acc * beside(shrink) + weighted_sums(weights, v, sizes)
+        acc = acc / beside(tl.where(sums == 0.0, 1.0, sums))
+        store_tile(out, head, place, mask, acc)
+        store_two(softmax, place * call.heads + head, top, sums, mask)
 
 
 @triton.jit(do_not_specialize=["step", "most"])
 def attention_query(call, edges, sizes, step, most, out, to_out, softmax, delta, to_query, to_bias):
     """Recompute the attention weights of rows, and write the gradients of query and bias."""
-    do, head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, most)
-    if not do:
-        return
-    at_row = row * call.heads + head
-    q = load_tile(call.query, head, row, mask)
-    o = load_tile(out, head, row, mask)
-    to_o = load_tile(to_out, head, row, mask)
-    mean = total(o.to(tl.float32) * to_o.to(tl.float32), len(row.shape))
-    tl.store(delta + at_row, mean, mask=mask)
-    top, inverse = load_softmax(softmax, at_row, mask)
-    acc = zeros(row, call.query.block)
-    begin, end = bounds(low, high)
-    for start in range(begin, end, sizes.block_n):
-        k, v, scores, edge, seen = sources_at(
-            call, edges, sizes, step, q, head, low, high, shift, start, end
-        )
-        _, to_scores = score_gradients(
-            call, sizes, scores, beside(top), beside(inverse), beside(mean), to_o, v, edge, head
-        )
-        if to_bias is not None:
-            tl.store(to_bias + edge * call.heads + head, to_scores, mask=seen)
-        acc += weighted_sums(to_scores, k, sizes)
-    store_tile(to_query, head, place, mask, acc * call.scale)
+    for later in range(0, items_left(call, sizes, most), tl.num_programs(0)):
+        item = tl.program_id(0) + later
+        head, row, mask, place, low, high, shift = rows_of(call, edges, sizes, item, most)
+        at_row = row * call.heads + head
+        q = load_tile(call.query, head, row, mask)
+        o = load_tile(out, head, row, mask)
+        to_o = load_tile(to_out, head, row, mask)
+        mean = total(o.to(tl.float32) * to_o.to(tl.float32), len(row.shape))
+        tl.store(delta + at_row, mean, mask=mask)
+        top, inverse = load_softmax(softmax, at_row, mask)
+        acc = zeros(row, call.query.block)
+        begin, end = bounds(low, high)
+        for start in range(begin, end, sizes.block_n):
+            k, v, scores, edge, seen = sources_at(
+                call, edges, sizes, step, q, head, low, high, shift, start, end
+            )
+            _, to_scores = score_gradients(
+                call, sizes, scores, beside(top), beside(inverse), beside(mean), to_o, v, edge, head
+            )
+            if to_bias is not None:
+                tl.store(to_bias + edge * call.heads + head, to_scores, mask=seen)
+            acc += weighted_sums(to_scores, k, sizes)
+        store_tile(to_query, head, place, mask, acc * call.scale)
 
 
 @triton.jit(do_not_specialize=["step", "last_step", "most"])

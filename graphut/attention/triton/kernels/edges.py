@@ -1,8 +1,8 @@
 """Where the rows, the sources and the edges of a program are.
 
-With `sizes.block_m == 1` a program computes one head of a single row (or of a source), or of a
-piece of one: its edges are in CSR format, `CSREdges`. Otherwise it computes one head of a block of
-rows (or of sources), each of which attends to an interval of sources, see `IntervalTables`.
+With `sizes.block_m == 1` an item is one head of a single row (or of a source), or of a piece of
+one: its edges are in CSR format, `CSREdges`. Otherwise it is one head of a block of rows (or of
+sources): each row attends to an interval of sources, see `IntervalTables`.
 """
 
 import triton
@@ -12,35 +12,32 @@ from graphut.attention.triton.kernels.primitives import FAR, largest, row_of
 
 
 @triton.jit
-def locate(call, edges, sizes, by_row: tl.constexpr):
-    """Find the row (or the source, unless `by_row`) or the piece of one that a program computes.
+def locate(call, edges, sizes, item, by_row: tl.constexpr):
+    """Find the head of a row (or of a source, unless `by_row`), or of a piece of one.
 
-    Returns `(do, head, row, place, begin, end)`: whether there is anything to compute, the head,
-    the row, where the result goes, and the range of edges. Rows of more than `split` edges are
-    computed in pieces only.
+    Returns `(head, row, mask, place, begin, end)`: the row, whether there is anything to compute,
+    where the result goes, and the range of edges. Rows of more than `split` edges are computed in
+    pieces only.
     """
-    item = tl.program_id(0) // call.heads
-    place = item.to(tl.int64)
+    head = item % call.heads
+    place = (item // call.heads).to(tl.int64)
+    row = place
     if not sizes.in_pieces:
-        row = place
         node = row
         if by_row and call.rows.nodes is not None:
-            node = tl.load(call.rows.nodes + item).to(tl.int64)
-        do = item >= 0
-        if by_row and call.rows.number is not None:
-            do = item < tl.load(call.rows.number)
-        begin = tl.load(edges.indptr + node, mask=do, other=0)
-        end = tl.load(edges.indptr + node + 1, mask=do, other=0)
-        do = do & (end >= 0) & (end - begin <= edges.split)
+            node = tl.load(call.rows.nodes + row).to(tl.int64)
+        begin = tl.load(edges.indptr + node)
+        end = tl.load(edges.indptr + node + 1)
+        mask = (end >= 0) & (end - begin <= edges.split)
     else:
-        node = tl.load(edges.owner + item).to(tl.int64)
+        node = tl.load(edges.owner + place).to(tl.int64)
         row = node
-        do = row >= 0
+        mask = row >= 0
         if by_row and call.rows.before is not None:
-            row, do = row_of(call.rows.before, node, do)
-        begin = tl.load(edges.start + item)
+            row, mask = row_of(call.rows.before, node, mask)
+        begin = tl.load(edges.start + place)
         end = tl.minimum(begin + edges.split, tl.load(edges.indptr + node + 1))
-    return do, tl.program_id(0) % call.heads, row, place, begin, end
+    return head, row, mask, place, begin, tl.where(mask, end, begin)
 
 
 @triton.jit
@@ -86,26 +83,33 @@ def pairs_of(edges, source, low, high, shift):
 
 
 @triton.jit
-def rows_of(call, edges, sizes, most):
-    """Return whether there is anything to compute, the head, the rows, and which of them exist.
+def items_left(call, sizes, most):
+    """Return the number of items by row, from the first of this program on."""
+    if call.rows.number is not None and not sizes.in_pieces:
+        most = tl.load(call.rows.number)
+    blocks = (most + sizes.block_m - 1) // sizes.block_m
+    return blocks * call.heads - tl.program_id(0)
+
+
+@triton.jit
+def rows_of(call, edges, sizes, item, most):
+    """Return the head and the rows of an item, and which of them exist.
 
     Then follow where the results of the rows go, the first edge (or source) of each row, the end of
     them, and a shift from sources to indices of edges.
     """
     if sizes.block_m == 1:
-        do, head, row, place, low, high = locate(call, edges, sizes, True)
-        mask = do
+        head, row, mask, place, low, high = locate(call, edges, sizes, item, True)
         shift = 0
     else:
         if call.rows.number is not None:
             most = tl.load(call.rows.number)
-        head = tl.program_id(1)
-        row = tl.program_id(0) * sizes.block_m + tl.arange(0, sizes.block_m)
-        do = tl.program_id(0) * sizes.block_m < most
+        head = item % call.heads
+        row = item // call.heads * sizes.block_m + tl.arange(0, sizes.block_m)
         mask = row < most
         place = row
         low, high, shift = load_intervals(edges, call.rows.nodes, row, mask)
-    return do, head, row, mask, place, low, high, shift
+    return head, row, mask, place, low, high, shift
 
 
 @triton.jit
@@ -115,14 +119,16 @@ def sources_of(call, edges, sizes, most):
     Then follow where the results of the sources go, and the range of edges (or of rows) that may
     see one of them.
     """
+    item = tl.program_id(0)
     if sizes.block_m == 1:
-        do, head, source, place, begin, end = locate(call, edges, sizes, False)
-        inside = do
+        head, source, inside, place, begin, end = locate(call, edges, sizes, item, False)
+        do = inside
     else:
-        head = tl.program_id(1)
-        source = tl.program_id(0) * sizes.block_n + tl.arange(0, sizes.block_n)
+        head = item % call.heads
+        first = item // call.heads * sizes.block_n
+        source = first + tl.arange(0, sizes.block_n)
         until = tl.load(edges.seen_until + source, mask=source < most, other=-1)
-        begin = tl.load(edges.seen_from + tl.program_id(0) * sizes.block_n).to(tl.int32)
+        begin = tl.load(edges.seen_from + first).to(tl.int32)
         end = largest(until, 0).to(tl.int32)
         do = end >= 0
         if call.rows.before is not None:

@@ -42,16 +42,11 @@ def zeros(row, block: tl.constexpr):
 
 @triton.jit
 def tile_of(table, head, row, mask):
-    """Return pointers to one head of each row, `(rows, block)`, and which of them exist.
-
-    If `head` is a vector, the pointers are `(rows, heads, block)`, and `mask` is `(rows, heads)`.
-    """
+    """Return pointers to one head of each row, `(rows, block)`, and which of them exist."""
     column = tl.arange(0, table.block)
-    wide = row.to(tl.int64)
-    place = beside(wide if len(head.shape) == 0 else beside(wide)) * table.stride + column
-    first = table.data + beside(head * table.width)
+    place = beside(row.to(tl.int64)) * table.stride + column
     # The interpreter of Triton 3.9 makes no mask of a vector and a scalar.
-    return first + place, column < tl.where(beside(mask), table.width, 0)
+    return table.data + head * table.width + place, column < tl.where(beside(mask), table.width, 0)
 
 
 @triton.jit

@@ -3,16 +3,12 @@
 They follow each other `count`, `advance`, the update of the rows and `settle`. Beside the arguments
 in `graphut.nn.gpu.kernels`, `halted` is the last round in which a node is awake, so far as known,
 counted from the first of those that are launched together.
-
-Programs of `attend` and `settle` take several rows, one after the other: a program for each node
-would cost more than the few nodes that are awake.
 """
 
 import triton
 import triton.language as tl
 
-from graphut.attention.triton.kernels.attention import attended
-from graphut.attention.triton.kernels.primitives import INFINITY, largest, store_tile, total
+from graphut.attention.triton.kernels.primitives import INFINITY, largest, total
 from graphut.nn.gpu.kernels.rows import end_state, load_wide, places
 
 EVEN = tl.constexpr(12582912.0)  # 1.5 * 2**23: adding it rounds to whole numbers, ties to even ones
@@ -27,22 +23,6 @@ def count(shared, step):
     last = tl.load(shared.halted + node, mask=node < shared.size, other=0)
     at = step * (shared.size // shared.group + 1) + tl.program_id(0)
     tl.store(shared.going + at, total((last >= step).to(tl.int32), 0))
-
-
-@triton.jit
-def attend(call, edges, sizes, out, block_h: tl.constexpr):
-    """Compute attention as `attention_forward` does, all heads of a row in one program."""
-    head = tl.arange(0, block_h)
-    known = head < call.heads
-    for later in range(0, tl.load(call.rows.number) - tl.program_id(0), tl.num_programs(0)):
-        row = tl.program_id(0) + later
-        node = tl.load(call.rows.nodes + row)
-        begin = tl.load(edges.indptr + node)
-        end = tl.load(edges.indptr + node + 1)
-        # `attention_forward` computes the pieces of long rows.
-        end = tl.where(end - begin > edges.split, begin, end)
-        found, _top, _sums = attended(call, edges, sizes, 1, head, row, known, begin, end, begin)
-        store_tile(out, head, row, known, found)
 
 
 @triton.jit(do_not_specialize=["step"])
