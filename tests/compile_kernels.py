@@ -12,8 +12,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 from triton.backends.compiler import GPUTarget
 
+from graphut.attention.triton import launches
 from graphut.attention.triton.inputs import Launch
 from graphut.nn import (
     AdaptiveRecurrence,
@@ -81,7 +84,9 @@ def attention(dtype: torch.dtype, width: int, *, by_edge: bool = False) -> None:
             bias = torch.zeros(layout.num_edges, HEADS, requires_grad=True)
             frontier = torch.arange(layout.num_dst)
             options = {"edge_bias": bias, "dropout": 0.5, "seed": 3, "frontier": frontier}
-        attend(layout, *tensors, scale=0.125, split=8, **options).sum().backward()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(launches, "SPLIT", 8)
+            attend(layout, *tensors, scale=0.125, **options).sum().backward()
 
 
 def halting(
@@ -109,7 +114,7 @@ def waking(dtype: torch.dtype, width: int, *, heads: int = HEADS, norm: str = "p
     )
     layer = AdaptiveRecurrence(step, rule=EventDriven(), step_signal=None, quantize=Quantized(2))
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Program, "_update", WakingProgram._attend)
+        patch.setattr(Program, "_update", Program._attend)
         layer.to("cuda", dtype)(Patch(3, 1).layout([9]), torch.zeros(9, width, dtype=dtype).cuda())
 
 
@@ -123,7 +128,7 @@ def cases(full: bool) -> Iterator[Callable[[], None]]:
         for dtype, autocast in ((half, False), (torch.float32, False), (torch.float32, True)):
             for width, norm, drop in ((128, "post", 0.0), (512, "pre", 0.1), (512, "post", 0.0)):
                 yield partial(halting, dtype, width, norm=norm, drop=drop, autocast=autocast)
-        for dtype in (half, torch.float16, torch.float32):
+        for dtype in (half, torch.float32):  # float16 needs what bfloat16 needs
             for width in (16, 32, 64, 128, 256, 512):
                 for by_edge in (False, True):
                     yield partial(attention, dtype, width, by_edge=by_edge)
@@ -146,20 +151,29 @@ def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int
         patch.setattr(AsyncFiniteChecks, "close", lambda _: None)  # nothing has been computed
         patch.setattr(WakingProgram, "run", lambda _, replay, __: (replay.run() or [], 0, NO_ERROR))
         for run in cases(full):
-            if run.func is attention:
+            begin, known = time.perf_counter(), {*found}
+            with nullcontext() if run.func is attention else gpu_stand_in():
                 run()
-            else:
-                with gpu_stand_in():
-                    run()
+            new = {key: found[key] for key in found.keys() - known}
+            check(new.values(), architecture, limits=limits)
+            details = " ".join(map(str, (*run.args, *run.keywords.values())))
+            took = f"{len(new)} kernels in {time.perf_counter() - begin:.0f} s"
+            print(f"sm_{architecture} {run.func.__name__} {details}: {took}", flush=True)
     most: dict[str, int] = {}
     for name, kernel in found.values():
-        shared = most[name] = max(most.get(name, 0), -(-kernel.metadata.shared // 1024))
+        most[name] = max(most.get(name, 0), -(-kernel.metadata.shared // 1024))
+    return most
+
+
+def check(kernels: Iterable[tuple[str, Any]], architecture: int, *, limits: bool) -> None:
+    """Check that kernels fit on a GPU; `limits` includes the registers of a thread."""
+    for name, kernel in kernels:
+        shared = -(-kernel.metadata.shared // 1024)
         assert shared <= SHARED[architecture], f"{name}: {shared} KiB on sm_{architecture}"
         if limits:
             registers, spilled = resources(kernel, architecture)
             said = f"{name}: {registers} registers, {spilled} bytes spilled on sm_{architecture}"
             assert registers <= REGISTERS and spilled <= SPILLED.get(name, 0), said
-    return most
 
 
 def resources(kernel: Any, architecture: int) -> tuple[int, int]:

@@ -88,8 +88,8 @@ class Weights:
         given = {name: x.detach().requires_grad_() for name, x in self.given.items()}
         with torch.enable_grad():
             found = self._derive(given)
-        pairs = [(found[name], x.sum(0)) for name, x in parts.items() if name in found]
-        grads = [grad.sum_to_size(x.shape).to(x.dtype) for x, grad in pairs]
+        pairs = [(found[name], x) for name, x in parts.items() if name in found]
+        grads = [sums.sum_to_size(1, *x.shape)[0].to(x.dtype) for x, sums in pairs]
         slopes = torch.autograd.grad([x for x, _ in pairs], [*given.values()], grads)
         torch._foreach_copy_([*self._views(self._flat).values()], [*slopes])
 
