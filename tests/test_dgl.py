@@ -79,17 +79,6 @@ def test_users_import_succeeds_without_a_failing_graphbolt(tmp_path: Path, failu
     assert (result.stdout, result.stderr) == ("True False\n", "")
 
 
-def test_import_without_graphbolt_names_the_missing_package(tmp_path: Path) -> None:
-    files = {**WORKS, "graphbolt.py": "raise OSError('first')"}
-    files["last.py"] = "import pandas_that_is_not_here"
-    files["__init__.py"] += "\n        from . import last"
-    code = LOAD + "try: dgl.graph\nexcept ImportError as error: print(error)\n"
-    code += "print([name for name in sys.modules if name.startswith('dgl')])"
-    out = run(tmp_path, code, files).stdout.splitlines()
-    assert out[-2].endswith('Try: pip install "pandas_that_is_not_here"')
-    assert out[-1] == "[]"
-
-
 AS_DGL_1_DOES = """
         try:
             import packaging_gone.version

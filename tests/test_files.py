@@ -1,6 +1,5 @@
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ def test_write_atomically_keeps_the_file_when_no_space_is_left(
         write_atomically(path, b"second")
     assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_write_atomically_makes_files_that_the_umask_allows(tmp_path: Path) -> None:
-    (tmp_path / "usual").touch()
-    write_atomically(tmp_path / "file", b"x")
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    assert len(modes) == 1
 
 
 @pytest.mark.parametrize(

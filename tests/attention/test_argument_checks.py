@@ -2,7 +2,6 @@ import re
 from math import inf, nan
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -64,14 +63,6 @@ def test_check_call_names_a_wrong_argument() -> None:
     check("query has no features: its shape is (3, 2, 0)", **dict.fromkeys(CALL, X[..., :0]))
     check("query has no heads: its shape is (3, 0, 4)", **dict.fromkeys(CALL, X[:, :0]))
     check("unknown backend 'cuda'; choose one of: auto, dense, dgl", backend="cuda")
-
-
-@pytest.mark.parametrize("backend", ON_CPU)
-def test_edge_attention_takes_a_seed_of_numpy_and_of_torch(backend: str) -> None:
-    seeds = (3, np.int64(3), torch.tensor(3))
-    calls = (CALL | {"dropout": 0.5, "seed": seed, "backend": backend} for seed in seeds)
-    first, *others = (edge_attention(LAYOUT, **call) for call in calls)
-    assert all(torch.equal(first, other) for other in others)
 
 
 FINITE = [0.0, 1.0, -3.0, 1e18, -1e19, 3e38]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphut._dgl import dgl
-from graphut.attention import EdgeLayout, IntervalLayout, as_layout
+from graphut.attention import EdgeLayout, as_layout
 from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
@@ -19,7 +19,6 @@ from graphut.nn import (
     PositionwiseTransition,
     UniversalTransformerStep,
 )
-from graphut.topology import Causal, Complete
 from tests.helpers import pairs_of, refuses
 
 
@@ -103,15 +102,6 @@ def test_graphs_and_layouts_that_were_used_can_be_saved(save: Callable[[Any], by
     assert torch.equal(record.attention.dense(), ponder.attention.dense())
 
 
-def test_as_layout_of_a_batch_has_its_graphs_lengths() -> None:
-    batch = dgl.batch([Complete().graph([2]), Complete().graph([1, 3])]).int()
-    layout = as_layout(batch)
-    assert isinstance(layout, IntervalLayout)
-    assert lengths(layout) == ([2, 1, 3], [2, 1, 3])
-    assert layout.in_degrees.dtype == layout.dst_lengths.dtype == torch.int64
-    assert pairs_of(layout) == pairs_of(Complete().layout([2, 1, 3]))
-
-
 def test_as_layout_tells_edge_types_apart() -> None:
     graph = dgl.heterograph(
         {
@@ -133,8 +123,3 @@ def test_as_layout_refuses_a_batch_whose_counts_do_not_add_up() -> None:
     refuses(r"2 'text' nodes, but its batch_num_nodes\('text'\) add up to 3", as_layout, graph)
     graph.set_batch_num_nodes({"user": torch.tensor([1, 2]), "text": torch.tensor([1, 1])})
     assert lengths(as_layout(graph)) == ([1, 2], [1, 1])
-
-
-@pytest.mark.parametrize("graph", [None, torch.eye(2), "causal", Causal()])
-def test_as_layout_refuses_other_things_by_name(graph: Any) -> None:
-    refuses(f"a DGLGraph or an EdgeLayout, got {type(graph).__name__}", as_layout, graph)

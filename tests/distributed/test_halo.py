@@ -24,7 +24,7 @@ from graphut.nn import (
 )
 from graphut.topology import Causal, Window
 from tests.experiments.training.together import run_together
-from tests.helpers import assert_same, layout_of, normal, pairs_of
+from tests.helpers import assert_same, layout_of, normal, pairs_of, refuses
 from tests.nn.cases import FEATS, HALTED, RULES, Case, build_case, build_step, randomised
 
 # Node 9 and node 10 read only themselves, node 11 reads nothing, and nobody reads node 10.
@@ -211,8 +211,7 @@ def check_errors(rank: int) -> None:
     """Check what a part of a graph does not support, in one of two processes."""
     part, layer = own_part(GRAPH, CUTS[2]), waking_case().layer
     feat = normal(len(part.nodes), FEATS)
-    with pytest.raises(ValueError, match="a part of a graph does not support resume"):
-        layer.resume(feat, part.layout, feat)
+    refuses("a part of a graph does not support resume", layer.resume, feat, part.layout, feat)
     with pytest.raises(ValueError, match="a part of a graph does not support graph_ids"):
         layer(part.layout, feat, graph_ids=torch.zeros(len(feat), dtype=torch.int64))
     with pytest.raises(ValueError, match=r"a part .* a separable convolution"):

@@ -175,17 +175,6 @@ def test_pointers_without_a_start_are_none() -> None:
     assert prediction.labels == [None] * 3 and not prediction.probabilities.any()
 
 
-def test_pointers_of_nodes_that_lost_their_start_are_the_smallest_ids() -> None:
-    messages = RegisterMessages().eval()
-    messages.set_operation("sum", smallest=True)
-    source, target = torch.tensor([[1, 0, 2, 1, 0, 1, 2], [0, 1, 1, 2, 0, 1, 2]])
-    layout = layout_from_edges(source, target, num_src=3, num_dst=3)
-    states = messages.first_states(torch.zeros(3, dtype=torch.bool))
-    states[:, 1] = 1.0  # they hold 0, and support each other along edges of weight 0
-    best = messages.best_edges(layout, states, torch.zeros(7, 1, dtype=torch.double))
-    assert best.source.tolist() == [1, 0, 1] and best.is_tied.tolist() == [False, True, False]
-
-
 def test_pointers_along_edges_too_light_to_change_a_sum_form_a_tree() -> None:
     pairs = [(0, 3), (3, 2), (2, 1), (1, 2), (2, 3), (1, 3), (3, 1)]
     edges = np.array(pairs).T
