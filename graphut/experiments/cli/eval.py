@@ -12,7 +12,6 @@ from graphut._files import write_checked_json
 from graphut._version import __version__
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.messages import pluralize
-from graphut.experiments.tables import append_rows
 from graphut.experiments.training import Run
 from graphut.experiments.training.config import EVALUATION_OPTIONS
 from graphut.experiments.training.learners import AnyLearner
@@ -97,6 +96,7 @@ def evaluate_set(
         )
     if any(files):
         from graphut.experiments.report import DATA, RunRecord
+        from graphut.experiments.tables import append_rows
 
         name = name if digest is not None else f"{DATA}{Path(name).name}"
         record = RunRecord.of(run)

@@ -14,12 +14,12 @@ from argparse import (
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
+from importlib import import_module
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from graphut._torch import torch
 from graphut.experiments.messages import flag
-from graphut.experiments.tables import check_table
 from graphut.models.checked_config import CheckedConfig
 
 T = TypeVar("T")
@@ -105,9 +105,8 @@ class WithTables(OnDevice):
     curves: str | None = argument(None, "append rows by length and group to this table", "CSV")
 
     def _check_values(self) -> None:
-        for path in (self.results, self.curves):
-            if path is not None:
-                check_table(path)
+        for path in filter(None, (self.results, self.curves)):
+            import_module("graphut.experiments.tables").check_table(path)
 
 
 def pick_device(name: str | None) -> torch.device:

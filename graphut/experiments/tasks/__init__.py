@@ -1,8 +1,15 @@
-"""Tasks: data sets and their presets."""
+"""Tasks: data sets and their presets, by name, and by the path of a file that defines one."""
 
-from typing import TYPE_CHECKING
+import sys
+from collections import UserDict
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphut._lazy import lazy_names
+from graphut.experiments.messages import reraise_import_errors
 from graphut.experiments.tasks.base import (
     GraphTask,
     LabelledGraph,
@@ -13,7 +20,7 @@ from graphut.experiments.tasks.base import (
     TextTask,
     Vocabularies,
 )
-from graphut.experiments.tasks.registry import TASKS, preset_of, register_task
+from graphut.experiments.tasks.presets import SMALL
 from graphut.models.checked_config import option
 from graphut.vocabulary import Vocabulary, Words
 
@@ -47,3 +54,109 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)
+
+TaskT = TypeVar("TaskT", bound=type[Task])
+
+
+class TaskRegistry(UserDict[str, Any]):
+    """Task classes by name, or by the path of a Python file that defines one.
+
+    A module or a file is imported when one of its tasks is first asked for. The path of a file
+    with several tasks is followed by a colon and the name of one: `examples/tasks/lte.py:copy`;
+    without, it is the task that is named like the file.
+    """
+
+    def __getitem__(self, word: str) -> type[Task]:
+        if is_file(word):
+            return _task_in_file(word)
+        if isinstance(module := self.data[word], str):  # not imported yet
+            self.data.update({task.name: task for task in _tasks_in(import_module(module))})
+        task: type[Task] = self.data[word]
+        return task
+
+    def __contains__(self, word: object) -> bool:
+        return word in self.data or (isinstance(word, str) and is_file(word))
+
+
+def is_file(word: str) -> bool:
+    """Return whether the word for a task is the path of a file, rather than a name."""
+    return word.partition(":")[0].endswith(".py")
+
+
+_MODULES = {
+    "algorithmic": "copy reverse sort algorithmic-copy algorithmic-reverse algorithmic-addition",
+    "translation": "multi30k",
+    "char_lm": "char-lm",
+    "pairs": "pairs",
+    "graph_problems": "graph-distance graph-reach graph-path graph-bfs graph-dijkstra",
+    "own_graphs": "graphs",
+}
+
+TASKS = TaskRegistry(
+    {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names.split()}
+)
+"""All tasks, by name or file."""
+
+
+def register_task(task: TaskT) -> TaskT:
+    """Register a task class, and return it; usable as a decorator.
+
+    A class may be defined and registered again, for example in a notebook. Raise `ValueError` if
+    the class has no name, or another task has the same name.
+    """
+    if not isinstance(name := getattr(task, "name", None), str):
+        raise ValueError(f'{task} has the name {name!r}: give it one, such as name = "sort"')
+    other = TASKS.get(name, task)
+    if (other.__module__, other.__qualname__) != (task.__module__, task.__qualname__):
+        raise ValueError(f"the name {name!r} of {task} is taken by {other}")
+    TASKS[name] = task
+    return task
+
+
+def preset_of(task: str, name: str | None = None) -> dict[str, Any]:
+    """Return the options in a preset (default: `small`), or `{}` if the task has no presets.
+
+    Raise `ValueError` if the task has no preset of that name.
+    """
+    presets = TASKS[task].presets
+    if name is not None and name not in presets:
+        choices = f"it has: {', '.join(presets)}" if presets else "it has none"
+        raise ValueError(f"the task {task} has no preset {name!r}; {choices}")
+    return dict(presets.get(name or SMALL, {}))
+
+
+def _task_in_file(word: str) -> type[Task]:
+    """Return the task of a file; the file is imported once.
+
+    The word is `PATH:NAME`, or `PATH` for the only task, or the task that is named like the file.
+    """
+    path, _, name = word.partition(":")
+    if not Path(path).is_file():
+        raise FileNotFoundError(
+            f"there is no {path}: the path of a task's file begins at the current folder"
+        )
+    module_name = str(Path(path).absolute())  # no module of another package has such a name
+    if module_name not in sys.modules:
+        spec = spec_from_file_location(module_name, path)
+        assert spec is not None and spec.loader is not None
+        module = sys.modules[module_name] = module_from_spec(spec)  # dataclasses look there
+        try:
+            with reraise_import_errors(path):
+                spec.loader.exec_module(module)
+        except ImportError:
+            del sys.modules[module_name]
+            raise
+    tasks = {task.name: task for task in _tasks_in(sys.modules[module_name])}
+    name = name or (min(tasks) if len(tasks) == 1 else Path(path).stem)
+    if name not in tasks:
+        forms = ", ".join(f"{path}:{each}" for each in tasks)
+        advice = f"name one of its tasks: {forms}" if tasks else "it defines no task"
+        raise ValueError(f"{word}: {advice}")
+    return tasks[name]
+
+
+def _tasks_in(module: ModuleType) -> list[type[Task]]:
+    """Return the tasks that a module defines: all subclasses of `Task` that set `name`."""
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    kinds = [kind for kind in kinds if kind.__module__ == module.__name__]
+    return [kind for kind in kinds if issubclass(kind, Task) and "name" in vars(kind)]

@@ -14,7 +14,6 @@ from graphut._torch import torch
 from graphut._version import __version__
 from graphut.experiments.messages import flag, import_words
 from graphut.experiments.tasks import TASKS, GraphTask, PairTask, Task, TextTask, Vocabulary
-from graphut.experiments.tasks.files import digest_of
 from graphut.experiments.training.config import TrainingConfig
 from graphut.experiments.training.run_files import (
     RUN,
@@ -118,7 +117,7 @@ class Run(SavedModel):
             task_options=asdict(task),
             training=training,
             version=__version__,
-            digests={name: digest_of(path) for name, path in task.unchecked_files.items()},
+            digests=_digests(task),
             imports=tuple(imports),
         ).write()
 
@@ -195,11 +194,10 @@ class Run(SavedModel):
                     f"give its new path: graphut train {self.task_name} --resume "
                     f"{flag(option)} PATH --out {shlex.quote(str(self.folder))}"
                 )
-        files = task.unchecked_files
-        for name in sorted({*files, *self.digests}):
-            digest = digest_of(files[name]) if name in files else None
-            if digest != self.digests.get(name):
-                raise ValueError(f"{files.get(name, name)} has changed {begun}")
+        digests = _digests(task)
+        for name in sorted({*digests, *self.digests}):
+            if digests.get(name) != self.digests.get(name):
+                raise ValueError(f"{task.unchecked_files.get(name, name)} has changed {begun}")
         if dict(task.vocabularies) != self.vocabularies:
             raise ValueError(
                 f"the vocabulary of the task {self.task_name} differs from the run in "
@@ -215,3 +213,10 @@ class Run(SavedModel):
 def open_model(folder: str | Path) -> SavedModel:
     """Return the run in a folder, or else the model that `save_pretrained` has written there."""
     return Run.open(folder) if is_run(folder) else SavedModel(Path(folder))
+
+
+def _digests(task: Task) -> dict[str, str]:
+    """Return the checksum of each of the task's `unchecked_files`."""
+    from graphut.experiments.tasks.files import digest_of  # of no use to tasks without files
+
+    return {name: digest_of(path) for name, path in task.unchecked_files.items()}

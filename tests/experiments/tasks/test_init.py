@@ -48,7 +48,7 @@ def test_register_task_adds_the_task_and_its_presets() -> None:
 
 
 def test_register_task_needs_a_name_of_its_own() -> None:
-    message = r"the name 'copy' of .*test_registry\.Second'> is taken by .*algorithmic\.Copy'>"
+    message = r"the name 'copy' of .*test_init\.Second'> is taken by .*algorithmic\.Copy'>"
     refuses(message, register_task, Second)
     assert TASKS["copy"] is Copy
     refuses(r"LetterTask'> has the name None: give it one, such as", register_task, LetterTask)
