@@ -1,123 +1,11 @@
 // The entry points, with C linkage, independent of torch and Python.
-#include "interval.h"
-#include "rows.h"
-
-namespace graphut {
-namespace {
-
-enum Dtype { FLOAT32 = 0, FLOAT64 = 1, BFLOAT16 = 2 };
-enum Kernel { FASTEST = 0, INTERVAL = 1, ROWS = 2, PAIRS = 3 };
-
-// Measured costs of the kernels, in units of one entry of a block of the interval kernel. They affect
-// the speed, but not the result.
-constexpr int64_t BLOCK_COST = 150, BLOCK_ROW_COST = 48, ROW_COST = 40;
-constexpr int64_t FORWARD_EDGE_COST = 2, BACKWARD_EDGE_COST = 4;
-
-bool by_interval(const Call& call, int64_t lanes, int64_t edge_cost) {
-    int64_t blocks = 0, rows = 0;
-    for (const Tile& tile : make_tiles(call))
-        for (int64_t row = tile.first; row < tile.last; row += 2 * lanes) {
-            const int64_t count = std::min(2 * lanes, tile.last - row);
-            int64_t low = tile.high, high = tile.low;
-            for (int64_t r = row; r < row + count; ++r) {
-                const int64_t node = call.node(r);
-                if (!call.degree(node)) continue;
-                low = std::min(low, call.start[node]);
-                high = std::max(high, call.stop[node]);
-                rows += edge_cost * call.degree(node) + ROW_COST;
-            }
-            blocks += std::max<int64_t>(0, high - low) * round_up(count, lanes);
-            blocks += BLOCK_COST + BLOCK_ROW_COST * count;
-        }
-    return blocks <= rows;
-}
-
-// Whether this build and this processor multiply pairs of bfloat16.
-bool multiplies_pairs() {
-#if defined(__AVX512BF16__)
-    static const bool supported = __builtin_cpu_supports("avx512bf16");
-    return supported;
-#else
-    return false;
-#endif
-}
-
-template <class S>
-Kernel choose(const Call& call, int64_t lanes, int64_t edge_cost) {
-    if (!call.rows) return INTERVAL;
-    if (call.kernel != FASTEST) return static_cast<Kernel>(call.kernel);
-    if (call.indices || !by_interval(call, lanes, edge_cost)) return ROWS;
-    return std::is_same_v<S, bfloat16> && multiplies_pairs() ? PAIRS : INTERVAL;
-}
-
-template <class S, class T>
-int forward(const Call& call) {
-    const Kernel kernel = choose<S>(call, LANES<T>, FORWARD_EDGE_COST);
-#if defined(__AVX512BF16__)
-    if constexpr (std::is_same_v<S, bfloat16>)
-        if (kernel == PAIRS) return interval_forward<S, Pair>(call);
-#endif
-    return kernel == INTERVAL ? interval_forward<S, T>(call) : row_forward<S, T>(call);
-}
-
-template <class S, class T>
-void backward(const Call& call) {
-    const Kernel kernel = choose<S>(call, LANES<T>, BACKWARD_EDGE_COST);
-#if defined(__AVX512BF16__)
-    if constexpr (std::is_same_v<S, bfloat16>)
-        if (kernel == PAIRS) return interval_backward<S, Pair>(call);
-#endif
-    kernel == INTERVAL ? interval_backward<S, T>(call) : row_backward<S, T>(call);
-}
-
-constexpr int64_t OWN_THREAD = 1 << 15;  // entries that justify a thread
-
-// The part of the current thread in the sum of squares of a table.
-template <class S, class T>
-double square_sum(const Table& table) {
-    constexpr int W = LANES<T>, N = 4;
-    const bool flat = table.rows.head == table.feats;  // heads are adjacent in memory
-    const int64_t heads = flat ? 1 : table.heads, feats = flat ? table.heads * table.feats : table.feats;
-    Vec<T> sums[N] = {};
-#pragma omp for nowait
-    for (int64_t i = 0; i < table.count; ++i)
-        for (int64_t h = 0; h < heads; ++h) {
-            const S* from = table.rows.at<S>(i, h);
-            int64_t f = 0;
-            for (; f + N * W <= feats; f += N * W)
-                for (int n = 0; n < N; ++n) {
-                    const Vec<T> x = load<T>(from + f + n * W);
-                    sums[n] += x * x;
-                }
-            for (; f < feats; f += W) {
-                const Vec<T> x = load<T>(from + f, feats - f);
-                sums[0] += x * x;
-            }
-        }
-    double total = 0;
-    for (int n = 0; n < N; ++n) total += lane_sum<T>(sums[n]);
-    return total;
-}
-
-template <class S, class T>
-void square_sums(Table* tables, int64_t count, int64_t threads) {
-    int64_t numbers = 0;
-    for (int64_t t = 0; t < count; ++t)
-        numbers += tables[t].count * tables[t].heads * tables[t].feats;
-#pragma omp parallel num_threads(std::min(threads, 1 + numbers / OWN_THREAD))
-    for (int64_t t = 0; t < count; ++t) {
-        const double part = square_sum<S, T>(tables[t]);
-#pragma omp atomic
-        tables[t].square_sum += part;
-    }
-}
-
-}  // namespace
-}  // namespace graphut
+#include "kernels.h"
 
 extern "C" {
 
 using namespace graphut;
+
+enum Dtype { FLOAT32 = 0, FLOAT64 = 1, BFLOAT16 = 2 };
 
 // The number of lanes of a vector. Gradient buffers of keys and values have multiples of it.
 int graphut_lanes(int dtype) { return dtype == FLOAT64 ? LANES<double> : LANES<float>; }
@@ -128,15 +16,15 @@ int graphut_multiplies_pairs() { return multiplies_pairs(); }
 
 // Returns whether the output is finite.
 int graphut_forward(const Call* call, int dtype) {
-    if (dtype == FLOAT64) return forward<double, double>(*call);
-    if (dtype == BFLOAT16) return forward<bfloat16, float>(*call);
-    return forward<float, float>(*call);
+    if (dtype == FLOAT64) return Kernels<double, double>::forward(*call);
+    if (dtype == BFLOAT16) return Kernels<bfloat16, float>::forward(*call);
+    return Kernels<float, float>::forward(*call);
 }
 
 void graphut_backward(const Call* call, int dtype) {
-    if (dtype == FLOAT64) return backward<double, double>(*call);
-    if (dtype == BFLOAT16) return backward<bfloat16, float>(*call);
-    return backward<float, float>(*call);
+    if (dtype == FLOAT64) return Kernels<double, double>::backward(*call);
+    if (dtype == BFLOAT16) return Kernels<bfloat16, float>::backward(*call);
+    return Kernels<float, float>::backward(*call);
 }
 
 // Sorts edges by destination, then by source, with a stable sort. Writes the first edge of each
@@ -165,8 +53,8 @@ void graphut_sort_edges(const int64_t* src, const int64_t* dst, int64_t edges, i
 
 // Adds the sum of squares of each table to its `square_sum`.
 void graphut_square_sums(Table* tables, int64_t count, int64_t threads, int dtype) {
-    if (dtype == FLOAT64) return square_sums<double, double>(tables, count, threads);
-    if (dtype == BFLOAT16) return square_sums<bfloat16, float>(tables, count, threads);
-    square_sums<float, float>(tables, count, threads);
+    if (dtype == FLOAT64) return Kernels<double, double>::square_sums(tables, count, threads);
+    if (dtype == BFLOAT16) return Kernels<bfloat16, float>::square_sums(tables, count, threads);
+    Kernels<float, float>::square_sums(tables, count, threads);
 }
 }

@@ -1,0 +1,3 @@
+#include "dtype.h"
+
+template struct graphut::Kernels<double, double>;
