@@ -20,7 +20,7 @@ COMMANDS = {
     "plot": "draw loss, accuracy and steps by epoch",
     "report": "write an HTML page about a run",
     "info": "describe the run in a folder",
-    "topology": "describe and draw a topology",
+    "topology": "describe and draw a topology, or compare several in training",
 }
 
 _THREADS = [
@@ -49,10 +49,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     modules: list[str] = getattr(namespace, "import", [])
     command = _parser().parse_args(arguments[:1]).command
     arguments = [*arguments[1:], *import_words(modules)]
+    if command == "topology" and arguments[:1] == ["compare"]:
+        command, arguments = "compare", arguments[1:]
     try:
         for module in modules:
             _import(module)
-        reads = "task_options" if command == "train" else "run_options"
+        reads = {"train": "task_options", "compare": "compare"}.get(command, "run_options")
         reader = import_module(f"graphut.experiments.cli.{reads}")
         # --help and wrong options end here, before torch is imported, which takes a second.
         options = reader.read_options(command, arguments)

@@ -166,7 +166,8 @@ class Info(CheckedConfig):
 class Topology(CheckedConfig):
     """Print edges, in-degrees and distances between tokens; draw mask and arcs.
 
-    Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names.
+    Specs are joined by | (or) and & (and). An unknown one, such as "?", lists the names. "graphut
+    topology compare" trains models with several topologies.
     """
 
     spec: str = word('such as "window:3|global:0"', "SPEC")
