@@ -167,9 +167,11 @@ class GenerativeModel(AdaptiveModel):
     ) -> list[Generation]:
         """Generate a sequence after each `first` token; `steps` become the `source_steps`."""
         search = beam_search if options.beam_size > 1 else sample
+        with torch.inference_mode():
+            found = search(decoder, first, options)
         return [
             Generation([t for t in best.tokens if t != EOS], best.score, best.steps, source_steps)
-            for best, source_steps in zip(search(decoder, first, options), steps, strict=True)
+            for best, source_steps in zip(found, steps, strict=True)
         ]
 
     def _predict(self, state: Tensor) -> Tensor:

@@ -76,9 +76,8 @@ def nucleus(probability: Tensor, top_p: float) -> Tensor:
 
 
 class _Ended(NamedTuple):
-    """A finished hypothesis: its rank, its length, and its last token after row `row`."""
+    """A finished hypothesis: its length, and its last token after row `row`."""
 
-    rank: float  # larger is better
     length: int
     row: int  # among the hypotheses of the decoder when the last token was predicted
     token: int
@@ -111,21 +110,20 @@ def beam_search(decoder: TokenDecoder, first: Tensor, options: SearchOptions) ->
         row, total, token = row[order], total[order], token.ravel()[order]
         owner, ends = sentence[row], token == EOS
         is_last = length == max_length
-        ended = np.arange(len(row)) if is_last else ends.nonzero()[0]
-        # Only the likeliest of those that end now can be the best of its sentence.
-        for index in ended[np.unique(owner[ended], return_index=True)[1]].tolist():
-            found = _Ended(
-                _rank(total[index], length, penalty), length, row[index], token[index], total[index]
-            )
-            kept = best[owner[index]]
-            if kept is None or found.rank >= kept.rank:
-                best[owner[index]], best_rank[owner[index]] = found, found.rank
+        seen = -1
+        for index in (np.arange(len(row)) if is_last else ends.nonzero()[0]).tolist():
+            if owner[index] == seen:
+                continue  # only the likeliest of those that end now can be the best
+            seen, rank = owner[index], _rank(total[index], length, penalty)
+            if not rank < best_rank[seen]:
+                best_rank[seen] = rank
+                best[seen] = _Ended(length, row[index], token[index], total[index])
         active = (~ends).nonzero()[0]
         place = np.arange(len(active)) - np.searchsorted(owner[active], owner[active])
         active = active[place < width]
         # Drop hypotheses that cannot win: scores only fall.
-        wins = _rank(total[active], max_length, penalty) <= best_rank[owner[active]]
-        active = active[~wins]
+        loses = _rank(total[active], max_length, penalty) <= best_rank[owner[active]]
+        active = active[~loses]
         if is_last or not len(active):
             break
         sentence, score = owner[active], total[active]
