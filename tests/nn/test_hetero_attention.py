@@ -13,10 +13,10 @@ from graphut.nn import (
     PonderNet,
     ScheduledHalting,
     dense_event_driven,
-    dense_recurrence,
 )
 from graphut.nn.waking import with_out_neighbours
-from tests.helpers import assert_same, gradients
+from tests.helpers import assert_same
+from tests.nn.cases import Case, same_as_dense
 from tests.nn.hetero import EDGES, X, build, with_recurrence
 
 
@@ -40,13 +40,7 @@ def test_hetero_attention_in_a_recurrence_equals_masks(
     attention: Any = conv.recurrence.steps[0].attention
     attention.backend = backend
     layout, feat, _ = conv.union(X, EDGES)
-    out, ponder = conv.recurrence(layout, feat)
-    again = conv.union(X, EDGES)[:2]
-    expected, steps, _, cost = dense_recurrence(conv.recurrence, *again)
-    assert torch.equal(ponder.steps, steps if rule != FixedDepth() else torch.full((8,), 5))
-    inputs = [*X.values(), *conv.parameters()]
-    assert_same([out, ponder.cost], [expected, cost])
-    assert_same(*(gradients(each, inputs) for each in ([out, ponder.cost], [expected, cost])))
+    same_as_dense(Case(conv.recurrence, layout, feat.detach().requires_grad_()))
 
 
 def test_hetero_attention_wakes_nodes_of_all_types() -> None:

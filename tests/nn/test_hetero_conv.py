@@ -10,6 +10,7 @@ from graphut._dgl import dgl
 from graphut.attention import as_layout
 from graphut.nn import ACT, FixedDepth, Global, HeteroAdaptiveConv, dense_recurrence
 from tests.helpers import assert_same, gradients, normal, refuses
+from tests.nn.cases import Case, same_as_dense
 from tests.nn.hetero import CITES, EDGES, METADATA, WRITES, X, build, with_recurrence
 
 
@@ -216,11 +217,5 @@ def test_hetero_adaptive_conv_with_batch_norm_equals_masks(training: bool) -> No
         conv(X, EDGES)
     conv.train(training)
     layout, feat, _ = conv.union(X, EDGES)
-    wanted, steps, *_, cost = dense_recurrence(conv.recurrence, layout, feat)
-    out = conv(X, EDGES)
-    assert torch.equal(conv.ponder.steps, steps) and len(steps.unique()) > 1
-    found = [torch.cat([out[kind] for kind in out]), conv.ponder.cost]
-    rows = torch.cat([conv.nodes[kind] for kind in out])
-    assert_same(found, [wanted[rows], cost])
-    inputs = [*X.values(), *conv.parameters()]
-    assert_same(gradients(found, inputs), gradients([wanted[rows], cost], inputs))
+    steps = same_as_dense(Case(conv.recurrence, layout, feat.detach().requires_grad_()))
+    assert len(steps.unique()) > 1
