@@ -43,8 +43,11 @@ def naive_relative(layer: MultiHeadAttention, layout: EdgeLayout, feat: Tensor, 
     away = torch.stack([signal(float(at[i] - at[j]), feat.shape[1]) for j, i in pairs])
     there = layer.relative.distance(away).view(by_head)
     rows = torch.tensor([i for _, i in pairs])
-    bias = ((query[rows] + v) * there).sum(2) / layer.head_feats**0.5
-    out, weights = naive_attention(pairs, query + u, key, value, bias=bias)
+    factor = torch.ones(layout.num_dst, layer.num_heads, 1).double()
+    if layer.degree_scale is not None:
+        factor = torch.outer(layout.in_degrees.double().log1p(), layer.degree_scale)[:, :, None]
+    bias = (factor[rows] * (query[rows] + v) * there).sum(2) / layer.head_feats**0.5
+    out, weights = naive_attention(pairs, factor * (query + u), key, value, bias=bias)
     return layer.output(out.flatten(1)), weights
 
 
@@ -52,7 +55,8 @@ def naive_relative(layer: MultiHeadAttention, layout: EdgeLayout, feat: Tensor, 
 @pytest.mark.parametrize("name", PLACES)
 def test_relative_attention_is_its_definition(name: str, backend: str) -> None:
     layout, at = PLACES[name]
-    layer = randomised(MultiHeadAttention(FEATS, 2, relative=True, backend=backend))
+    options: Any = {"relative": True, "scale_by_degree": name in ("causal", "sparse", "random")}
+    layer = randomised(MultiHeadAttention(FEATS, 2, backend=backend, **options))
     layer.allow_zero_in_degree = True
     feat, distances = normal(layout.num_src, FEATS), edge_distances(layout, at)
     inputs, some = [feat, *layer.parameters()], torch.arange(0, layout.num_dst, 2)
