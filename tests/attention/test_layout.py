@@ -122,7 +122,6 @@ def test_edge_layout_refuses_numbers_that_are_no_graph() -> None:
         refuses(words, made, **ROWS | changed)
 
     intervals("row 2 has lo=2 and hi=100, but .* <= num_src=3", hi=[1, 2, 100])
-    intervals("row 1 has lo=1 and hi=10000000000", hi=[1, 10**10, 3])
     intervals("row 2 has lo=-1 and hi=3", lo=[0, 1, -1])
     intervals("row 1 has lo=3 and hi=2", lo=[0, 3, 2])
     intervals("row 0 has lo=-9223372036854775808", lo=[-(2**63), 1, 2])
@@ -135,11 +134,9 @@ def test_edge_layout_refuses_numbers_that_are_no_graph() -> None:
     rows("row 1 has its first edge at 1000000000 and .* at 2", indptr=[0, 10**9, 2, 3])
     rows("row 1 has its first edge at 9223372036854775807", indptr=[0, 2**63 - 1, -(2**63), 3])
     rows(r"indptr must go from 0 to 3, .* ends are \[0, 4\]", indptr=[0, 1, 2, 4])
-    rows(r"ends are \[1, 3\]", indptr=[1, 1, 2, 3])
     rows("indices refers to node -1", indices=[0, -1, 1])
     rows("indices refers to node 3, but there are only 3", indices=[0, 2, 3])
     rows(r"edge_ids must contain each of 0 to 2 once, got tensor\(\[0, 1\]\)", edge_ids=[0, 1])
-    rows(r"0 to 2 once, got tensor\(\[2, 0, 5\]\)", edge_ids=[2, 0, 5])
     intervals(r"0 to 2 once, got tensor\(\[2, 0, 2\]\)", edge_ids=[2, 0, 2])
     intervals(r"must be a 1-D int64 tensor, got tensor\(\[0., 1., 2.\]\)", lo=[0.0, 1.0, 2.0])
     rows(r"must be a 1-D int64 tensor, got tensor\(\[\[0, 2, 1\]\]\)", indices=[[0, 2, 1]])
@@ -184,7 +181,6 @@ def test_layout_from_edges_refuses_what_kernels_would_not_survive() -> None:
         r"src must be a 1-D int64 tensor, got tensor\(\[0, 1, 1\], dtype=torch.int32",
         src=EDGES.int(),
     )
-    check("dst must be a 1-D int64 tensor", dst=EDGES.double())
     check("dst must be a 1-D int64 tensor", dst=EDGES[None])
     check("src must be a tensor, got list", src=[0, 1, 1])
     check("src refers to node -1, but there are only 2", src=EDGES - 1)

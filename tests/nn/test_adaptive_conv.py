@@ -285,16 +285,12 @@ def test_adaptive_conv_refuses_what_does_not_fit() -> None:
     infinite = X.detach().clone()
     infinite[4, 2] = torch.inf
     check(r"x\[4, 2\] is inf: it must be finite", infinite, EDGES)
-    check(r"x\[1\]\[4, 2\] is inf: it must be finite", (X, infinite), EDGES)
     check(r"edge_attr\[0, 0\] is nan", X, EDGES, EDGE_ATTR * torch.nan)
     check("got DGLGraph; pass the graph first, then the features", X, dgl.rand_graph(6, 9))
-    check("edge_index must be an int64 tensor, got torch.float64; pass it after the", EDGES, X)
     check(r"source nodes are torch.float32, but .*torch.float64", X.float(), EDGES)
     check(r"have shape \(6, 2\); pass one row of 5 features", X[:, :2], EDGES)
-    check(r"x\[1\] is None; in to_hetero", (X, None), EDGES)
     check(r"6 destination nodes, .*pass one row of 5 features", (X, X[:, :2]), EDGES)
     check(r"edge_attr must be .* = \(7, 3\), got shape \(4, 3\)", X, EDGES, EDGE_ATTR[:4])
-    check(r"edge_attr must be .* got shape \(14, 3\)", X, EDGES, EDGE_ATTR.repeat(2, 1))
     check(r"edge_attr must be .* got shape \(7,\); .*edge_dim=3", X, EDGES, EDGE_ATTR[:, 0])
 
 

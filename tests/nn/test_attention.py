@@ -255,10 +255,7 @@ def with_edges(edge_dim: int | None, edge_feat: Tensor | None) -> Tensor:
 def test_attention_refuses_what_does_not_fit() -> None:
     refuses("8 features do not divide into 3 heads", MultiHeadAttention, 8, 3)
     refuses("num_heads must be at least 1, got 0", MultiHeadAttention, 8, 0)
-    refuses("in_feats must be at least 1, got 0", MultiHeadAttention, (8, 0), 2)
-    refuses("out_feats must be at least 1, got 0", build, out_feats=0)
     refuses("head_feats must be at least 1, got 0", build, head_feats=0)
-    refuses("edge_dim must be at least 1, got 0", build, edge_dim=0)
     refuses(r"attn_drop must lie in \[0, 1\), got 1.5", build, attn_drop=1.5)
     refuses("unknown backend 'cuda'", build, backend="cuda")
     refuses(r"symmetric_init needs .*in_feats=\(3, 4\)", build, (3, 4), symmetric_init=True)
@@ -276,6 +273,5 @@ def test_attention_refuses_what_does_not_fit() -> None:
     refuses(r"edge_feat\[0, 0\] is nan", with_edges, 1, torch.full((7, 1), math.nan))
     refuses("edge_feat must be floating point, got t", with_edges, 1, torch.ones(7, 1).long())
     refuses("no graph -1 in a batch of 2, counted from 0", RECORD.dense, -1)
-    refuses("no graph 2 in a batch of 2, counted from 0", RECORD.dense, 2)
     films = dgl.heterograph({("user", "likes", "film"): ([0, 3, 2], [0, 1, 1])})
     refuses("'user' to 'film' nodes; pass a pair of features", build(), films, normal(4, 8))

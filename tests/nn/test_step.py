@@ -10,7 +10,6 @@ from graphut.nn import (
     AdaptiveRecurrence,
     MultiHeadAttention,
     PositionwiseTransition,
-    SeparableConvTransition,
     UniversalTransformerStep,
     dense_recurrence,
 )
@@ -163,7 +162,6 @@ def test_step_refuses_what_does_not_fit() -> None:
     refuses(r"norm must be one of .*'post', 'pre'.*, got 'none'", make, norm="none")
     refuses("residual=False needs norm='post' or norm=None", make, residual=False, norm="pre")
     refuses(f"{WIDTHS}8, but transition has 6", make, ATTENTION, PositionwiseTransition(6, 12))
-    refuses(f"{WIDTHS}8, but transition has 6", make, ATTENTION, SeparableConvTransition(6, 9))
     refuses(f"{WIDTHS}sources .* has 6", make, MultiHeadAttention((6, 8), 2))
     refuses(f"{WIDTHS}output .* has 4", make, MultiHeadAttention(8, 2, out_feats=4))
     refuses(
@@ -174,5 +172,4 @@ def test_step_refuses_what_does_not_fit() -> None:
     refuses(r"attention must .*ConvAsAttention\(layer, feats\); got G", make, dgl.nn.GINConv())
     refuses("transition must .*wiseTransition, .*; got Linear", make, ATTENTION, nn.Linear(8, 8))
     refuses("attention must .*; got PositionwiseTransition", make, TRANSITION, ATTENTION)
-    refuses("transition must .*; got MultiHeadAttention", make, ATTENTION, ATTENTION)
     refuses("must be .*MultiHeadAttention or None; got bool", make, cross_attention=True)

@@ -48,7 +48,6 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
     ("text", "words"),
     [
         ("", "there is no halting rule ''; choose one of: .*ponder_net"),
-        ("ACT", "there is no halting rule 'ACT'"),
         ("act:0.9", "'act' has no setting '0.9'; its settings: threshold, halt_from, weighting"),
         ("act:threshold=", "threshold of 'act' must be a number, got ''"),
         ("act:forced_remainder=no", "forced_remainder of 'act' must be true or false, got 'no'"),
@@ -61,13 +60,9 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
         ("convergence:patience=99999999999999999999", r"patience must be below 2\*\*63, got 9"),
         ("global:" * 2000 + "act", "'global' cannot contain another 'global'"),
         ("event_driven:tol=-1", "tol must be 0, or at least 1e-15 and finite, got -1.0"),
-        ("event_driven:tol=1e-20", "tol must be 0, or at least 1e-15 and finite, got 1e-20"),
-        ("event_driven:tol=inf", "tol must be 0, or at least 1e-15 and finite, got inf"),
         ("event_driven:max_rounds=-1", r"max_rounds must be 0 or more and below 2\*\*63, got -1"),
         ("global:event_driven", "Global cannot contain EventDriven"),
-        ("global:nothing", "there is no halting rule 'nothing'"),
         *((f"threshold:threshold={x}", rf"in \(0, 1\], got {x}") for x in (0.0, -1.0, 1.01, "nan")),
-        ("act:threshold=0", r"threshold must lie in \(0, 1\], got 0.0"),
         (
             "act:weighting=mean",
             "weighting must be .* 'last', 'ap-gcn', got 'mean'",
@@ -76,11 +71,8 @@ def test_parse_rule_reads_what_spec_writes(rule: HaltingRule) -> None:
         ("act:cost=steps", "cost must be one of 'steps.remainder', 'remainder', got 'steps'"),
         ("convergence:tol=0", "tol must be above 0, got 0.0"),
         ("convergence:patience=0", "patience must be at least 1"),
-        ("ponder_net:threshold=1.1", r"threshold must lie in \(0, 1\], got 1.1"),
         ("ponder_net:prior=1", r"prior must lie in \(0, 1\), got 1.0"),
         ("ponder_net:beta=-1", "beta must be 0 or more, got -1.0"),
-        ("ponder_net:weighting=ema", "weighting must be one of 'sum', 'last', got 'ema'"),
-        ("threshold:halt_from=state", "halt_from must be one of .*, got 'state'"),
     ],
 )
 def test_parse_rule_says_what_is_wrong(text: str, words: str) -> None:
