@@ -54,7 +54,7 @@ SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227}  # KiB of a program, by ar
 REGISTERS = 255  # the most that a thread can have
 # Bytes of a thread that are spilled; the gradients of attention in float32 need more registers than
 # there are.
-SPILLED = {"attention_source": 512, "attention_query": 256, "finish_backward": 16}
+SPILLED = {"attention_source": 512, "attention_query": 256, "finish_backward": 16, "product": 96}
 HEADS = 8
 
 
@@ -139,6 +139,7 @@ def cases(full: bool) -> Iterator[Callable[[], None]]:
 def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int]:
     """Compile the kernels of all cases; return the KiB of shared memory of each kernel."""
     found: dict[str, tuple[str, Any]] = {}
+    wrong: list[str] = []
 
     def compile_only(launch: Launch) -> None:
         arguments = tree_map(lambda x: getattr(x, "numbers", x), launch.arguments)
@@ -155,25 +156,29 @@ def compile_for(architecture: int, *, full: bool, limits: bool) -> dict[str, int
             with nullcontext() if run.func is attention else gpu_stand_in():
                 run()
             new = {key: found[key] for key in found.keys() - known}
-            check(new.values(), architecture, limits=limits)
+            wrong += excesses(new.values(), architecture, limits=limits)
             details = " ".join(map(str, (*run.args, *run.keywords.values())))
             took = f"{len(new)} kernels in {time.perf_counter() - begin:.0f} s"
             print(f"sm_{architecture} {run.func.__name__} {details}: {took}", flush=True)
+    assert not wrong, "\n".join(wrong)
     most: dict[str, int] = {}
     for name, kernel in found.values():
         most[name] = max(most.get(name, 0), -(-kernel.metadata.shared // 1024))
     return most
 
 
-def check(kernels: Iterable[tuple[str, Any]], architecture: int, *, limits: bool) -> None:
-    """Check that kernels fit on a GPU; `limits` includes the registers of a thread."""
+def excesses(
+    kernels: Iterable[tuple[str, Any]], architecture: int, *, limits: bool
+) -> Iterator[str]:
+    """Yield what does not fit on a GPU; `limits` includes the registers of a thread."""
     for name, kernel in kernels:
         shared = -(-kernel.metadata.shared // 1024)
-        assert shared <= SHARED[architecture], f"{name}: {shared} KiB on sm_{architecture}"
+        if shared > SHARED[architecture]:
+            yield f"{name}: {shared} KiB of shared memory on sm_{architecture}"
         if limits:
             registers, spilled = resources(kernel, architecture)
-            said = f"{name}: {registers} registers, {spilled} bytes spilled on sm_{architecture}"
-            assert registers <= REGISTERS and spilled <= SPILLED.get(name, 0), said
+            if registers > REGISTERS or spilled > SPILLED.get(name, 0):
+                yield f"{name}: {registers} registers, {spilled} bytes spilled on sm_{architecture}"
 
 
 def resources(kernel: Any, architecture: int) -> tuple[int, int]:

@@ -243,8 +243,8 @@ def count_writes(tensor: Tensor) -> int:
 
 
 def node_counts(layout: EdgeLayout) -> tuple[Tensor]:
-    """Return the numbers of sources and of destinations, `(2,)` int32."""
-    counts = torch.tensor([layout.num_src, layout.num_dst], dtype=torch.int32)
+    """Return the numbers of sources and of destinations, `(2,)` int64."""
+    counts = torch.tensor([layout.num_src, layout.num_dst])
     return (counts.to(layout.device),)
 
 
@@ -411,6 +411,10 @@ class CSRLayout(EdgeLayout):
             start, stop = self.indptr[row : row + 2].tolist()
             raise ValueError(f"row {row} has its first edge at {start} and its end at {stop}")
         check_range("indices", self.indices, self.num_src)
+
+    @property
+    def num_dst(self) -> int:
+        return self.indptr.numel() - 1
 
     @property
     def num_edges(self) -> int:

@@ -92,10 +92,14 @@ def edges_of(layout: EdgeLayout, width: int, *, by_edge: bool, both: bool) -> Ed
     is_dense = isinstance(layout, IntervalLayout) and layout.is_monotone
     if is_dense and padded(width) <= WIDEST:
         assert isinstance(layout, IntervalLayout)
-        starts, ids = (layout.row_starts[:-1], layout.edge_ids) if by_edge else (None, None)
+        starts, ids = (layout.cached(_row_starts), layout.edge_ids) if by_edge else (None, None)
         return IntervalTables(layout.lo, layout.hi, *layout.cached(seen_by), starts, ids)
     found = [layout.cached(make, SPLIT) for make in (by_destination, by_source)[: 1 + both]]
     return found if by_edge else [edges._replace(ids=None) for edges in found]
+
+
+def _row_starts(layout: EdgeLayout) -> Tensor:
+    return upload([layout.original().row_starts[:-1]], layout.device)[0]
 
 
 def by_destination(layout: EdgeLayout, split: int) -> CSREdges:

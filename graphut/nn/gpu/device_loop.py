@@ -12,7 +12,7 @@ from graphut.attention.layout import full_size, node_counts
 from graphut.attention.triton.launches import IntervalTables, edges_of, tensors_of
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.gpu.async_checks import AsyncFiniteChecks
-from graphut.nn.gpu.program import Program
+from graphut.nn.gpu.program import Program, copy_by_dtype
 from graphut.nn.gpu.replay import Lease, lease_of
 from graphut.nn.gpu.settings import NORMS, PLACES, Settings
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
@@ -75,12 +75,14 @@ class _Recurrence(torch.autograd.Function):
         ctx.settings, ctx.layouts, ctx.names = settings, layouts, names
         with torch.cuda.device_of(tensors[0]):
             lease = _run_forward(ctx, tensors)
-            program, num_dst = lease.program, layouts[0].num_dst
-            steps = program.whole["halted"][:num_dst].long()
-            out, remainder = torch._foreach_mul(
-                [program.whole[x][:num_dst] for x in ("out", "remainder")], 1
-            )  # copies in one launch
-            errors = program.whole["errors"].amin(0, keepdim=True)
+            whole, num_dst = lease.program.whole, layouts[0].num_dst
+            steps = whole["halted"][:num_dst].long()
+            # As a float32, the error is copied in the same launch.
+            static = [whole[x][:num_dst] for x in ("out", "remainder")]
+            static.append(whole["first_error"].view(torch.float32))
+            out, remainder, errors = copies = [torch.empty_like(x) for x in static]
+            copy_by_dtype(copies, static)
+            errors = errors.view(torch.int32)
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(*tensors, lease.ticket())
         ctx.mark_non_differentiable(steps, errors)
@@ -93,7 +95,10 @@ class _Recurrence(torch.autograd.Function):
         *tensors, ticket = ctx.saved_tensors
         with torch.cuda.device_of(tensors[0]):
             lease = lease_of(ticket) or _run_forward(ctx, tensors)
-            lease.program.load_gradients(to_out, to_remainder)
+            targets = [lease.program.whole[x] for x in ("to_out", "to_remainder")]
+            pairs = zip(targets, (to_out, to_remainder), strict=True)
+            grads = [torch.zeros_like(x) if grad is None else grad for x, grad in pairs]
+            copy_by_dtype([x[: len(y)] for x, y in zip(targets, grads, strict=True)], grads)
             lease.run_backward()
             found = lease.program.gradients(dict(zip(ctx.names, tensors, strict=True)))
         if not torch._C._autograd._get_current_graph_task_keep_graph():

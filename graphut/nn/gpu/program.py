@@ -73,6 +73,8 @@ class Program:
         steps = range(1, settings.max_steps + 1)
         self.forward: list[Launch | Work] = [Work(self.weights.prepare)]
         self.forward += [launch for t in steps for launch in self._forward(t)]
+        errors, first = self.whole["errors"], self.whole["first_error"]
+        self.forward.append(Work(lambda: torch.amin(errors, 0, keepdim=True, out=first)))
         self.backward: list[Launch | Work] = []
         if settings.learns:
             self._allocate_gradients()
@@ -89,22 +91,6 @@ class Program:
         """Copy the inputs of a call; those by node may have fewer rows."""
         own = [x[: len(inputs[name])] for name, x in self.given.items()]
         copy_by_dtype(own, [inputs[name] for name in self.given])
-
-    def clear_gradients(self) -> None:
-        """Prepare a backward pass whose results do not matter."""
-        if self.settings.learns:
-            self.load_gradients(None, None)
-
-    def load_gradients(self, to_out: Tensor | None, to_remainder: Tensor | None) -> None:
-        """Copy the gradients of the outputs; None are zeros."""
-        targets, sources = [], []
-        for name, grad in (("to_out", to_out), ("to_remainder", to_remainder)):
-            if grad is None:
-                self.whole[name].zero_()
-            else:
-                targets.append(self.whole[name][: len(grad)])
-                sources.append(grad)
-        copy_by_dtype(targets, sources)
 
     # Tensors.
 
@@ -136,6 +122,7 @@ class Program:
         self._share("out", size, width)
         self._share("going", steps + 1, size // GROUP + 1, dtype=short)
         self._share("errors", size // self.block + 1, dtype=short)
+        self._share("first_error", 1, dtype=short)
         sizes = {"nodes": size, "before": size + ALIGNED, "active": ALIGNED, "number": ALIGNED}
         self.steps |= {name: self._new(steps, n, dtype=short) for name, n in sizes.items()}
         for name in self.norms:

@@ -149,7 +149,6 @@ class Lease:
         with self.guard():
             kept.forward.run(launches)
             if not (kept.has_run or INTERPRETED):
-                self.program.clear_gradients()
                 kept.backward.run()
             kept.has_run = True
 

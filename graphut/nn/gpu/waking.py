@@ -46,7 +46,7 @@ class WakingProgram(Program):
 
     def __init__(self, settings: Settings, inputs: Tensors) -> None:
         super().__init__(settings, inputs)
-        self.forward = self.forward[1:]  # `begin` prepares the weights, not each run
+        self.forward = self.forward[1:-1]  # only rounds, a run of which may have fewer
 
     def begin(self, frontier: Tensor | None, num_dst: int) -> None:
         """Project all sources to keys and values, and wake the nodes in `frontier` (None: all)."""

@@ -51,10 +51,10 @@ def advance(shared, now, last, signal, step, last_step, is_first: tl.constexpr):
     groups = shared.size // shared.group + 1
     first = tl.program_id(0) * shared.block_m
     node = first + tl.arange(0, shared.block_m)
-    num_src = tl.load(shared.sizes)
+    num_src = tl.load(shared.sizes).to(tl.int32)
     exists = node < num_src
     if is_first:
-        everyone = tl.load(shared.sizes + 1)
+        everyone = tl.load(shared.sizes + 1).to(tl.int32)
         goes = node < everyone
         tl.store(shared.halted + node, tl.where(goes, last_step, 0), mask=exists)
         moves = goes
