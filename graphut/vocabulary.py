@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -141,6 +142,8 @@ class Vocabulary:
             if isinstance(state, list):
                 return Vocabulary.from_json({"symbols": state})
             name = state.get("kind", "Subwords")  # version 0.2 wrote no kind of subwords
+            if name == "Subwords":
+                import_module("graphut.subwords")  # adds its class
             if name not in Vocabulary.kinds:
                 raise ValueError(f"import the module of its class {name!r} first")
             return Vocabulary.kinds[name].from_json(state)

@@ -2,7 +2,7 @@
 
 import torch
 
-from graphut.attention.backend import AttentionCall, AttentionResult, Backend
+from graphut.attention.backend import AttentionCall, AttentionResult
 from graphut.attention.ragged import earlier_equals
 
 
@@ -37,6 +37,3 @@ def dense_attention(call: AttentionCall) -> AttentionResult:
         weights = weights * kept
     out = torch.einsum("canh,nhd->ahd", weights, value)
     return AttentionResult(out.to(call.value.dtype), weights[copy, row, source])
-
-
-DENSE = Backend(name="dense", attend=dense_attention)

@@ -2,8 +2,8 @@
 
 import torch
 
-from graphut._dgl import dgl, is_installed
-from graphut.attention.backend import AttentionCall, AttentionResult, Backend
+from graphut._dgl import dgl
+from graphut.attention.backend import AttentionCall, AttentionResult
 from graphut.attention.first_derivatives import differentiable_once
 
 
@@ -27,18 +27,3 @@ def dgl_attention(call: AttentionCall) -> AttentionResult:
         weights = weights * by_edge[-1][..., None]
     out = dgl.ops.u_mul_e_sum(graph, value, weights)
     return AttentionResult(out.to(call.value.dtype), weights[..., 0])
-
-
-def has_few_rows(call: AttentionCall) -> bool:
-    """Return whether so few destinations are active that copying all keys and values dominates."""
-    return call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
-
-
-DGL = Backend(
-    name="dgl",
-    attend=dgl_attention,
-    devices=("cpu",),  # the wheel of DGL has no CUDA
-    checks_device=True,
-    traceable=False,
-    is_installed=lambda: is_installed,
-)

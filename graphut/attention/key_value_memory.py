@@ -27,8 +27,7 @@ from graphut.attention.native.ops import (
     trim_gradient,
     write_gradients,
 )
-from graphut.attention.registry import choose
-from graphut.attention.triton.backend import TRITON
+from graphut.attention.registry import TRITON, choose
 
 # The frontier, the edges, and the factor of the scores.
 _Edges: TypeAlias = tuple[Tensor | None, Sequence[Part], float]

@@ -1,12 +1,57 @@
 """The table of all backends, and functions that choose a backend for a call."""
 
-from graphut.attention.backend import AttentionCall, Backend
-from graphut.attention.dense import DENSE
-from graphut.attention.dgl_ops import DGL, has_few_rows
+import torch
+
+from graphut._dgl import is_installed as has_dgl
+from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.native.attention import NATIVE
 from graphut.attention.torch_ops import TORCH, is_tiled
-from graphut.attention.triton.backend import TRITON
 
+# These backends are imported by their first call.
+
+
+def _dense(call: AttentionCall) -> AttentionResult:
+    from graphut.attention.dense import dense_attention
+
+    return dense_attention(call)
+
+
+def _dgl(call: AttentionCall) -> AttentionResult:
+    from graphut.attention.dgl_ops import dgl_attention
+
+    return dgl_attention(call)
+
+
+def _triton(call: AttentionCall) -> AttentionResult:
+    from graphut.attention.triton.backend import attend_or_fall_back
+
+    return attend_or_fall_back(call)
+
+
+def _has_triton() -> bool:
+    from graphut.attention.triton.backend import is_installed
+
+    return is_installed()
+
+
+DENSE = Backend(name="dense", attend=_dense)
+DGL = Backend(
+    name="dgl",
+    attend=_dgl,
+    devices=("cpu",),  # the wheel of DGL has no CUDA
+    checks_device=True,
+    traceable=False,
+    is_installed=lambda: has_dgl,
+)
+TRITON = Backend(
+    name="triton",
+    attend=_triton,
+    devices=("cuda",),
+    checks_device=True,
+    dtypes=(torch.float32, torch.bfloat16, torch.float16),
+    returns_weights=False,
+    is_installed=_has_triton,
+)
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (DENSE, DGL, TORCH, NATIVE, TRITON)
 }
@@ -30,7 +75,9 @@ def choose(name: str, call: AttentionCall) -> Backend:
         for kernels in (TRITON, NATIVE):
             if kernels.can_do(call):
                 return kernels
-        by_dgl = not (is_tiled(call) or has_few_rows(call))
+        # With few active rows, copying all keys and values into a graph of DGL dominates.
+        has_few_rows = call.frontier is not None and 8 * len(call.frontier) < call.layout.num_dst
+        by_dgl = not (is_tiled(call) or has_few_rows)
         return DGL if by_dgl and DGL.can_do(call) else TORCH
     backend = BACKENDS[name]
     backend.check(call.query)

@@ -5,14 +5,17 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.edge_sums import edge_dot, edge_sum
-from graphut.attention.interval_sdpa import tile_attention
 from graphut.attention.layout import IntervalLayout
 from graphut.attention.ragged import row_maxima
 
 
 def torch_attention(call: AttentionCall) -> AttentionResult:
     """Compute attention with `tile_attention` if it supports the call, else edge by edge."""
-    return AttentionResult(tile_attention(call)) if is_tiled(call) else segment_attention(call)
+    if not is_tiled(call):
+        return segment_attention(call)
+    from graphut.attention.interval_sdpa import tile_attention
+
+    return AttentionResult(tile_attention(call))
 
 
 def is_tiled(call: AttentionCall) -> bool:

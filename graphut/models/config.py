@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from graphut.models.checked_config import CheckedConfig, option, quote
-from graphut.nn import HALTING_PRESETS, parse_rule
+from graphut.nn import parse_rule
 from graphut.nn.rules.base import states_read
 from graphut.topology import Topology, parse
 
@@ -159,6 +159,8 @@ class ModelConfig(CheckedConfig):
         ...     "dgl_tutorial", source_vocab=28, target_vocab=28).norm
         'pre'
         """
+        from graphut.nn import HALTING_PRESETS
+
         if name not in HALTING_PRESETS:
             names = ", ".join(HALTING_PRESETS)
             raise ValueError(f"unknown preset {name!r}; choose one of: {names}")

@@ -23,7 +23,6 @@ from graphut._files import (
 )
 from graphut._torch import Tensor, torch
 from graphut.models.checked_config import quote
-from graphut.subwords import Subwords  # noqa: F401  # adds its class to the kinds of vocabularies
 from graphut.vocabulary import Vocabulary
 
 CONFIG = "config.json"

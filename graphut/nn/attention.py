@@ -16,7 +16,6 @@ from graphut.attention.ragged import starts
 from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
 from graphut.nn.module_checks import check_attention_options
 from graphut.nn.plain_calls import call_layer, is_hooked, is_own
-from graphut.nn.relative import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -130,7 +129,11 @@ class MultiHeadAttention(nn.Module):
         self.edge = None if edge_dim is None else nn.Linear(edge_dim, width, bias=False)
         self.degree_scale = nn.Parameter(torch.empty(num_heads)) if scale_by_degree else None
         by_head = (num_heads, self.head_feats)
-        self.relative = RelativePositions(src_feats, *by_head) if relative else None
+        self.relative: Any = None
+        if relative:
+            from graphut.nn.relative import RelativePositions
+
+            self.relative = RelativePositions(src_feats, *by_head)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -41,6 +41,8 @@ class StepBatchNorm(nn.Module):
     tensor(True)
     """
 
+    counts_steps = True  # a step passes its number
+
     running_mean: Tensor
     running_var: Tensor
 

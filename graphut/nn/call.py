@@ -19,7 +19,6 @@ from graphut.nn.input_checks import check_feat, check_same_nodes
 from graphut.nn.module_checks import check_event_driven, check_sharding
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
-from graphut.nn.relative import edge_distances
 from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.nn.signals import encode, step_signals
@@ -236,6 +235,8 @@ def begin_call(
         _check_positions(positions, layout.num_given)
         positions = positions.to(feat.device, non_blocking=True)
         if getattr(attention, "relative", None):
+            from graphut.nn.relative import edge_distances
+
             of_step = [edge_distances(each, positions[: each.num_src]) for each in layouts]
             edge_options["edge_distance"] = of_step if is_list else of_step[0]
     if layout.halo is not None:

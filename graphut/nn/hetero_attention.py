@@ -49,6 +49,7 @@ class HeteroAttention(nn.Module):
     """
 
     key_value = None  # there are several
+    reads_types = True  # `project` takes the layout and the nodes
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ from graphut.attention.tracing import is_capturing
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.call import Call, LoopOutput
 from graphut.nn.finite_checks import FINITE_CHECKS
-from graphut.nn.gpu import AsyncFiniteChecks, program_of, run_program
 from graphut.nn.noise import with_noise
 from graphut.nn.rules import FixedDepth
 from graphut.nn.rules.base import RuleState
@@ -23,6 +22,8 @@ def run_call(call: Call, start: Start | None = None) -> LoopOutput:
     if not call.is_traced and (call.waits or call.program is None):
         call.checks.check_features(call.given)
     if call.program is not None:
+        from graphut.nn.gpu import run_program
+
         output: LoopOutput | None = run_program(call, start)
         if output is not None:
             return output
@@ -52,6 +53,8 @@ def choose_backend(call: Call) -> None:
         else:
             store.memory = KeyValueMemory(attention.num_heads)
         if feat.is_cuda:
+            from graphut.nn.gpu import AsyncFiniteChecks, program_of
+
             call.program, call.waits = program_of(call)
             if not call.waits:
                 call.checks = AsyncFiniteChecks(call.layer)

@@ -8,7 +8,6 @@ from torch import distributed, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from graphut.attention.registry import check_backend
-from graphut.nn.batch_norm import StepBatchNorm
 from graphut.nn.transition import SeparableConvTransition
 
 _PARTS = {  # the last two may be None
@@ -114,7 +113,7 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a halting module, because no node halts for good: give halting=None"
     elif step.cross_attention is not None:
         unsupported = "a decoder step, because the nodes that read it would wake with every token"
-    elif any(isinstance(part, StepBatchNorm) for part in step.modules()):
+    elif any(getattr(part, "counts_steps", False) for part in step.modules()):
         unsupported = (
             "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm"
         )

@@ -11,8 +11,6 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.batch_norm import StepBatchNorm
-from graphut.nn.hetero_attention import HeteroAttention
 from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
 from graphut.nn.module_checks import check_widths
 from graphut.nn.plain_calls import call_layer, is_own
@@ -120,6 +118,8 @@ class UniversalTransformerStep(nn.Module):
         if norm is not None:
             layer_norm = partial(nn.LayerNorm, attention.in_feats[1], eps=norm_eps)
         if batch_norm is not None:
+            from graphut.nn.batch_norm import StepBatchNorm
+
             layer_norm = partial(StepBatchNorm, attention.in_feats[1], batch_norm, eps=norm_eps)
         self.attention_norm = layer_norm()
         self.activation = activation
@@ -235,7 +235,7 @@ class UniversalTransformerStep(nn.Module):
         attention: Any = self._modules["attention"]
         if self.norm == "pre":
             rows = call_layer(self._modules["attention_norm"], rows)
-        types = (layout, nodes) if isinstance(attention, HeteroAttention) else ()
+        types = (layout, nodes) if getattr(attention, "reads_types", False) else ()
         projected: Tensor = attention.project(rows, *types)
         return projected
 
@@ -261,7 +261,7 @@ class UniversalTransformerStep(nn.Module):
             total = rows + total
         if self.norm == "pre":
             return total
-        if isinstance(norm, StepBatchNorm):
+        if getattr(norm, "counts_steps", False):
             return norm(total, store.step)
         return call_layer(norm, total)
 

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from graphut.attention.backend import AttentionCall, AttentionResult, Backend
+from graphut.attention.backend import AttentionCall, AttentionResult
 from graphut.attention.torch_ops import TORCH
 
 
@@ -36,7 +36,7 @@ def triton_attention(call: AttentionCall) -> Tensor:
 _failure: Exception | None = None  # of the first call whose kernels could not be launched
 
 
-def _attend_or_fall_back(call: AttentionCall) -> AttentionResult:
+def attend_or_fall_back(call: AttentionCall) -> AttentionResult:
     """Compute attention by the kernels; if they fail, warn once and use the backend "torch"."""
     global _failure
     try:
@@ -55,7 +55,8 @@ def _attend_or_fall_back(call: AttentionCall) -> AttentionResult:
     return TORCH.attend(call)
 
 
-def _is_installed() -> bool:
+def is_installed() -> bool:
+    """Return whether Triton can be imported, and no kernel has failed."""
     return _failure is None and _import_error() is None
 
 
@@ -66,14 +67,3 @@ def _import_error() -> str | None:
     except ImportError as error:
         return str(error)
     return None
-
-
-TRITON = Backend(
-    name="triton",
-    attend=_attend_or_fall_back,
-    devices=("cuda",),
-    checks_device=True,
-    dtypes=(torch.float32, torch.bfloat16, torch.float16),
-    returns_weights=False,
-    is_installed=_is_installed,
-)

@@ -217,6 +217,8 @@ def open_model(folder: str | Path) -> SavedModel:
 
 def _digests(task: Task) -> dict[str, str]:
     """Return the checksum of each of the task's `unchecked_files`."""
-    from graphut.experiments.tasks.files import digest_of  # of no use to tasks without files
+    if not (files := task.unchecked_files):
+        return {}
+    from graphut.experiments.tasks.files import digest_of
 
-    return {name: digest_of(path) for name, path in task.unchecked_files.items()}
+    return {name: digest_of(path) for name, path in files.items()}
