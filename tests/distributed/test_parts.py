@@ -6,9 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from graphut.distributed import assign_parts, cut_graph, load_part, topology_part, write_parts
+from graphut.distributed import assign_parts, cut_graph, load_part, write_parts
 from graphut.distributed.parts import is_divided, read_facts
-from graphut.topology import Causal, Window
 from tests.experiments.training.together import run_together
 from tests.helpers import refuses
 
@@ -47,18 +46,6 @@ def test_cut_graph_divides_nodes_and_edges() -> None:
         owners = torch.from_numpy(part_of)[part.halo_nodes]
         assert torch.equal(owners, torch.repeat_interleave(part.halo_sizes))
         assert part.arrays["names"].tolist() == (part.nodes * 10).tolist()
-
-
-def test_topology_part_is_a_run_of_a_sentence() -> None:
-    for topology in (Window(2), Window(2) & Causal(), Causal()):
-        whole = topology.layout([10])
-        for number in range(3):
-            part = topology_part(topology, 10, number, 3)
-            assert part.nodes.tolist() == [*range(part.nodes[0], part.nodes[-1] + 1)]
-            ids = torch.cat([part.nodes, part.halo_nodes])
-            row, source, _ = whole.in_edges(part.nodes)
-            found = sorted(zip(*ids[part.edges].tolist(), strict=True))
-            assert found == sorted(zip(source.tolist(), part.nodes[row].tolist(), strict=True))
 
 
 def test_write_parts_and_load_part(tmp_path: Path) -> None:

@@ -70,12 +70,7 @@ ROWS = layout_of([(0, 0), (1, 1), (2, 0), (2, 2), (2, 2), (3, 3), (4, 4)], 5, 5)
 
 
 def test_attention_degree_factor_is_initialized_to_1_at_20_in_edges() -> None:
-    torch.manual_seed(0)
-    layer, feat = MultiHeadAttention(8, 2, scale_by_degree=True), normal(20, 8).float()
-    plain = MultiHeadAttention(8, 2)
-    plain.load_state_dict({k: v for k, v in layer.state_dict().items() if k != "degree_scale"})
-    graph = Complete().layout([20])
-    assert_same([layer(graph, feat)], [plain(graph, feat)], 1e-6)
+    layer = MultiHeadAttention(8, 2, scale_by_degree=True)
     layer.degree_scale.data.zero_()
     layer.reset_parameters()
     assert layer.degree_scale.tolist() == pytest.approx([1 / math.log(21)] * 2)

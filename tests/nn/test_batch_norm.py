@@ -105,25 +105,17 @@ def test_batch_norm_takes_blocks_and_checkpoints() -> None:
 
 
 def test_halted_nodes_run_in_training_and_are_frozen_in_evaluation() -> None:
-    depth = torch.arange(NODES) % 3 + 1
-    step, x, options = (
-        step_of(),
-        normal(NODES, FEATS),
-        {"rule": Threshold(0.5), "step_signal": None},
-    )
-    both, running, frozen = (
-        AdaptiveRecurrence(step, ScheduledHalting(depth), max_steps=STEPS, **modes, **options)
-        for modes in (
-            {"halted": "running", "evaluation_halted": "frozen"},
-            {"halted": "running"},
-            {"halted": "frozen"},
-        )
-    )
-    assert_same([both(LAYOUT, x)[0]], [running(LAYOUT, x)[0]])
-    for layer in (both, running, frozen):
-        layer.eval()
-    assert_same([both(LAYOUT, x)[0]], [frozen(LAYOUT, x)[0]])
-    assert both(LAYOUT, x)[1].flops < running(LAYOUT, x)[1].flops
+    step, x, depth = step_of(), normal(NODES, FEATS), torch.arange(NODES) % 3 + 1
+    options: Any = {"rule": Threshold(0.5), "step_signal": None, "max_steps": STEPS}
+
+    def layer(**modes: Any) -> AdaptiveRecurrence:
+        return AdaptiveRecurrence(step, ScheduledHalting(depth), **modes, **options)
+
+    both = layer(halted="running", evaluation_halted="frozen")
+    assert_same([both(LAYOUT, x)[0]], [layer(halted="running")(LAYOUT, x)[0]])
+    out, ponder = both.eval()(LAYOUT, x)
+    assert_same([out], [layer(halted="frozen").eval()(LAYOUT, x)[0]])
+    assert ponder.flops < ponder.all_flops
     assert "halted='running', evaluation_halted='frozen'" in repr(both)
     refuses("evaluation_halted must be one of", build, step, ACT(), evaluation_halted="never")
 

@@ -5,15 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from graphut.nn import (
-    ACT,
     AdaptiveRecurrence,
     FixedDepth,
-    HaltingRule,
     HaltingUnit,
     MultiHeadAttention,
     PonderNet,
@@ -38,7 +34,6 @@ from tests.nn.cases import (
 )
 from tests.nn.rules.histories import plain_recurrence
 from tests.nn.test_loop_blocks import SEEDS, big_graph, blocks_of
-from tests.topology.brute import batches, topologies
 
 LAYERS = 3
 
@@ -143,25 +138,6 @@ HALTED = MODES["halted"]
 @pytest.mark.parametrize("row", [row for row in ROWS if "rule" in row], ids=name_of)
 def test_loop_every_rule_decides_as_its_plain_version(row: dict[str, Any]) -> None:
     case = build_case(**row)
-    assert_same(case.run(engine), case.run(plain_recurrence))
-
-
-rules = st.one_of(
-    st.sampled_from(list(RULES.values())),
-    st.builds(ACT, st.floats(0.3, 1.0), weighting=st.sampled_from(MODES["weighting"])),
-    st.builds(PonderNet, st.floats(0.3, 1.0), st.floats(0.1, 0.9), beta=st.just(1.0)),
-    st.builds(Threshold, st.floats(0.3, 0.7)),
-)
-
-
-@settings(max_examples=25)
-@given(topologies, batches, rules, st.integers(1, 5), st.data())
-def test_loop_every_rule_on_any_topology(
-    topology: Any, lengths: list[int], rule: HaltingRule, cap: int, data: st.DataObject
-) -> None:
-    modes = {name: data.draw(st.sampled_from(MODES[name])) for name in ("halted", "norm", "form")}
-    case = build_case(**modes, graph=topology.layout(lengths), rule=rule, max_steps=cap)
-    case.layer.step.attention.allow_zero_in_degree = True
     assert_same(case.run(engine), case.run(plain_recurrence))
 
 

@@ -4,17 +4,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 from torch.nn.functional import gumbel_softmax
 
 from graphut.attention import EdgeLayout
 from graphut.attention.layout import layout_from_edges
 from graphut.nn import (
-    AdaptiveRecurrence,
-    EventDriven,
-    FixedDepth,
     RegisterMessages,
     UniversalTransformerStep,
 )
@@ -62,12 +57,6 @@ def plain_step(
         pointers.append(-1 if best is None else best[1])
         ties.append(len({j for key, j in keys if best is not None and key == best[0]}) > 1)
     return torch.tensor(new, dtype=torch.double), pointers, ties
-
-
-def recurrence(messages: RegisterMessages, **options: Any) -> AdaptiveRecurrence:
-    step = UniversalTransformerStep(messages, None, norm=None, residual=False)
-    signals = {"position_signal": None, "step_signal": None}
-    return AdaptiveRecurrence(step, inject_input=True, **signals, **options)
 
 
 @pytest.mark.parametrize("smallest", [True, False])
@@ -139,48 +128,6 @@ def test_registers_in_training_have_the_gradients_of_their_formula(seed: int) ->
             out = step(layout, states, edge_feat=weight)
         results.append([out, *gradients([out[:, :2]], inputs)])
     assert_same(*results)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_registers_of_nodes_that_wake_are_distances(seed: int) -> None:
-    messages = RegisterMessages()
-    messages.set_operation("sum", smallest=True)
-    layer = recurrence(messages, rule=EventDriven(), max_steps=50).eval()
-    layout, weight = random_graph(seed, 30, parallel=False)
-    target, source, edge = layout.in_edges()
-    costs = csr_matrix((weight[edge, 0], (source, target)), shape=(30, 30))
-    expected = torch.from_numpy(dijkstra(costs, indices=3))
-    reached = expected.isfinite()
-
-    def check(out: Tensor, ponder: Any) -> None:
-        assert ponder.quiescent.tolist() == [True]
-        assert torch.equal(out[:, 1] > 0, reached) and torch.equal(
-            out[reached, 0], expected[reached]
-        )
-
-    feat = messages.first_states(torch.arange(30) == 3)
-    out, ponder = layer(layout, feat, edge_feat=weight)
-    check(out, ponder)
-    assert ponder.computed < 30 * len(ponder.frontier_sizes)
-    layer.evaluation_rule = FixedDepth()
-    assert_same([layer(layout, feat, edge_feat=weight)[0]], [out])
-    # Another start: only what changes computes again.
-    layer.evaluation_rule = EventDriven()
-    other = messages.first_states((torch.arange(30) == 3) | (torch.arange(30) == 7))
-    nearest = dijkstra(costs, indices=[3, 7], min_only=True)
-    expected = torch.from_numpy(nearest)
-    reached = expected.isfinite()
-    out, more = layer.resume(ponder, layout, other, edge_feat=weight, changed=torch.tensor([7]))
-    check(out, more)
-    # Heavier edges: nodes support each other for some rounds, then the result is that of a new run.
-    heavier = weight.clone()
-    changed = edge[(torch.arange(len(edge)) % 5 == 0) & (source != target)]
-    heavier[changed] += 0.5
-    again, ponder = layer(layout, other, edge_feat=heavier)
-    into = target[torch.isin(edge, changed)].unique()
-    out, more = layer.resume(more, layout, other, edge_feat=heavier, edges_into=into)
-    assert more.quiescent.tolist() == [True]
-    assert torch.equal(out[:, :2], again[:, :2])
 
 
 def test_registers_have_errors_that_say_what_to_do() -> None:

@@ -17,7 +17,6 @@ from graphut.topology import Complete
 from tests.helpers import assert_same, covering, gradients, name_of, normal, refuses
 from tests.nn.adapters import LowRank, halved, halving, normed
 from tests.nn.cases import (
-    HEADS,
     MODES,
     Case,
     build_case,
@@ -128,20 +127,6 @@ def test_step_without_norm_or_transition_is_its_formula(modes: dict[str, Any]) -
     step.transition = None
     assert_same([step(case.graph, case.feat, cross=case.cross)], attended[-1:])
     same_as_dense(case)
-
-
-@pytest.mark.parametrize("modes", FORMS, ids=name_of)
-def test_step_weights_and_bias_are_those_of_its_attention(modes: dict[str, Any]) -> None:
-    step, case = one_step(modes)
-    bias = normal(case.graph.num_edges, HEADS, seed=3)
-    out, weights = step(case.graph, case.feat, cross=case.cross, edge_bias=bias, get_attention=True)
-    rows = step.attention_norm(case.feat) if step.norm == "pre" else case.feat
-    _, expected = step.attention(case.graph, rows, edge_bias=bias, get_attention=True)
-    assert_same([weights], [expected])
-    plain = step(case.graph, case.feat, cross=case.cross)
-    assert not torch.allclose(out, plain)
-    zero = torch.zeros_like(bias)
-    assert_same([step(case.graph, case.feat, cross=case.cross, edge_bias=zero)], [plain])
 
 
 # Refused parts and arguments.
