@@ -56,6 +56,5 @@ class _Refusal(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         raise RuntimeError(
-            "compiled kernels and DGL have no second derivatives: use backend='dense', or 'torch' "
-            "in MessageAggregation"
+            "compiled kernels and DGL have no second derivatives: use backend='dense'"
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.ragged import row_sums
-from graphut.nn.aggregation import NeighborMean
+from graphut.nn.aggregation import NeighborMean, edge_list
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.conv_adapters import ConvAsAttention
 from graphut.nn.dropout import ByteDropout
@@ -280,13 +280,6 @@ def linear(in_channels: int, out_channels: int) -> nn.Linear:
     return (
         nn.LazyLinear(out_channels) if in_channels == -1 else nn.Linear(in_channels, out_channels)
     )
-
-
-def edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
-    """Return the source and the destination of each edge, in the order of the edges."""
-    target, source, edge = layout.in_edges()
-    by_id = [torch.empty_like(ends).index_copy(0, edge, ends) for ends in (source, target)]
-    return by_id[0], by_id[1]
 
 
 def _with_destinations_first(layout: EdgeLayout) -> EdgeLayout:

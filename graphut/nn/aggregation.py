@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.neighbor_sums import neighbor_sum
-from graphut.nn.input_checks import check_same_nodes, destination_rows
+from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
 
 
 class Aggregation(nn.Module):
@@ -31,24 +32,32 @@ class Aggregation(nn.Module):
         *,
         stored: Tensor | None = None,
         **options: Any,
-    ) -> Tensor:
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Return the output for `feat`, `(N_src, feats)`; options as in `attend`.
 
         With `stored`, which a recurrence has projected, `feat` has the rows of the destinations.
+        The result is a pair, as of `MultiHeadAttention`, if there are attention weights.
         """
         layout: Any = graph
         rows = feat
         if stored is None:
             check_same_nodes(graph)
             layout = as_layout(graph)
+            check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
             rows = destination_rows(layout, feat, options.get("frontier"))
             stored = self.project(feat)
-        return self.attend(layout, rows, stored, **options)[0]
+        out, weights = self.attend(layout, rows, stored, **options)
+        return out if weights is None else (out, weights)
 
     def attend(
         self, layout: EdgeLayout, rows: Tensor, stored: Tensor, **options: Any
-    ) -> tuple[Tensor, None]:
-        """Return the output for the destinations in the option `frontier` (None: all), and None."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the output for the destinations in the option `frontier` (None: all).
+
+        The output is `(A, feats)`. The second result is the attention weights, or None. `rows`,
+        `(A, feats)`, are the states of these destinations, and `stored` is what `project` returned
+        of all sources.
+        """
         raise NotImplementedError
 
     def refuse(self, name: str, options: dict[str, Any]) -> None:
@@ -110,3 +119,10 @@ def neighbor_mean(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None = No
     total = neighbor_sum(layout, feat, frontier=frontier)
     degrees = layout.in_degrees if frontier is None else layout.in_degrees[frontier]
     return total / degrees.clamp_min(1)[:, None].to(total.dtype)
+
+
+def edge_list(layout: EdgeLayout) -> tuple[Tensor, Tensor]:
+    """Return the source and the destination of each edge, in the order of the edges."""
+    target, source, edge = layout.in_edges()
+    by_id = [torch.empty_like(ends).index_copy(0, edge, ends) for ends in (source, target)]
+    return by_id[0], by_id[1]

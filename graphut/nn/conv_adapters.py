@@ -4,7 +4,7 @@ import inspect
 from contextlib import ExitStack
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
-from graphut.nn.aggregation import Aggregation, neighbor_mean
+from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean
 from graphut.nn.graph_call import Features, Recorded, graph_of
 from graphut.nn.input_checks import first_weight
 from graphut.nn.ponder import Ponder
@@ -158,9 +158,7 @@ class ConvAsAttention(Aggregation):
                     "which depend on the active nodes: give it norm='right' or norm='none'"
                 )
         self.conv = conv
-        self._edges_for_conv = _packed_edges if pyg_layers else _block
-        if is_normed:
-            self._edges_for_conv = partial(_normed_edges, conv)
+        self._is_pyg, self._divides_by_degrees = bool(pyg_layers), is_normed
         self.in_feats, self.out_feats, self.edge_flops = (feats, feats), feats, 2 * feats
 
     def reset_parameters(self) -> None:
@@ -172,6 +170,17 @@ class ConvAsAttention(Aggregation):
     @property
     def node_flops(self) -> int:
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
+
+    def project(self, feat_src: Tensor) -> Tensor:
+        """Return what a source stores: its features, which `GCNConv` and `GraphConv` map."""
+        conv: Any = self.conv
+        feat = feat_src.to(first_weight(conv, feat_src).dtype)
+        if not self._divides_by_degrees:
+            return feat
+        if isinstance(conv, dgl.nn.GraphConv):
+            return feat if conv.weight is None else feat @ conv.weight
+        mapped: Tensor = conv.lin(feat)
+        return mapped
 
     def attend(
         self,
@@ -190,42 +199,59 @@ class ConvAsAttention(Aggregation):
         of PyG; `GCNConv` and `GraphConv` read it as in their own calls. Other options, such as
         `edge_bias`, raise `ValueError`.
         """
-        make = self._edges_for_conv
-        is_unread = edge_weight is not None and make is _block
-        self.refuse(type(self.conv).__name__, {**others, "edge_weight": is_unread})
+        conv: Any = self.conv
+        is_read = self._is_pyg or self._divides_by_degrees
+        self.refuse(
+            type(conv).__name__, {**others, "edge_weight": not is_read and edge_weight is not None}
+        )
         check_finite(feat=stored)
         check_edge_weight(layout, edge_weight)
-        sources: Any = slice(None)
-        if edge_weight is None and _is_sum(self.conv):
-            edges: Any = _SummedEdges(layout, frontier)
-        elif edge_weight is not None and isinstance(make, partial):  # `_normed_edges`
-            make, edge_weight = partial(make, edge_weight=edge_weight), None
-            edges, sources = make(layout, frontier)
-        else:
-            edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
-        feat = stored[sources]
-        dtype = first_weight(self.conv, feat).dtype
-        pair = feat.to(dtype), rows.to(dtype)
-        with ExitStack() as hooks:
-            if edge_weight is not None:
-                weight = edge_weight[layout.in_edges(frontier)[2]].to(dtype)
-                for part in _pyg_layers(self.conv):
-                    scale = partial(_scale_messages, weight)
-                    hooks.enter_context(part.register_message_forward_hook(scale))
-            # Kernels of DGL need features of one dtype.
-            hooks.enter_context(outside_autocast(feat.device.type))
-            if isinstance(edges, _NormedEdges | _SummedEdges):
-                out: Tensor = edges.convolve(self.conv, pair)
+        with outside_autocast(stored.device.type):  # kernels of DGL need features of one dtype
+            if self._divides_by_degrees:
+                out = self._sum_by_degrees(layout, stored, frontier, edge_weight)
+            elif edge_weight is None and _is_sum(conv):
+                out = _call_with_sums(conv, layout, stored, rows.to(stored.dtype), frontier)
             else:
-                is_pyg = self._edges_for_conv is _packed_edges
-                out = self.conv(pair, edges) if is_pyg else self.conv(edges, pair)
+                make = _packed_edges if self._is_pyg else _block
+                edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
+                pair = stored[sources], rows.to(stored.dtype)
+                with ExitStack() as hooks:
+                    if edge_weight is not None:
+                        weight = edge_weight[layout.in_edges(frontier)[2]].to(stored.dtype)
+                        for part in _pyg_layers(conv):
+                            scale = partial(_scale_messages, weight)
+                            hooks.enter_context(part.register_message_forward_hook(scale))
+                    out = conv(pair, edges) if self._is_pyg else conv(edges, pair)
         out = out.flatten(1)
         if out.shape[1] != self.out_feats:
             raise ValueError(
-                f"{type(self.conv).__name__} returned {out.shape[1]} features for each node; "
+                f"{type(conv).__name__} returned {out.shape[1]} features for each node; "
                 f"ConvAsAttention(conv, {self.out_feats}) needs {self.out_feats}"
             )
         return out, None
+
+    def _sum_by_degrees(
+        self, layout: EdgeLayout, mapped: Tensor, frontier: Tensor | None, weight: Tensor | None
+    ) -> Tensor:
+        """Return the output of a `GCNConv` or `GraphConv`, given the mapped features of sources."""
+        conv: Any = self.conv
+        if layout.num_src != layout.num_dst:
+            raise ValueError(
+                f"{type(conv).__name__} divides by degrees, which a block does not know: give a "
+                "graph"
+            )
+        make: Any = _gcn_edges
+        settings: tuple[Any, ...] = ()
+        if isinstance(conv, dgl.nn.GraphConv):
+            make, settings = _graph_conv_edges, (conv._norm,)
+        else:
+            settings = (conv.improved, conv.add_self_loops, conv.normalize)
+        cached = layout.cached(make, *settings) if weight is None else None
+        layout, weight = make(layout, *settings, weight) if cached is None else cached
+        out = neighbor_sum(layout, mapped, weight, frontier).to(mapped.dtype)
+        out = out if conv.bias is None else out + conv.bias
+        activation = getattr(conv, "_activation", None)
+        return out if activation is None else activation(out)
 
 
 def check_edge_weight(layout: EdgeLayout, weight: Tensor | None) -> None:
@@ -271,44 +297,6 @@ def _scale_messages(weight: Tensor, layer: Any, _: Any, messages: Tensor) -> Ten
     return messages * weight.view(shape)
 
 
-class _NormedEdges(NamedTuple):
-    """The in-edges of some nodes, with weights that follow from degrees in the whole graph."""
-
-    index: Any  # `(2, E)` for `GCNConv`, a block for `GraphConv`
-    weight: Tensor
-
-    def convolve(self, conv: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the result of a `GCNConv` or `GraphConv` with these weights, not its own."""
-        weight = self.weight.to(pair[0].dtype)
-        if isinstance(conv, dgl.nn.GraphConv):
-            conv = copy(conv)
-            conv._norm = "none"
-            result: Tensor = conv(self.index, pair, edge_weight=weight)
-            return result
-        size = tuple(map(len, pair))
-        mapped = conv.lin(pair[0]), None
-        result = conv.propagate(self.index, x=mapped, edge_weight=weight, size=size)
-        return result if conv.bias is None else result + conv.bias
-
-
-class _SummedEdges(NamedTuple):
-    """The in-edges of some nodes, for a PyG layer that only sums or averages its sources."""
-
-    layout: EdgeLayout
-    frontier: Tensor | None
-
-    def convolve(self, conv: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the result of the layer, with one sparse product in the place of messages."""
-        conv, mean = copy(conv), conv.aggr == "mean"
-        conv.propagate = partial(self._propagate, mean)
-        result: Tensor = conv(pair, torch.empty(2, 0, dtype=torch.int64))
-        return result
-
-    def _propagate(self, mean: bool, _: Any, *, x: tuple[Tensor, Any], **options: Any) -> Tensor:
-        reduce = neighbor_mean if mean else neighbor_sum
-        return reduce(self.layout, x[0], frontier=self.frontier).to(x[0].dtype)
-
-
 def _is_sum(conv: Any) -> bool:
     """Return whether a layer of PyG, without hooks, adds or averages the sources' features."""
     kind = type(conv)
@@ -316,61 +304,49 @@ def _is_sum(conv: Any) -> bool:
     return is_known and conv.fuse and conv.aggr in ("mean", "sum", "add")
 
 
-def _normed_edges(
-    conv: Any,
-    layout: EdgeLayout,
-    frontier: Tensor | None = None,
-    edge_weight: Tensor | None = None,
-) -> tuple[_NormedEdges, Tensor]:
-    """Return the weighted in-edges of the nodes `frontier`, and the ids of their sources."""
-    if layout.num_src != layout.num_dst:
-        raise ValueError(
-            f"{type(conv).__name__} divides by degrees, which a block does not know: give a graph"
-        )
-    if isinstance(conv, dgl.nn.GraphConv):
-        weights = layout.cached(_degree_weights, conv._norm)
-        weights = weights if edge_weight is None else weights * edge_weight
-        make: Any = _block
-    else:
-        settings = (conv.improved, conv.add_self_loops, conv.normalize)
-        if edge_weight is None:
-            layout, weights = layout.cached(_gcn_layout, *settings)
-        else:
-            layout, weights = _gcn_layout(layout, *settings, edge_weight)
-        make = _packed_edges
-    edges, sources = layout.cached(make) if frontier is None else make(layout, frontier)
-    return _NormedEdges(edges, weights[layout.in_edges(frontier)[2]]), sources
+def _call_with_sums(
+    conv: Any, layout: EdgeLayout, stored: Tensor, rows: Tensor, frontier: Tensor | None
+) -> Tensor:
+    """Call a layer of PyG with one sparse product in the place of its messages."""
+    conv, reduce = copy(conv), neighbor_mean if conv.aggr == "mean" else neighbor_sum
+
+    def propagate(_: Any, *, x: tuple[Tensor, Any], **options: Any) -> Tensor:
+        return reduce(layout, x[0], frontier=frontier).to(x[0].dtype)
+
+    conv.propagate = propagate
+    result: Tensor = conv((stored, rows), torch.empty(2, 0, dtype=torch.int64))
+    return result
 
 
-def _degree_weights(layout: EdgeLayout, norm: str) -> Tensor:
-    """Return the weight of each edge, in float64, by which DGL's `GraphConv` normalises."""
+def _graph_conv_edges(
+    layout: EdgeLayout, norm: str, weight: Tensor | None = None
+) -> tuple[EdgeLayout, Tensor]:
+    """Return a graph, and the weights in canonical order by which `GraphConv` of DGL sums."""
     row, source, edge = layout.in_edges()
     out_degrees = torch.bincount(source, minlength=layout.num_src).double()
-    in_degrees = layout.in_degrees.double()
     powers = {"both": (-0.5, -0.5), "left": (-1, 0), "right": (0, -1), "none": (0, 0)}[norm]
-    weight = out_degrees[source] ** powers[0] * in_degrees[row] ** powers[1]
-    return torch.empty_like(weight).index_copy(0, edge, weight)
+    scale = out_degrees[source] ** powers[0] * layout.in_degrees.double()[row] ** powers[1]
+    return layout, scale if weight is None else scale * weight[edge]
 
 
-def _gcn_layout(
+def _gcn_edges(
     layout: EdgeLayout,
     improved: bool,
     add_self_loops: bool,
     normalize: bool,
     weight: Tensor | None = None,
 ) -> tuple[EdgeLayout, Tensor]:
-    """Return the edges and their weights, in float64, that PyG's `GCNConv` makes of a graph."""
+    """Return the graph, and its weights in canonical order, that PyG's `GCNConv` makes of one."""
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-    row, source, edge = layout.in_edges()
-    ends = torch.empty(2, len(edge), dtype=torch.int64, device=edge.device)
-    ends[:, edge] = torch.stack([source, row])
+    ends = torch.stack(edge_list(layout))
     if normalize:
         settings = (improved, add_self_loops)
         ends, weight = gcn_norm(ends, weight, layout.num_dst, *settings, dtype=torch.double)
     elif weight is None:
-        weight = torch.ones(len(edge), dtype=torch.double, device=edge.device)
-    return layout_from_edges(*ends, num_src=layout.num_src, num_dst=layout.num_dst), weight
+        weight = torch.ones(layout.num_edges, dtype=torch.double, device=layout.device)
+    layout = layout_from_edges(*ends, num_src=layout.num_src, num_dst=layout.num_dst)
+    return layout, weight[layout.in_edges()[2]]
 
 
 def _packed_edges(layout: EdgeLayout, frontier: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout, edge_attention, layout_from_edges
-from graphut.nn.input_checks import check_feat, destination_rows
-from graphut.nn.module_checks import check_attention_options
+from graphut.nn.aggregation import Aggregation
 
 
 class EdgeTypes(NamedTuple):
@@ -18,7 +17,7 @@ class EdgeTypes(NamedTuple):
     edges: EdgeLayout  # from row `slots * node + slot`; the slot stands for the edge type
 
 
-class HeteroAttention(nn.Module):
+class HeteroAttention(Aggregation):
     r"""Attention with keys and values by edge type, and queries by node type.
 
     .. math::
@@ -44,29 +43,18 @@ class HeteroAttention(nn.Module):
         Number of node types.
     sources : sequence of int
         The number of the source's node type, for each edge type.
-    attn_drop, backend
-        See `MultiHeadAttention`.
     """
 
     key_value = None  # there are several
     reads_types = True  # `project` takes the layout and the nodes
 
     def __init__(
-        self,
-        feats: int,
-        num_heads: int,
-        num_node_types: int,
-        sources: Sequence[int],
-        *,
-        attn_drop: float = 0.0,
-        backend: str = "auto",
+        self, feats: int, num_heads: int, num_node_types: int, sources: Sequence[int]
     ) -> None:
         super().__init__()
-        check_attention_options(backend, attn_drop, feats=feats, num_heads=num_heads)
         if feats % num_heads:
             raise ValueError(f"{feats} features do not divide into {num_heads} heads")
         self.in_feats, self.out_feats, self.num_heads = (feats, feats), feats, num_heads
-        self.attn_drop, self.backend = attn_drop, backend
         self.query = nn.ModuleList(nn.Linear(feats, feats) for _ in range(num_node_types))
         self.key_values = nn.ModuleList(nn.Linear(feats, 2 * feats) for _ in sources)
         self.output = nn.Linear(feats, feats)
@@ -99,27 +87,9 @@ class HeteroAttention(nn.Module):
         typed = layout_from_edges(*by_id, num_src=entries, num_dst=num_dst)
         object.__setattr__(layout, "types", EdgeTypes(nodes, typed))
 
-    def forward(
-        self,
-        layout: EdgeLayout,
-        feat: Tensor,
-        *,
-        frontier: Tensor | None = None,
-        stored: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attend over the in-edges of all destinations, or of the destinations in `frontier`.
-
-        Arguments and results are as in `MultiHeadAttention.forward`, without `edge_feat`.
-        """
-        rows = feat
-        if stored is None:
-            check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
-            rows, stored = destination_rows(layout, feat, frontier), self.project(feat, layout)
-        out, weights = self.attend(layout, rows, stored, frontier=frontier, **options)
-        return out if weights is None else (out, weights)
-
-    def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
+    def project(  # type: ignore[override]
+        self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None
+    ) -> Tensor:
         """Return the keys and values of `nodes` with states `rows`, for each of their edge types.
 
         Without `nodes`, the rows are those of the first nodes. The result is `(A, slots * 2 * H *
@@ -143,41 +113,27 @@ class HeteroAttention(nn.Module):
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        projected: Tensor,
+        stored: Tensor,
         *,
         frontier: Tensor | None = None,
-        edge_feat: None = None,
-        edge_bias: Tensor | None = None,
-        edge_weight: Tensor | None = None,
         get_attention: bool = False,
-        value_shift: None = None,
-        count: None = None,
+        **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
-        if edge_feat is not None:
-            raise ValueError("attention by edge type has no edge_feat: leave it out")
+        of_edges = {name: options.pop(name, None) for name in ("edge_bias", "edge_weight")}
+        self.refuse("HeteroAttention", options)
         nodes, edges = edge_types(layout)
         types = nodes[: layout.num_dst] if frontier is None else nodes[frontier]
         by_head = (self.num_heads, self.out_feats // self.num_heads)
-        key, value = projected.reshape(edges.num_src, 2, *by_head).unbind(1)
-        attended = edge_attention(
-            edges,
-            _map_by_type(rows, types, self.query).unflatten(1, by_head),
-            key,
-            value,
-            frontier=frontier,
-            dropout=self.attn_drop if self.training else 0.0,
-            edge_bias=edge_bias,
-            edge_weight=edge_weight,
-            get_attention=get_attention,
-            allow_zero_in_degree=True,
-            backend=self.backend,
-        )
+        key, value = stored.reshape(edges.num_src, 2, *by_head).unbind(1)
+        query = _map_by_type(rows, types, self.query).unflatten(1, by_head)
+        options = {**of_edges, "frontier": frontier, "get_attention": get_attention}
+        attended = edge_attention(edges, query, key, value, allow_zero_in_degree=True, **options)
         out, weights = attended if isinstance(attended, tuple) else (attended, None)
         return self.output(out.flatten(1)), weights
 
     def extra_repr(self) -> str:
-        return f"num_heads={self.num_heads}, attn_drop={self.attn_drop}, backend={self.backend!r}"
+        return f"num_heads={self.num_heads}"
 
 
 def edge_types(layout: EdgeLayout) -> EdgeTypes:

@@ -13,7 +13,8 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.tensor_checks import check_index
-from graphut.nn.adaptive_conv import check_conv_options, edge_list, linear, make_recurrence
+from graphut.nn.adaptive_conv import check_conv_options, linear, make_recurrence
+from graphut.nn.aggregation import edge_list
 from graphut.nn.dropout import ByteDropout
 from graphut.nn.graph_call import Recorded, check_edge_index, check_rows
 from graphut.nn.hetero_attention import HeteroAttention

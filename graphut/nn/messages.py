@@ -1,28 +1,25 @@
 """Messages that a node aggregates by maximum or by sum, alone or beside attention."""
 
+import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import DGLGraph, dgl, is_installed
-from graphut.attention import EdgeLayout, as_layout
+from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import check_finite
-from graphut.attention.first_derivatives import differentiable_once
 from graphut.attention.neighbor_sums import neighbor_sum
-from graphut.attention.ragged import row_sums
+from graphut.attention.ragged import row_maxima, row_sums
 from graphut.attention.tracing import is_intercepted, outside_autocast
+from graphut.nn.aggregation import Aggregation
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
 
 AGGREGATORS = ("max", "sum")
-BACKENDS = ("auto", "torch", "dgl")
-# Edges times features above which it pays to build a DGL graph of a frontier.
-_LARGE = 1 << 18
 
 
-class MessageAggregation(nn.Module):
+class MessageAggregation(Aggregation):
     r"""Maximum and sum of messages from in-neighbours, added to attention if it is given.
 
     .. math::
@@ -49,16 +46,12 @@ class MessageAggregation(nn.Module):
     edge_dim : int, optional
         Features of an edge, `edge_feat` in each call, that messages use; an attention needs the
         same `edge_dim`. Without it, edge features are used in the attention only.
-    backend : {"auto", "torch", "dgl"}
-        For maxima: "torch" gathers the messages of all edges. "dgl" uses DGL's kernels, on CPUs.
-        "auto" chooses "dgl" for many edges, if DGL is installed. Messages with `edge_dim` always
-        use "torch". Sums use `neighbor_sum`, a sparse product.
 
     Raises
     ------
     ValueError
-        If an aggregator or the backend is unknown, if `edge_dim` is below 1, or if the attention
-        does not have `feats` features and the same `edge_dim`.
+        If an aggregator is unknown, if `edge_dim` is below 1, or if the attention does not have
+        `feats` features and the same `edge_dim`.
 
     Examples
     --------
@@ -77,7 +70,6 @@ class MessageAggregation(nn.Module):
         *,
         attention: MultiHeadAttention | None = None,
         edge_dim: int | None = None,
-        backend: str = "auto",
     ) -> None:
         super().__init__()
         unknown = [name for name in aggregators if name not in AGGREGATORS]
@@ -85,8 +77,6 @@ class MessageAggregation(nn.Module):
             raise ValueError(
                 f"aggregators must be one or both of {AGGREGATORS}, got {tuple(aggregators)}"
             )
-        if backend not in BACKENDS:
-            raise ValueError(f"backend must be one of {BACKENDS}, got {backend!r}")
         if attention is not None and {*attention.in_feats, attention.out_feats} != {feats}:
             raise ValueError(
                 f"attention must have {feats} features in and out, but has in_feats="
@@ -100,7 +90,6 @@ class MessageAggregation(nn.Module):
             )
         self.in_feats, self.out_feats = (feats, feats), feats
         self.aggregators = tuple(name for name in AGGREGATORS if name in aggregators)
-        self.backend = backend
         self.attention = attention
         self.relative = attention is not None and attention.relative is not None
         width = len(self.aggregators) * feats
@@ -127,28 +116,6 @@ class MessageAggregation(nn.Module):
         if self.attention is not None:
             self.attention.reset_parameters()
 
-    def forward(
-        self,
-        graph: DGLGraph | EdgeLayout,
-        feat: Tensor,
-        *,
-        frontier: Tensor | None = None,
-        stored: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Aggregate messages for all destinations, or for the destinations in `frontier`.
-
-        Arguments and results are as in `MultiHeadAttention.forward`; `feat` must be one tensor.
-        """
-        layout, rows = as_layout(graph), feat
-        if stored is None:
-            check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
-            rows, stored = destination_rows(layout, feat, frontier), self.project(feat)
-            if self.attention is not None:
-                check_same_nodes(graph, "messages beside attention need a graph with one node type")
-        out, weights = self.attend(layout, rows, stored, frontier=frontier, **options)
-        return out if weights is None else (out, weights)
-
     def project(self, feat_src: Tensor) -> Tensor:
         """Return keys, values and messages of all sources as one tensor, `(N_src, total width)`.
 
@@ -168,24 +135,24 @@ class MessageAggregation(nn.Module):
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        projected: Tensor,
+        stored: Tensor,
         *,
         frontier: Tensor | None = None,
-        value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output, `(A, feats)`, and any weights; see `MultiHeadAttention.attend`."""
-        width = self.message.out_features
-        messages = self.aggregate(layout, projected[:, -width:], frontier, _edge_feat(options))
+        if options.pop("edge_weight", None) is not None:
+            raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
+        width, edge_feat = self.message.out_features, options.get("edge_feat")
+        messages = self.aggregate(layout, stored[:, -width:], frontier, edge_feat)
         if self.attention is not None:
-            keys = projected[:, :-width]
+            keys = stored[:, :-width]
             result = self.attention(layout, rows, stored=keys, frontier=frontier, **options)
             out, weights = result if isinstance(result, tuple) else (result, None)
             return out + messages, weights
-        unread = options if self.edge is None else {**options, "edge_feat": None}
-        for name, value in unread.items():
-            if value is not None and value is not False:
-                raise ValueError(f"messages have no {name}: give MessageAggregation an attention")
+        if self.edge is not None:
+            del options["edge_feat"]
+        self.refuse("MessageAggregation without attention", options)
         return messages, None
 
     def aggregate(
@@ -197,6 +164,7 @@ class MessageAggregation(nn.Module):
     ) -> Tensor:
         """Return a linear map of the maxima and sums of messages `(N_src, W)`: `(A, feats)`."""
         check_finite(messages=messages)
+        edges = None
         if self.edge is not None:
             wanted = (layout.num_edges, self.edge.in_features)
             if edge_feat is None or edge_feat.shape != wanted:
@@ -205,104 +173,67 @@ class MessageAggregation(nn.Module):
             check_finite(edge_feat=edge_feat)
             row, source, edge = layout.in_edges(frontier)
             messages = (messages[source] + self.edge(edge_feat[edge])).relu()
-        parts = dict(zip(self.aggregators, messages.split(self.out_feats, 1), strict=True))
+            edges = row, layout.num_dst if frontier is None else len(frontier)
+        reduced = []
         with outside_autocast(messages.device.type):  # sums are float32 or wider
-            if self.edge is None:
-                reduced = reduce_messages(layout, parts, frontier, self.backend)
-            else:
-                num_rows = layout.num_dst if frontier is None else len(frontier)
-                reduced = reduce_rows(parts, row, num_rows)
-            if "sum" in reduced:
-                check_finite(message_sum=reduced["sum"])
-                reduced["sum"] = reduced["sum"].log1p()
-            joined = torch.cat([reduced[name] for name in self.aggregators], 1)
-        return self.output(joined.to(messages.dtype))
+            wide = messages.to(torch.promote_types(messages.dtype, torch.float32))
+            for name, sent in zip(self.aggregators, wide.split(self.out_feats, 1), strict=True):
+                if name == "max" and edges is not None:
+                    reduced.append(row_maxima(sent, *edges).clamp_min(0.0))
+                elif name == "max":
+                    reduced.append(neighbor_max(layout, sent, frontier))
+                else:
+                    total = (
+                        neighbor_sum(layout, sent, frontier=frontier)
+                        if edges is None
+                        else row_sums(sent, *edges)
+                    )
+                    check_finite(message_sum=total)
+                    reduced.append(total.log1p())
+        return self.output(torch.cat(reduced, 1).to(messages.dtype))
 
     def extra_repr(self) -> str:
-        return f"feats={self.out_feats}, aggregators={self.aggregators}, backend={self.backend!r}"
+        return f"feats={self.out_feats}, aggregators={self.aggregators}"
 
 
-def _edge_feat(options: dict[str, Any]) -> Tensor | None:
-    """Return the edge features among the options of attention; refuse edge weights."""
-    if options.get("edge_weight") is not None:
-        raise ValueError("messages have no edge_weight: use MultiHeadAttention alone")
-    return options.get("edge_feat")
+def neighbor_max(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None = None) -> Tensor:
+    """Return the maximum of non-negative features over the in-edges, as `neighbor_sum` the sum.
 
-
-def reduce_messages(
-    layout: EdgeLayout,
-    messages: dict[str, Tensor],
-    frontier: Tensor | None = None,
-    backend: str = "auto",
-) -> dict[str, Tensor]:
-    """Return the maximum or sum of messages over the in-edges of each destination.
-
-    `messages` are non-negative messages, `(N_src, D)`, by aggregator. The results, `(A, D)` by
-    aggregator, are float32 or wider, and 0 for nodes without in-edges.
+    The gradient is split evenly over equal maxima.
     """
-    reduced = {}
-    if "sum" in messages:
-        reduced["sum"] = neighbor_sum(layout, messages["sum"], frontier=frontier)
-    if "max" in messages:
-        reduced["max"] = _maximum(layout, messages["max"], frontier, backend)
-    return reduced
-
-
-def _maximum(layout: EdgeLayout, sent: Tensor, frontier: Tensor | None, backend: str) -> Tensor:
-    is_plain = sent.device.type == "cpu" and not is_intercepted()
-    by_dgl = is_installed and is_plain and backend != "torch"
-    if by_dgl and frontier is None and layout.num_edges:
-        return _maximum_by_dgl(layout.cached(_as_dgl), sent)
     row, source, _ = layout.in_edges(frontier)
     num_rows = layout.num_dst if frontier is None else len(frontier)
-    is_large = backend == "dgl" or source.numel() * sent.shape[1] >= _LARGE
-    if by_dgl and is_large and source.numel():
-        return _maximum_by_dgl(dgl.create_block((source, row), layout.num_src, num_rows), sent)
-    return reduce_rows({"max": sent[source]}, row, num_rows)["max"]
-
-
-def reduce_rows(messages: dict[str, Tensor], row: Tensor, num_rows: int) -> dict[str, Tensor]:
-    """Compute `reduce_messages` for messages of edges, `(E, D)`, with destinations `(E,)`."""
-    reduced = {}
-    for name, part in messages.items():
-        sent = _widen(part)
-        if name == "sum":
-            reduced[name] = row_sums(sent, row, num_rows)
-        else:
-            zeros, index = sent.new_zeros(num_rows, sent.shape[1]), row[:, None].expand_as(sent)
-            reduced[name] = zeros.scatter_reduce(0, index, sent, "amax")
-    return reduced
-
-
-def _widen(messages: Tensor) -> Tensor:
-    return messages.to(torch.promote_types(messages.dtype, torch.float32))
-
-
-def _as_dgl(layout: EdgeLayout) -> Any:
-    row, source, _ = layout.in_edges()
-    return dgl.create_block((source, row), layout.num_src, layout.num_dst)
-
-
-def _maximum_by_dgl(graph: Any, sent: Tensor) -> Tensor:
-    (table,) = differentiable_once(_widen(sent))
-    top: Tensor = _MaximumByDGL.apply(graph, table)  # type: ignore[no-untyped-call]
+    if feat.device.type != "cpu" or is_intercepted() or not len(row):
+        return row_maxima(feat[source], row, num_rows).clamp_min(0.0)
+    top: Tensor = _NeighborMax.apply(feat, row, source, num_rows)  # type: ignore[no-untyped-call]
     return top
 
 
-class _MaximumByDGL(torch.autograd.Function):
-    """Maximum over in-edges; DGL's own gradient goes to only one of several equal maxima."""
+@cache
+def _spend_beta_warning() -> None:
+    """Make a first CSR tensor, of which torch warns once in a process that they are new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.eye(1).to_sparse_csr()
+
+
+class _NeighborMax(torch.autograd.Function):
+    """The maximum by a sparse product, in which no tensor has the features of all edges."""
 
     @staticmethod
-    def forward(ctx: Any, graph: Any, table: Tensor) -> Tensor:
-        top: Tensor = dgl.ops.copy_u_max(graph, table).clamp_min(0.0)  # -inf without in-edges
-        ctx.graph = graph
-        ctx.save_for_backward(table, top)
+    def forward(ctx: Any, feat: Tensor, row: Tensor, source: Tensor, num_rows: int) -> Tensor:
+        _spend_beta_warning()
+        starts = torch.bincount(row, minlength=num_rows).cumsum(0)
+        starts = torch.cat([starts.new_zeros(1), starts])
+        ones, size = feat.new_ones(len(row)), (num_rows, len(feat))
+        edges = torch.sparse_csr_tensor(starts, source, ones, size, check_invariants=False)
+        top: Tensor = torch.sparse.mm(edges, feat, "amax")
+        ctx.save_for_backward(feat, top, row, source)
         return top
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        table, top = ctx.saved_tensors
-        source, row = ctx.graph.edges()
-        ties = (table.index_select(0, source) == top.index_select(0, row)).to(grad.dtype)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        feat, top, row, source = ctx.saved_tensors
+        ties = (feat.index_select(0, source) == top.index_select(0, row)).to(grad.dtype)
         share = (grad / row_sums(ties, row, len(top))).index_select(0, row)
-        return None, row_sums(ties * share, source, len(table))
+        return row_sums(ties * share, source, len(feat)), None, None, None

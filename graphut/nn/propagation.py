@@ -12,8 +12,7 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
 from graphut.attention.tensor_checks import check_tensor
-from graphut.nn.adaptive_conv import edge_list
-from graphut.nn.aggregation import Aggregation
+from graphut.nn.aggregation import Aggregation, edge_list
 from graphut.nn.conv_adapters import check_edge_weight
 from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax, one_hot
 
-from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout
+from graphut.attention import EdgeLayout
 from graphut.attention.argument_checks import check_finite
 from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
 from graphut.attention.tensor_checks import check_tensor
-from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows
+from graphut.nn.aggregation import Aggregation
 
 _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1
 _MARGIN = 1.0  # an edge takes part if its entry of the table is at most this far below the best
@@ -31,7 +30,7 @@ class BestEdges(NamedTuple):
     is_tied: Tensor  #: `(A,)` bool, whether edges from several sources have the best key
 
 
-class RegisterMessages(nn.Module):
+class RegisterMessages(Aggregation):
     r"""Give each node the best key of its in-edges, by an operation that is learned.
 
     A node holds a number, its register :math:`r`, that no matrix touches, or it holds none. The key
@@ -52,7 +51,8 @@ class RegisterMessages(nn.Module):
 
     A state has three columns: the register, 1 if it is held, and a positive number at a *start*.
     The self-loop of a start has the key 0, and the self-loops of other nodes do not take part. Each
-    node needs a self-loop. The layer replaces attention in `UniversalTransformerStep` with
+    node needs a self-loop. The weights of the edges are the option `edge_feat`, `(E, 1)`; without
+    it all are 1. The layer replaces attention in `UniversalTransformerStep` with
     `norm=None, residual=False`, in a recurrence with `inject_input=True` and no signals;
     :meth:`first_states` returns its input. Nodes that wake continue after changes of the graph. If
     a change makes the best key worse, as a heavier or a removed edge does, nodes can support each
@@ -120,46 +120,6 @@ class RegisterMessages(nn.Module):
         states[:, 2] = 2.0 * is_start.to(states.device) - 1.0
         return states
 
-    def forward(
-        self,
-        graph: DGLGraph | EdgeLayout,
-        feat: Tensor,
-        *,
-        frontier: Tensor | None = None,
-        edge_feat: Tensor | None = None,
-        stored: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        """Return the new states, `(A, 3)`, of all destinations or of those in `frontier`.
-
-        Parameters
-        ----------
-        graph, frontier
-            As in `MultiHeadAttention.forward`.
-        feat : Tensor
-            `(N_src, 3)`, the states of the sources.
-        edge_feat : Tensor, optional
-            `(E, 1)`, the weights of the edges; all are 1 by default.
-        stored : Tensor, optional
-            The states of all sources, which a recurrence has stored. Then `feat` has only the rows
-            of the destinations to compute.
-        **options
-            Refused unless they are None: registers have no edge bias, for example.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If states or weights do not have these shapes or are not finite, or if a node has no
-            self-loop.
-        """
-        layout, rows = as_layout(graph), feat
-        if stored is None:
-            check_same_nodes(graph)
-            check_feat(feat, "source", layout.num_src, 3, self)
-            rows, stored = destination_rows(layout, feat, frontier), feat
-        options |= {"frontier": frontier, "edge_feat": edge_feat}
-        return self.attend(layout, rows, stored, **options)[0]
-
     def project(self, feat_src: Tensor) -> Tensor:
         """Return a copy of the states, which neighbours read as they are."""
         return feat_src.clone()
@@ -168,18 +128,15 @@ class RegisterMessages(nn.Module):
         self,
         layout: EdgeLayout,
         rows: Tensor,
-        projected: Tensor,
+        stored: Tensor,
         *,
         frontier: Tensor | None = None,
         edge_feat: Tensor | None = None,
-        value_shift: None = None,
         **options: Any,
     ) -> tuple[Tensor, None]:
         """Return the new states of nodes with states `rows`, and None in place of weights."""
-        for name, value in options.items():
-            if value is not None and value is not False:
-                raise ValueError(f"registers have no {name}: leave it out")
-        edges = self._edges(layout, rows, projected, frontier, edge_feat)
+        self.refuse("RegisterMessages", options)
+        edges = self._edges(layout, rows, stored, frontier, edge_feat)
         if self.training:
             share = _log_shares(edges, len(rows)).exp() * edges.is_held
             held = row_sums(share, edges.row, len(rows))

@@ -21,24 +21,20 @@ from tests.nn.hetero import EDGES, X, build, with_recurrence
 
 
 @pytest.mark.parametrize(
-    ("halted", "rule", "backend"),
+    ("halted", "rule"),
     [
-        ("copied", ACT(), "torch"),
-        ("frozen", PonderNet(), "dgl"),
-        ("stale", ACT(), "native"),
-        ("running", PonderNet(), "auto"),
-        ("copied", FixedDepth(), "dense"),
+        ("copied", ACT()),
+        ("frozen", PonderNet()),
+        ("stale", ACT()),
+        ("running", PonderNet()),
+        ("copied", FixedDepth()),
     ],
 )
-def test_hetero_attention_in_a_recurrence_equals_masks(
-    halted: str, rule: Any, backend: str
-) -> None:
+def test_hetero_attention_in_a_recurrence_equals_masks(halted: str, rule: Any) -> None:
     torch.manual_seed(2)
     halting: Any = HaltingUnit(8, bias_init=-1.0)
     options: Any = {"rule": rule, "halted": halted, "step_signal": "sinusoidal"}
     conv = with_recurrence(build(), halting=halting, **options)
-    attention: Any = conv.recurrence.steps[0].attention
-    attention.backend = backend
     layout, feat, _ = conv.union(X, EDGES)
     same_as_dense(Case(conv.recurrence, layout, feat.detach().requires_grad_()))
 
