@@ -18,10 +18,11 @@ class Aggregation(nn.Module):
     """
 
     key_value_flops = 0
+    reads_types = False  # whether `project` takes the layout and the nodes
     in_feats: tuple[int, int]
     out_feats: int
 
-    def project(self, feat_src: Tensor) -> Tensor:
+    def project(self, feat_src: Tensor, *types: Any) -> Tensor:
         """Return what a source stores for its out-neighbours: by default its features."""
         return feat_src
 
@@ -45,7 +46,7 @@ class Aggregation(nn.Module):
             layout = as_layout(graph)
             check_feat(feat, "source", layout.num_src, self.in_feats[0], self)
             rows = destination_rows(layout, feat, options.get("frontier"))
-            stored = self.project(feat)
+            stored = self.project(feat, layout) if self.reads_types else self.project(feat)
         out, weights = self.attend(layout, rows, stored, **options)
         return out if weights is None else (out, weights)
 
@@ -96,7 +97,7 @@ class NeighborMean(Aggregation):
         self.own.reset_parameters()
         self.neighbors.reset_parameters()
 
-    def project(self, feat_src: Tensor) -> Tensor:
+    def project(self, feat_src: Tensor, *types: Any) -> Tensor:
         mapped: Tensor = self.neighbors(feat_src)
         return mapped
 

@@ -171,7 +171,7 @@ class ConvAsAttention(Aggregation):
     def node_flops(self) -> int:
         return 2 * sum(p.numel() for p in self.conv.parameters() if p.dim() > 1)
 
-    def project(self, feat_src: Tensor) -> Tensor:
+    def project(self, feat_src: Tensor, *types: Any) -> Tensor:
         """Return what a source stores: its features, which `GCNConv` and `GraphConv` map."""
         conv: Any = self.conv
         feat = feat_src.to(first_weight(conv, feat_src).dtype)

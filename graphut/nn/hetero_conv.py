@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -127,19 +126,17 @@ class HeteroAdaptiveConv(Recorded):
         x_dict, edge_index_dict
             Of PyG: features `(N, in_channels)` by node type, and edges `(2, E)` by edge type.
         graph, x_dict
-            Of DGL: a heterograph, a sampled block, or a list of blocks, one for each step; and the
-            features of the (first) sources by node type. The output is that of the (last)
-            destinations.
+            Of DGL: a heterograph, or a sampled block for all steps; and the features of the sources
+            by node type. The output is that of the destinations.
         batch_dict : dict of str to Tensor, optional
             `(N,)` int64, the graph of each node by node type, for the rule `Global`.
         """
         layout, feat, rows = self.union(graph, x)
-        last = layout[-1] if isinstance(layout, list) else layout
-        self.nodes = {kind: ids[ids < last.num_dst] for kind, ids in rows.items()}
+        self.nodes = {kind: ids[ids < layout.num_dst] for kind, ids in rows.items()}
         if batch_dict is None and isinstance(graph, DGLGraph) and graph.batch_size > 1:
             sizes = {kind: graph.batch_num_nodes(kind) for kind in graph.ntypes}
             batch_dict = {kind: torch.repeat_interleave(size) for kind, size in sizes.items()}
-        graph_ids = None if batch_dict is None else self._graph_ids(batch_dict, last)
+        graph_ids = None if batch_dict is None else self._graph_ids(batch_dict, layout)
         out, self.ponder, *_ = self.recurrence(layout, feat, graph_ids=graph_ids)
         return {kind: out.index_select(0, ids) for kind, ids in self.nodes.items()}
 
@@ -160,13 +157,12 @@ class HeteroAdaptiveConv(Recorded):
                 graph_ids[rows] = ids.to(layout.device)
         return graph_ids
 
-    def union(self, graph: Any, x: Any) -> tuple[Any, Tensor, dict[str, Tensor]]:
+    def union(self, graph: Any, x: Any) -> tuple[EdgeLayout, Tensor, dict[str, Tensor]]:
         """Return one graph of all node types, the first states of its nodes, and their numbers.
 
-        The arguments are those of a call. The three results are the layout of the edges, or a list
-        of layouts for a list of blocks; the states `(N, out_channels)`; and the nodes of each type,
-        as rows of these states. `conv.recurrence(layout, feat)` accepts more options than a call,
-        such as `get_steps=True`.
+        The arguments are those of a call. The three results are the layout of the edges, the states
+        `(N, out_channels)`, and the nodes of each type as rows of these states.
+        `conv.recurrence(layout, feat)` accepts more options than a call, such as `get_steps=True`.
         """
         if isinstance(graph, Mapping):  # (x_dict, edge_index_dict)
             graph, x = x, graph
@@ -180,44 +176,31 @@ class HeteroAdaptiveConv(Recorded):
             check_rows(f"x[{kind!r}]", feat)
             check_finite(**{f"x[{kind!r}]": feat})
         if isinstance(graph, Mapping):
-            self._check_types("edge types", graph, self.edge_types)
             sizes = {kind: len(feat) for kind, feat in x.items()}
-            blocks = [_Block(sizes, sizes, _edges_of_pyg(graph, sizes))]
+            block = _Block(sizes, sizes, _edges_of_pyg(graph, sizes))
         else:
-            blocks = [_read(each) for each in (graph if isinstance(graph, list) else [graph])]
-        for block in blocks:
-            self._check_types("node types", block.sources, self.node_types)
-            self._check_types("edge types", block.edges, self.edge_types)
+            block = _read(graph)
+        self._check_types("node types", block.sources, self.node_types)
+        self._check_types("edge types", block.edges, self.edge_types)
         device = self.recurrence.steps[0].attention.output.weight.device
-        rows = self._number_nodes(blocks, device)
+        rows = {kind: ids.to(device) for kind, ids in self._number_nodes(block).items()}
         feat = self._first_states(x, rows)
-        layouts = [self._layout(block, rows, feat.device) for block in blocks]
-        return (layouts if isinstance(graph, list) else layouts[0]), feat, rows
+        return self._layout(block, rows, feat.device), feat, rows
 
-    def _number_nodes(self, blocks: Sequence[_Block], device: torch.device) -> dict[str, Tensor]:
-        """Return the rows of the nodes of each type; a node has one row in all blocks."""
-        for number, (block, following) in enumerate(pairwise(blocks)):
-            for kind in self.node_types:
-                ends = block.targets.get(kind, 0), following.sources.get(kind, 0)
-                if ends[0] != ends[1]:
-                    raise ValueError(
-                        f"block {number} has {ends[0]} {kind!r} destinations, but block "
-                        f"{number + 1} has {ends[1]} {kind!r} sources; they must be the same nodes"
-                    )
-        counts = [block.sources for block in blocks] + [blocks[-1].targets]
-        parts: dict[str, list[Tensor]] = {kind: [] for kind in self.node_types}
-        numbered, total = dict.fromkeys(self.node_types, 0), 0
-        for count in reversed(counts):
-            for kind in self.node_types:
-                more = count.get(kind, 0) - numbered[kind]
-                if more < 0:
-                    raise ValueError(
-                        f"a block has {numbered[kind]} {kind!r} destinations, but only "
-                        f"{count.get(kind, 0)} {kind!r} sources; every destination must be a source"
-                    )
-                parts[kind].append(torch.arange(total, total + more))
-                numbered[kind], total = numbered[kind] + more, total + more
-        return {kind: torch.cat(part).to(device) for kind, part in parts.items()}
+    def _number_nodes(self, block: _Block) -> dict[str, Tensor]:
+        """Return the rows of the nodes of each type; destinations come before other nodes."""
+        rows, total = {}, sum(block.targets.values())
+        targets = torch.arange(total).split([block.targets.get(k, 0) for k in self.node_types])
+        for kind, ids in zip(self.node_types, targets, strict=True):
+            more = block.sources.get(kind, 0) - len(ids)
+            if more < 0:
+                raise ValueError(
+                    f"the block has {len(ids)} {kind!r} destinations, but only "
+                    f"{len(ids) + more} {kind!r} sources; every destination must be a source"
+                )
+            rows[kind] = torch.cat([ids, torch.arange(total, total + more)])
+            total += more
+        return rows
 
     def _first_states(self, x: Mapping[str, Tensor], rows: dict[str, Tensor]) -> Tensor:
         maps: dict[str, Any] = dict(zip(self.node_types, self.input_maps, strict=True))

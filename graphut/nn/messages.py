@@ -116,7 +116,7 @@ class MessageAggregation(Aggregation):
         if self.attention is not None:
             self.attention.reset_parameters()
 
-    def project(self, feat_src: Tensor) -> Tensor:
+    def project(self, feat_src: Tensor, *types: Any) -> Tensor:
         """Return keys, values and messages of all sources as one tensor, `(N_src, total width)`.
 
         Messages are the ReLU terms of the class's formula; with `edge_dim`, only :math:`W y_j`.

@@ -120,7 +120,7 @@ class RegisterMessages(Aggregation):
         states[:, 2] = 2.0 * is_start.to(states.device) - 1.0
         return states
 
-    def project(self, feat_src: Tensor) -> Tensor:
+    def project(self, feat_src: Tensor, *types: Any) -> Tensor:
         """Return a copy of the states, which neighbours read as they are."""
         return feat_src.clone()
 
