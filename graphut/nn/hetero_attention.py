@@ -87,9 +87,7 @@ class HeteroAttention(Aggregation):
         typed = layout_from_edges(*by_id, num_src=entries, num_dst=num_dst)
         object.__setattr__(layout, "types", EdgeTypes(nodes, typed))
 
-    def project(  # type: ignore[override]
-        self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None
-    ) -> Tensor:
+    def project(self, rows: Tensor, layout: EdgeLayout, nodes: Tensor | None = None) -> Tensor:
         """Return the keys and values of `nodes` with states `rows`, for each of their edge types.
 
         Without `nodes`, the rows are those of the first nodes. The result is `(A, slots * 2 * H *

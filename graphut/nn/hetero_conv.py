@@ -176,6 +176,7 @@ class HeteroAdaptiveConv(Recorded):
             check_rows(f"x[{kind!r}]", feat)
             check_finite(**{f"x[{kind!r}]": feat})
         if isinstance(graph, Mapping):
+            self._check_types("edge types", graph, self.edge_types)
             sizes = {kind: len(feat) for kind, feat in x.items()}
             block = _Block(sizes, sizes, _edges_of_pyg(graph, sizes))
         else:
