@@ -76,7 +76,8 @@ class AdaptiveRecurrence(nn.Module):
         `LearnedSignal`. With `None`, positions are ignored.
     step_signal : {"sinusoidal", "sinusoidal0", "learned"} or callable, optional
         Signal of the step numbers 1, 2, ..., in the same way; "learned" is a table of `max_steps`
-        rows. With `None`, "copied" and "frozen" are the same.
+        rows. With `None`, "copied" and "frozen" are the same. Give `None` to nodes without
+        positions: what all nodes share grows with each average over neighbours.
     inject_input : bool
         Add the first states in every step: :math:`y_i = x_i + P(pos_i, t) + x^0_i`.
     noise : InputNoise or sequence of InputNoise, optional

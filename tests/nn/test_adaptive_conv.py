@@ -11,13 +11,17 @@ from graphut._dgl import dgl
 from graphut.nn import (
     AdaptiveConv,
     AdaptivePropagation,
+    AdaptiveRecurrence,
     ConvAsAttention,
     EventDriven,
     FixedDepth,
     HeteroAdaptiveConv,
     LayerAsConv,
+    MultiHeadAttention,
     NeighborMean,
+    PositionwiseTransition,
     RegisterMessages,
+    UniversalTransformerStep,
     edge_distances,
     from_edge_index,
 )
@@ -212,7 +216,10 @@ def spread(x: Tensor) -> float:
     return float((x - x.mean(0)).square().sum() / x.square().sum())
 
 
-@pytest.mark.parametrize("kind", ["mean", "attention", "conv", "layer", "hetero", "propagation"])
+KINDS = ["mean", "attention", "conv", "layer", "hetero", "propagation", "recurrence"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
     """On random graphs and features at least half of the difference between nodes stays."""
     pyg = pytest.importorskip("torch_geometric.nn")
@@ -225,6 +232,11 @@ def test_no_default_makes_nodes_alike_in_the_first_step(kind: str) -> None:
         before, after = hetero.input_maps[0](x).relu(), hetero({"a": x}, {ends: edges})["a"]
     elif kind == "propagation":
         before, after = x, AdaptivePropagation(1)(x, edges)
+    elif kind == "recurrence":  # as the documentation advises for nodes without positions
+        attention = MultiHeadAttention(32, 4, allow_zero_in_degree=True)
+        step = UniversalTransformerStep(attention, PositionwiseTransition(32, 64))
+        recurrence = AdaptiveRecurrence(step, max_steps=1, step_signal=None)
+        before, after = 0.1 * x.relu(), recurrence(from_edge_index(edges, 500), 0.1 * x.relu())[0]
     else:
         options: Any = {"conv": {"conv": pyg.GCNConv(32, 32)}, "layer": {"norm": "layer"}}
         options["attention"] = {"heads": 4}
