@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphut._dgl import dgl
 from graphut.nn import (
@@ -20,6 +20,7 @@ from graphut.nn import (
     dense_recurrence,
     from_edge_index,
 )
+from graphut.nn.aggregation import Aggregation
 from tests.helpers import assert_same, gradients, normal, refuses
 
 pyg: Any = pytest.importorskip("torch_geometric.nn")
@@ -84,18 +85,15 @@ def test_act_with_its_weighting_is_ap_gcn(bias: float) -> None:
     assert layer.recurrence.halting is not None
 
 
-class DenseProduct(nn.Module):
+class DenseProduct(Aggregation):
     """One step of the propagation, as a dense product in the place of attention."""
 
-    key_value, key_value_flops, node_flops, edge_flops = None, 0, 0, 0
+    key_value, node_flops, edge_flops = None, 0, 0
 
     def __init__(self, adjacency: Tensor, first: Tensor, alpha: float) -> None:
         super().__init__()
         self.adjacency, self.first, self.alpha = adjacency, first, alpha
         self.in_feats, self.out_feats = (first.shape[1],) * 2, first.shape[1]
-
-    def project(self, rows: Tensor) -> Tensor:
-        return rows
 
     def attend(self, _: Any, rows: Tensor, states: Tensor, **options: Any) -> tuple[Tensor, None]:
         return (1 - self.alpha) * self.adjacency @ states + self.alpha * self.first, None
