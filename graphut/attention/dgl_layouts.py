@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention.layout import EdgeLayout, count_writes, layout_from_edges
+from graphut.attention.layout import EdgeLayout, layout_from_edges
 from graphut.attention.tracing import outside_inference
 
 # The attribute in which the object of a graph's edges keeps their layouts. When its edges change, a
@@ -74,7 +74,7 @@ def _layouts_of(graph: DGLGraph) -> dict[Any, EdgeLayout]:
     # The tensors of batch sizes, by identity, with their counts of in-place modifications.
     sizes, now = [*(graph._batch_num_nodes or {}).values()], {}
     for each in sizes:
-        now[id(each)] = count_writes(each)
+        now[id(each)] = 0 if each.is_inference() else each._version
     _, kept, layouts = getattr(graph._graph, _KEY, ((), None, {}))
     if kept != now:
         layouts = {}

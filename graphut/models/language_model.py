@@ -72,7 +72,9 @@ class UniversalTransformerLM(GenerativeModel):
         layout, token, labels = upload([nodes.layout, nodes.token, labels], self.device)
         feat = nodes.first_states(self._embed(self.embedding, token))
         # Positions are drawn after dropout, so that old seeds still give the same runs.
-        positions = nodes.positions(self._drawn_positions(nodes.lengths))
+        positions, drawn = nodes.position, self._drawn_positions(nodes.lengths)
+        if drawn is not None:
+            positions = nodes.redrawn(positions, drawn)
         out, ponder, *_ = self.decoder(
             layout, feat, positions=upload([positions], self.device)[0], get_attention=get_attention
         )

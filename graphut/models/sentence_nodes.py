@@ -33,12 +33,6 @@ class SentenceNodes:
     position: Tensor  # (num_nodes,), from `graphut.topology.node_positions`
     layout: EdgeLayout
 
-    def __post_init__(self) -> None:
-        if self.layout.has_empty_rows:
-            node = int((self.layout.in_degrees == 0).nonzero()[0])
-            first = starts(self.layout.dst_lengths)
-            raise no_in_edge(self.topology, node - int(first[first <= node].max()))
-
     @classmethod
     def from_tokens(
         cls, token: Tensor, lengths: Tensor, topology: Topology, *, causal: bool = False
@@ -67,12 +61,17 @@ class SentenceNodes:
             )
         nodes = graph.batch_num_nodes(side)
         lengths = torch.repeat_interleave(nodes)[is_token].bincount(minlength=len(nodes))
-        if not torch.equal(lengths + topology.extra_nodes(lengths), nodes):
+        expected = lengths
+        if topology.has_extra_nodes:
+            expected = lengths + topology.extra_nodes(lengths)
+        if not torch.equal(expected, nodes):
             raise ValueError(
                 f"the {side} nodes of the graph do not fit the model's topology "
                 f"{str(topology)!r}: make the graph with the model's own sentence_graph"
             )
         layout = as_layout(graph, (ENCODE if side == "source" else DECODE)[1])
+        if layout.has_empty_rows:
+            raise _without_in_edge(topology, layout)
         return cls(topology, lengths, data["token"][is_token], data["position"], layout)
 
     def first_states(self, embedded: Tensor) -> Tensor:
@@ -87,16 +86,12 @@ class SentenceNodes:
             return rows
         return rows[token_nodes(self.topology, self.lengths).to(rows.device)]
 
-    def positions(self, drawn: Tensor | None, position: Tensor | None = None) -> Tensor:
-        """Return the position of each node, `(num_nodes,)`, replaced by a random position.
+    def redrawn(self, position: Tensor, drawn: Tensor) -> Tensor:
+        """Return the `position` of each node, `(num_nodes,)`, replaced by a random position.
 
-        `drawn` is the result of `draw_positions`, or None to return `position`. A node of sentence
-        `i` with position `p` gets the position `drawn[i, p]`; for a fractional `p`, it is
-        interpolated linearly. `position` is `self.position` by default.
+        `drawn` is the result of `draw_positions`. A node of sentence `i` with position `p` gets the
+        position `drawn[i, p]`; for a fractional `p`, it is interpolated linearly.
         """
-        position = self.position if position is None else position
-        if drawn is None:
-            return position
         row, table = self.expand(torch.arange(len(drawn))), drawn.to(position.device)
         below = position.long().clamp(0, drawn.shape[1] - 2)
         low, high = table[row, below], table[row, below + 1]
@@ -112,6 +107,8 @@ def _edges(settings: tuple[Topology, bool], lengths: Tensor) -> tuple[EdgeLayout
     """Return the edges and the positions of the nodes of sentences."""
     topology, causal = settings
     layout = causal_layout(topology, lengths) if causal else topology.layout(lengths)
+    if layout.has_empty_rows:
+        raise _without_in_edge(topology, layout)
     return layout, node_positions(topology, lengths)
 
 
@@ -126,6 +123,11 @@ def kept_for_small_batches(make: Callable[..., Any], settings: Hashable, *length
 def _make_once(make: Callable[..., Any], settings: Hashable, *sizes: tuple[int, ...]) -> Any:
     with outside_inference():
         return make(settings, *map(torch.tensor, sizes))
+
+
+def _without_in_edge(topology: Topology, layout: EdgeLayout) -> ValueError:
+    node, first = int((layout.in_degrees == 0).nonzero()[0]), starts(layout.dst_lengths)
+    return no_in_edge(topology, node - int(first[first <= node].max()))
 
 
 def no_in_edge(topology: Topology, node: int) -> ValueError:

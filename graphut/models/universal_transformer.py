@@ -146,7 +146,8 @@ class UniversalTransformer(GenerativeModel):
             target, cross = self._read_targets(targets, source.lengths)
         drawn = self._drawn_positions(torch.maximum(source.lengths, target.lengths))
         inputs = [source.layout, source.token, *self._source_positions(source, drawn)]
-        inputs += [target.layout, target.token, target.positions(drawn), cross]
+        positions = target.position if drawn is None else target.redrawn(target.position, drawn)
+        inputs += [target.layout, target.token, positions, cross]
         *encoder_inputs, layout, token, positions, cross = upload(inputs, self.device)
         memory, encoder = self._encode(source, *encoder_inputs, get_attention=get_attention)
         out, decoder, *_ = self.decoder(
@@ -208,13 +209,14 @@ class UniversalTransformer(GenerativeModel):
         if separator:
             index = source.expand(starts(source.lengths)) + first
             start = restart_positions(source.token, index, separator)
-        positions = source.positions(drawn, start)
+        sides = [start]
         if self.config.source_positions == "both":
-            end = source.expand(source.lengths + 1 - 2 * first) - start
-            positions = torch.stack([positions, source.positions(drawn, end)], 1)
-        return (
-            [positions] if self.segment_embedding is None else [positions, (start != plain).long()]
-        )
+            sides.append(source.expand(source.lengths + 1 - 2 * first) - start)
+        if drawn is not None:
+            sides = [source.redrawn(side, drawn) for side in sides]
+        positions = sides[0] if len(sides) == 1 else torch.stack(sides, 1)
+        segment = [] if self.segment_embedding is None else [(start != plain).long()]
+        return [positions, *segment]
 
     def _read_graph(self, graph: DGLGraph) -> tuple[SentenceNodes, SentenceNodes, EdgeLayout]:
         """Return the source nodes, the target nodes and the edges between them of a graph."""

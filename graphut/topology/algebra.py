@@ -19,6 +19,8 @@ class _Pair(Topology, named=False):
         for part in (self.left, self.right):
             if not isinstance(part, Topology):
                 raise TypeError(f"| and & combine two topologies, got {part!r}")
+        has_extra = self.left.has_extra_nodes or self.right.has_extra_nodes
+        object.__setattr__(self, "has_extra_nodes", has_extra)
 
     @property
     def stable(self) -> bool:
@@ -27,10 +29,6 @@ class _Pair(Topology, named=False):
     @property
     def stable_past(self) -> bool:
         return self.left.stable_past and self.right.stable_past
-
-    @property
-    def has_extra_nodes(self) -> bool:
-        return self.left.has_extra_nodes or self.right.has_extra_nodes
 
     def extra_nodes(self, n: Tensor) -> Tensor:
         return self.left.extra_nodes(n) + self.right.extra_nodes(n)

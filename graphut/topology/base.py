@@ -57,6 +57,8 @@ class Topology:
     """
 
     name: ClassVar[str]
+    #: whether the topology has nodes that are not tokens, such as relays or virtual nodes
+    has_extra_nodes: ClassVar[bool] = False
     _minimum: ClassVar[Mapping[str, int]] = {}
 
     def __init_subclass__(
@@ -65,6 +67,7 @@ class Topology:
         """Check that a subclass defines its edges, and register its name for spec strings."""
         super().__init_subclass__()
         cls._minimum = cls._minimum if minimum is None else minimum
+        cls.has_extra_nodes = cls.extra_nodes is not Topology.extra_nodes
         # Edges defined in this class take precedence over inherited definitions of edges.
         if "in_edges" in cls.__dict__ and "interval" not in cls.__dict__:
             cls.interval = Topology.interval  # type: ignore[method-assign]
@@ -185,11 +188,6 @@ class Topology:
         `extra_spans`, whose result is the default.
         """
         return self.extra_spans(extra, n)
-
-    @property
-    def has_extra_nodes(self) -> bool:
-        """True if the topology has nodes that are not tokens, such as relays or virtual nodes."""
-        return type(self).extra_nodes is not Topology.extra_nodes
 
     @final
     def num_nodes(self, n: int) -> int:

@@ -42,10 +42,10 @@ def test_from_graph_refuses_a_graph_of_another_topology(graph_spec: str, spec: s
 def test_positions_interpolate_between_drawn_positions() -> None:
     nodes = read("window:1|virtual:2", parse("window:1|virtual:2"))
     drawn = torch.tensor([[3, 7, 8, 20], [0, 10, 11, 12]])
-    assert nodes.positions(drawn).tolist() == [7, 8, 20, 3, -1, 10, 0, -10]
+    assert nodes.redrawn(nodes.position, drawn).tolist() == [7, 8, 20, 3, -1, 10, 0, -10]
     star = read("star", parse("star"))
-    assert star.positions(drawn).tolist() == [7, 8, 20, 8, 10, 10]
-    assert star.positions(drawn, star.position + 0.5).tolist() == [7.5, 14, 26, 14, 10.5, 10.5]
+    assert star.redrawn(star.position, drawn).tolist() == [7, 8, 20, 8, 10, 10]
+    assert star.redrawn(star.position + 0.5, drawn).tolist() == [7.5, 14, 26, 14, 10.5, 10.5]
 
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(torch.tensor)
