@@ -80,7 +80,9 @@ class EdgeLayout(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         self.check_unwritten()
-        return {**vars(self), "_copies": {}, "_cache": {}, "_original": None, "_writes": {}}
+        state = {**vars(self), "_copies": {}, "_cache": {}, "_original": None, "_writes": {}}
+        state.pop("device", None)  # a file can be loaded to another device
+        return state
 
     def _replace_tensors(self, change: Callable[[Tensor], Tensor]) -> None:
         for name in (*self._index_names, "edge_ids", "dst_lengths", "src_lengths"):
@@ -139,7 +141,7 @@ class EdgeLayout(ABC):
     def num_edges(self) -> int:
         """Number of edges."""
 
-    @property
+    @cached_property
     def device(self) -> torch.device:
         """Device of the index tensors."""
         first: Tensor = getattr(self, self._index_names[0])
