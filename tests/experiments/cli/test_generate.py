@@ -1,19 +1,13 @@
 from collections.abc import Callable
-from dataclasses import fields
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import graphut
 from graphut._files import read_json
 from graphut.experiments.cli import main
-from graphut.experiments.messages import flag
-from graphut.experiments.tasks import TASKS
-from graphut.experiments.training import Run
 from tests.experiments.cli.tiny import MODEL
-from tests.experiments.tasks.tiny import GENERATED
 
 Command = Callable[..., str]
 
@@ -101,29 +95,3 @@ def test_generate_after_train_and_eval_of_texts(tmp_path: Path, output: Command)
         table, text = output(*argv, *more).strip("\n").split("\n\n", 1)
         assert text.startswith("to be\nor ")
         assert table.startswith("text ") and "\nsteps " in table
-
-
-SIZES = {
-    "epoch_size": 8, "train_size": 8, "held_out": 4, "mean_length": 3, "train_length": 4,
-    "test_length": 6, "length": 2, "longest": 10,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", GENERATED)
-def test_generate_after_train_and_eval_of_every_task(
-    name: str, tmp_path: Path, output: Command
-) -> None:
-    kind: Any = TASKS[name]
-    options = [
-        text
-        for field in fields(kind)
-        if field.name in SIZES
-        for text in (flag(field.name), str(SIZES[field.name]))
-    ]
-    output("train", name, "--out", tmp_path, *options, *MODEL)
-    run = Run.open(tmp_path)
-    sets = run.task().test_sets
-    lines = output("eval", tmp_path, "--device", "cpu").splitlines()
-    assert [line.partition(",")[0] for line in lines] == list(sets)
-    text = run.vocabularies["source"].write(sets["test"][0][0])
-    assert output("generate", tmp_path, text, "--device", "cpu").lstrip().startswith("input ")

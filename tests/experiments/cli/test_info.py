@@ -28,7 +28,7 @@ def test_info_describes_a_run(finished_run: Path, output: Callable[..., str]) ->
     assert "2 epochs, 4 updates" in text and "best on the validation set" in text
 
 
-@pytest.mark.parametrize("count", [100, pytest.param(30_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [40, pytest.param(30_000, marks=pytest.mark.full)])
 def test_info_generate_and_resume_say_what_is_damaged(
     finished_run: Path, tmp_path: Path, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

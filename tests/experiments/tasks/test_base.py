@@ -1,14 +1,14 @@
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_origin, get_type_hints
+from typing import Any, Literal, get_origin, get_type_hints
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphut.experiments.tasks import TASKS, Task, Text, TextTask, Vocabulary
+from graphut.experiments.tasks import TASKS, Task
 from graphut.experiments.tasks.base import hold_out, random_windows, strided_windows
 from tests.experiments.tasks.tiny import GENERATED, tiny
 from tests.helpers import refuses
@@ -59,28 +59,6 @@ def test_task_keeps_a_relative_path_as_an_absolute_one(
     monkeypatch.chdir(tmp_path)
     task = TASKS[name](**{"data": "data", field: "file"})
     assert getattr(task, field) == str(tmp_path / "file")
-
-
-@dataclass(frozen=True)
-class Counting(TextTask):
-    name = "counting-of-tests"
-    vocabulary: ClassVar[Vocabulary] = Vocabulary("ab")
-
-    def load(self, part: str) -> list[Text]:
-        return [Text([2]), Text([2, 2])]
-
-
-def test_task_loads_each_part_once() -> None:
-    task = Counting()
-    assert task.train(0, 0) == task.validation == task.test == [Text([2]), Text([2, 2])]
-    assert task.train(1, 2) is task.train(0, 0) is not task.validation
-    assert task.vocabularies == {"text": Counting.vocabulary}
-
-    class Empty(Counting):
-        load = Task.load
-
-    with pytest.raises(NotImplementedError, match="Empty has no examples: override its `load`"):
-        Empty().test  # noqa: B018
 
 
 def all_pairs(task: Task) -> list[Any]:

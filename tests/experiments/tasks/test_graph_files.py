@@ -189,19 +189,13 @@ def test_read_graphs_of_arrays(tmp_path: Path) -> None:
     ("changed", "message"),
     [
         ({"edges": None}, r"it needs edges\.npy, \(2, E\) integers"),
-        ({"edges": [[0.5], [1.0]]}, r"it needs edges\.npy, \(2, E\) integers"),
         ({"edges": [[0], [9]]}, "an edge has node 9, but there are 5 nodes in graphs.npy"),
-        ({"edges": [[0], [-1]], "graphs": None}, "an edge has node -1, .* in features.npy"),
         ({"edges": [[0], [4]]}, "edge number 0 joins two graphs"),
         ({"graphs": [0, 1, 0, 1, 1]}, "graphs.npy must hold the number of the graph of each node"),
-        ({"graphs": [0.0] * 5}, r"graphs\.npy must hold .* \(N,\) integers"),
         ({"labels": [1, 2, 3]}, "labels.npy has 3 rows; expected 5, as there are 5 nodes"),
-        ({"edge_weights": [1.0]}, r"edge_weights\.npy has 1 rows; expected 4"),
-        ({"features": [[1.0, np.nan]] * 5}, r"has \[nan\] in `feat`; expected finite numbers"),
         ({"edge_features": [1, 2, 3, 1e300]}, r"from 4 to 3 has \[1e\+300\] in `feat`; expected"),
         ({"train_mask": [[1, 0]] * 5}, r"shape \(3, 2\), .* column: .* graph\.train_mask\[:, 0\]"),
         ({"labels": [1j] * 5}, r"labels\.npy is not a \.npy file of numbers or text: its values"),
-        ({"graph_test_mask": [1]}, r"graph_test_mask\.npy has 1 rows; expected 2"),
     ],
 )
 def test_read_graphs_refuses_arrays(changed: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -230,9 +224,7 @@ def test_write_arrays_of_dgl_reads_back(tmp_path: Path) -> None:
         write_arrays([graph, dgl.rand_graph(2, 2)], tmp_path / "other")
 
 
-@pytest.mark.parametrize(
-    "label", [4, [4, 5], torch.tensor([4.0]), torch.tensor([4, 5]), torch.tensor([[0.5, 1.0]])]
-)
+@pytest.mark.parametrize("label", [4, torch.tensor([4, 5]), torch.tensor([[0.5, 1.0]])])
 def test_write_arrays_of_pyg_with_labels_of_graphs(label: Any, tmp_path: Path) -> None:
     data = pytest.importorskip("torch_geometric.data")
     edges = torch.zeros(2, 0, dtype=torch.int64)

@@ -151,26 +151,14 @@ def test_problems_mix_families_and_name_test_sets() -> None:
     assert [*GraphDistance(test_sizes="", held_out=1).test_sets] == ["test"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "words"),
-    [
+def test_problems_quote_bad_options() -> None:
+    for kind, options, words in (
         (GraphDistance, {"families": "oak"}, "families of graph-distance are among path, near, .*"),
         (GraphDistance, {"families": " "}, "families must name a family"),
         (GraphDistance, {"test_families": "oak"}, "test_families of .* are among .*; got 'oak'"),
-        (
-            GraphDistance,
-            {"sizes": "1-4"},
-            "sizes must be whole numbers of 2 or more, .*; got '1-4'",
-        ),
+        (GraphDistance, {"sizes": "1-4"}, "sizes must be whole numbers of 2 or more, .*'1-4'"),
         (GraphDistance, {"sizes": "9-5"}, r"'2,4-6' \(a range begins with its .*\); got '9-5'"),
-        (GraphDistance, {"test_sizes": "1"}, "test_sizes must be whole numbers of 2 or more, .*"),
-        (
-            GraphPath,
-            {"families": "delaunay"},
-            "families of graph-path are among path, .*'delaunay'",
-        ),
+        (GraphPath, {"families": "delaunay"}, "families of graph-path are among .*'delaunay'"),
         (GraphBFS, {"families": "isolated"}, "families of graph-bfs are among .*; got 'isolated'"),
-    ],
-)
-def test_problems_quote_bad_options(kind: Any, options: dict[str, Any], words: str) -> None:
-    refuses(words, kind, **options)
+    ):
+        refuses(words, kind, **options)
