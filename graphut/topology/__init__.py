@@ -7,7 +7,6 @@ from graphut.topology.algebra import Intersection, Union
 from graphut.topology.base import Topology
 from graphut.topology.parse import parse, spec_signatures
 from graphut.topology.registry import register_composition
-from graphut.topology.statistics import statistics
 
 if TYPE_CHECKING:
     from graphut.topology.binary_partition import BinaryPartition
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         exphormer,
         longformer,
     )
+    from graphut.topology.measures import statistics
     from graphut.topology.random_graphs import Expander, Random
     from graphut.topology.window import (
         Axial,

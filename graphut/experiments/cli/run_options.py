@@ -29,7 +29,7 @@ from graphut.models.checked_config import CheckedConfig, option
 from graphut.models.config import Restarts
 from graphut.plotting.figure import check_picture_path, new_figure
 from graphut.topology import parse
-from graphut.topology.statistics import check_tokens
+from graphut.topology.measures import check_tokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from graphut.experiments.messages import pluralize
 from graphut.plotting import draw_topology
 from graphut.plotting.figure import save_figure
 from graphut.topology import Topology, parse, statistics
-from graphut.topology.statistics import Statistics
+from graphut.topology.measures import Statistics
 
 
 def main(arguments: Namespace) -> int:

@@ -1,5 +1,7 @@
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,3 +79,19 @@ def test_generate_and_eval_need_an_epoch_done(
     assert hint in refusal(name, folder, *text)
     with pytest.raises(ValueError, match=hint):
         load(folder)
+
+
+def test_train_loads_what_a_task_needs(tmp_path: Path) -> None:
+    """Letters need no graphs, pictures, GPU programs, convolutions or other tasks."""
+    argv = ["train", "sort", *TINY, "--out", str(tmp_path / "run")]
+    code = f"""
+import sys
+from graphut.experiments.cli import main
+assert main({argv!r}) == 0
+print(*(name for name in sys.modules if name.split(".")[0] == "graphut"))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = run.stdout.splitlines()[-1].split()
+    assert len(names) <= 100
+    others = ("plotting", "nn.gpu", "triton", "report", "graph_", "hetero", "distributed", "conv")
+    assert not [name for name in names for other in others if other in name]
