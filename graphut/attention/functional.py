@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from graphut._dgl import DGLGraph
-from graphut.attention.argument_checks import (
+from graphut.attention.backend import AttentionCall
+from graphut.attention.checks import (
     check_call,
     check_edge_feat,
     check_features,
     check_nonempty_rows,
     checks_are_skipped,
 )
-from graphut.attention.backend import AttentionCall
 from graphut.attention.dgl_layouts import as_layout
 from graphut.attention.dropout import draw_seed
 from graphut.attention.edge_sums import edge_sum

@@ -154,19 +154,15 @@ def _check_digest(path: Path) -> None:
             raise ImportError("the file is damaged")
 
 
-_LIBRARY = find_library()
-
-
-def compiled() -> Library | None:
-    """Return the compiled kernels for this machine, or None if they are not built."""
-    return _LIBRARY
+#: The compiled kernels for this machine, or None if they are not built.
+LIBRARY = find_library()
 
 
 def is_built() -> bool:
     """Return whether the kernels are compiled; if they are not, warn once."""
-    if _LIBRARY is None:
+    if LIBRARY is None:
         _warn_that_none_is_built()
-    return _LIBRARY is not None
+    return LIBRARY is not None
 
 
 @lru_cache(maxsize=1)

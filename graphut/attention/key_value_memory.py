@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from graphut.attention.argument_checks import check_nonempty_rows
+from graphut.attention import kernel_library
 from graphut.attention.backend import AttentionCall
+from graphut.attention.checks import check_nonempty_rows
 from graphut.attention.first_derivatives import once_differentiable
-from graphut.attention.kernel_library import DTYPES, is_built
+from graphut.attention.kernel_library import DTYPES
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import parts_of
 from graphut.attention.native.ops import (
@@ -98,7 +99,8 @@ def fits_memory(backend: str, layout: EdgeLayout, like: Tensor) -> bool:
         return False
     autocast = torch.is_autocast_enabled("cpu")
     dtype = torch.get_autocast_dtype("cpu") if autocast else like.dtype
-    return dtype in DTYPES and not torch.compiler.is_compiling() and is_built()
+    is_built = kernel_library.LIBRARY is not None
+    return is_built and dtype in DTYPES and not torch.compiler.is_compiling()
 
 
 def uses_triton(

@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.compiler import is_compiling
 from torch.nn.functional import pad
 
+from graphut.attention.checks import check_index, check_range
 from graphut.attention.pytrees import as_pytree
 from graphut.attention.ragged import ragged_arange
 from graphut.attention.sorting import sort_edges
-from graphut.attention.tensor_checks import check_index, check_range
 from graphut.attention.tracing import cached_property, is_exporting, outside_inference
 
 Device = torch.device | str
@@ -130,11 +130,6 @@ class EdgeLayout(ABC):
     def num_dst(self) -> int:
         """Number of destination nodes."""
         return self.in_degrees.numel()
-
-    @property
-    def num_given(self) -> int:
-        """Number of sources whose features a call gives; a `halo` brings the others."""
-        return self.num_src if self.halo is None else self.num_dst
 
     @property
     @abstractmethod

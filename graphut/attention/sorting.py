@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from graphut.attention.kernel_library import compiled
+from graphut.attention import kernel_library
 from graphut.attention.tracing import is_intercepted
 
 
@@ -16,7 +16,7 @@ def sort_edges(
     `order[starts[i]:starts[i + 1]]` and the sources `sources[starts[i]:starts[i + 1]]`. On the CPU
     the compiled kernels sort, if they are built.
     """
-    library = compiled()
+    library = kernel_library.LIBRARY
     if library is None or src.device.type != "cpu" or is_intercepted():
         return sort_edges_by_torch(src, dst, num_src, num_dst)
     return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)

@@ -11,7 +11,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 def is_tracing() -> bool:
     """Return whether tensor values cannot be read: in tracing or CUDA graph capture."""
-    return is_compiling() or is_capturing()
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        return True
+    return is_compiling()
 
 
 def is_capturing() -> bool:

@@ -148,7 +148,7 @@ class CachedDecoder(TokenDecoder):
         store = _NewestTokens(self, feat.device)
         call = Call(self.recurrence, store, feat, positions)
         result = run_call(call)
-        return self.predict(call.readout(result.out)), result.steps
+        return self.predict(call.steps[-1].readout(result.out)), result.steps
 
     def next_sources(self) -> Tensor:
         """Return the positions, from 0, that the newest token of a hypothesis attends to."""

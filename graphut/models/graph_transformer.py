@@ -11,9 +11,9 @@ from torch.nn.functional import dropout
 
 from graphut._dgl import DGLGraph, dgl
 from graphut.attention import EdgeLayout, as_layout
+from graphut.attention.checks import check_tensor
 from graphut.attention.layout import layout_from_edges
 from graphut.attention.ragged import row_log_sums
-from graphut.attention.tensor_checks import check_tensor
 from graphut.attention.tracing import is_tracing
 from graphut.models.adaptive_model import AdaptiveModel
 from graphut.models.config import Restarts, UniversalGraphTransformerConfig
@@ -42,8 +42,8 @@ from graphut.nn import (
     UniversalTransformerStep,
     parse_rule,
 )
+from graphut.nn.checks import check_feat, check_same_nodes
 from graphut.nn.graph_call import from_edge_index
-from graphut.nn.input_checks import check_feat, check_same_nodes
 from graphut.topology import Topology, parse
 
 

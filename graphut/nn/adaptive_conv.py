@@ -12,12 +12,11 @@ from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.ragged import row_sums
 from graphut.nn.aggregation import NeighborMean, edge_list
 from graphut.nn.attention import MultiHeadAttention
+from graphut.nn.checks import check_feat, check_probability, check_sizes
 from graphut.nn.conv_adapters import ConvAsAttention
 from graphut.nn.dropout import ByteDropout
 from graphut.nn.graph_call import Features, GraphCall
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.input_checks import check_feat
-from graphut.nn.module_checks import check_probability, check_sizes
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
 from graphut.nn.step import UniversalTransformerStep

@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, edge_attention
-from graphut.attention.argument_checks import check_frontier
+from graphut.attention.checks import check_frontier
 from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
 from graphut.attention.ragged import starts
-from graphut.nn.input_checks import PASS_A_PAIR, check_feat, check_same_nodes
-from graphut.nn.module_checks import check_attention_options
+from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
 from graphut.nn.plain_calls import call_layer, is_hooked, is_own
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
@@ -287,7 +286,9 @@ class MultiHeadAttention(nn.Module):
     @property
     def has_plain_projection(self) -> bool:
         """True if `project` is not overridden and `key_value` is a plain `Linear` without hooks."""
-        return is_own(self, MultiHeadAttention, "project") and is_plain_linear(self.key_value)
+        layer: Any = self._modules["key_value"]
+        is_plain = type(layer) is nn.Linear and not is_hooked(layer)
+        return is_plain and is_own(self, MultiHeadAttention, "project")
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether `forward` supports a `KeyValueMemory` with this layout."""
@@ -376,12 +377,8 @@ def edge_feature_options(
     if feat is None or layer is None:
         return {}
     # With the weight alone, `edge_attention` need not store the mapped features of all edges.
-    if is_plain_linear(layer, kind) and getattr(layer, "bias", None) is None:
+    is_plain = type(layer) is kind and not is_hooked(layer)
+    if is_plain and getattr(layer, "bias", None) is None:
         weight: Tensor = layer.weight  # type: ignore[assignment]
         return {"edge_feat": feat, "edge_map": weight.unflatten(0, by_head)}
     return {"edge_feat": layer(feat).unflatten(-1, by_head)}
-
-
-def is_plain_linear(layer: nn.Module, kind: type = nn.Linear) -> bool:
-    """Return whether the class of `layer` is exactly `kind`, and `layer` has no hooks."""
-    return type(layer) is kind and not is_hooked(layer)

@@ -10,13 +10,17 @@ from torch.utils.checkpoint import checkpoint
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.attention.tensor_checks import check_tensor
+from graphut.attention.checks import check_tensor
 from graphut.attention.tracing import is_capturing, is_exporting, is_tracing
 from graphut.nn.attention import AttentionRecord
-from graphut.nn.finite_checks import FINITE_CHECKS, check_probability_shape
+from graphut.nn.checks import (
+    FINITE_CHECKS,
+    check_event_driven,
+    check_feat,
+    check_same_nodes,
+    check_sharding,
+)
 from graphut.nn.halting import ScheduledHalting
-from graphut.nn.input_checks import check_feat, check_same_nodes
-from graphut.nn.module_checks import check_event_driven, check_sharding
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
@@ -139,11 +143,6 @@ class Call:
             return new
         return quantize.round(with_noise(self.noise, "quantized", new, nodes, t))
 
-    def readout(self, states: Tensor) -> Tensor:
-        """Return states `(A, d)` after the output norm, a final LayerNorm, if the step has one."""
-        out: Tensor = self.steps[-1].readout(states)
-        return out
-
     def decide(
         self,
         state: RuleState,
@@ -163,7 +162,13 @@ class Call:
         probability = None
         if self.halting is not None:
             probability = self.halting(before if self.halt_from == "input" else after, nodes, t)
-            check_probability_shape(probability, after.shape[0])
+            if probability.shape != after.shape[:1] or not probability.is_floating_point():
+                raise ValueError(
+                    f"the halting module returned {tuple(probability.shape)} of "
+                    f"{probability.dtype} for {after.shape[0]} rows; it must return "
+                    f"({after.shape[0]},) floating-point probabilities, one for each row (take "
+                    "[:, 0] of a column)"
+                )
             if not self.is_traced:
                 self.checks.check_probability(probability, nodes, t)
         is_last = t == self.max_steps
@@ -172,7 +177,7 @@ class Call:
         if self.rows is not None and shown is not None:
             nodes = torch.arange(len(after), device=after.device) if nodes is None else nodes
             change = squared_change(after, shown, relative=self.steps[0].norm == "pre")
-            states = self.readout(after)
+            states = self.steps[-1].readout(after)
             found: tuple[Any, ...] = nodes, states, state.weight, probability, change, state.chosen
             if active is not None:
                 found = tuple(x if x is None else x[active] for x in found)
@@ -211,37 +216,44 @@ def begin_call(
     if isinstance(graph, Sequence):
         check_tensor(feat, "features of source nodes")
         layouts = _block_layouts(layer, graph, edge_options)
+    elif isinstance(graph, EdgeLayout):
+        graph.check_unwritten()
+        layouts = [graph]
     else:
-        if not isinstance(graph, EdgeLayout):
-            check_same_nodes(graph)
+        check_same_nodes(graph)
         layouts = [as_layout(graph)]
-    layout, store_type = layouts[0], Store
+    layout, store_type, attention = layouts[0], Store, step.attention
     if layout.device != feat.device:
         layouts = [each.to(feat.device) for each in layouts]
         layout = layouts[0]
         layout.check_unwritten()
-    if layout.num_dst > layout.num_src:
+    num_given, num_dst = layout.num_src, layout.num_dst
+    if num_dst > num_given:
         raise ValueError(
-            f"the graph has {layout.num_dst} destination and {layout.num_src} source nodes; in a "
+            f"the graph has {num_dst} destination and {num_given} source nodes; in a "
             "recurrence every destination must be a source too"
         )
-    attention = step.attention
-    check_feat(feat, "source", layout.num_given, attention.in_feats[1], attention)
-    _check_halting_is_possible(layer, rule)
+    if layout.halo is not None:  # the other nodes of this part have no features here
+        _check_part(layer.steps, graph_ids)
+        store_type, num_given = layout.halo.store, num_dst
+    check_feat(feat, "source", num_given, attention.in_feats[1], attention)
+    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
+        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
+    elif isinstance(rule, ACT) and isinstance(layer.halting, ScheduledHalting):
+        layer.halting.check(rule.threshold, layer.max_steps)
+    if distributed.is_available() and distributed.is_initialized():
+        check_sharding(layer.step, layer.halting)
     between = encoded = None
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)
     if positions is not None:
-        _check_positions(positions, layout.num_given)
+        _check_positions(positions, num_given)
         positions = positions.to(feat.device, non_blocking=True)
         if getattr(attention, "relative", None):
             from graphut.nn.relative import edge_distances
 
             of_step = [edge_distances(each, positions[: each.num_src]) for each in layouts]
             edge_options["edge_distance"] = of_step if is_list else of_step[0]
-    if layout.halo is not None:
-        _check_part(layer.steps, graph_ids)
-        store_type = layout.halo.store
     store = store_type(
         layouts,
         cross_layout=between,
@@ -255,18 +267,14 @@ def begin_call(
     records = get_attention or get_steps
     call = Call(layer, store, feat, positions, rule=rule, batch=batch, records=records)
     call.is_list, call.is_grouped = is_list, graph_ids is not None
+    if call.is_traced:
+        _refuse_recording(layer)
     return call
 
 
-def _check_halting_is_possible(layer: Any, rule: HaltingRule) -> None:
-    """Raise an error if nodes halt at steps that the host cannot know, or settings do not fit."""
-    if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
-        check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
-    if distributed.is_available() and distributed.is_initialized():
-        check_sharding(layer.step, layer.halting)
-    if isinstance(rule, ACT) and isinstance(layer.halting, ScheduledHalting):
-        layer.halting.check(rule.threshold, layer.max_steps)
-    if not (is_tracing() and needs_host(layer)):
+def _refuse_recording(layer: Any) -> None:
+    """Raise an error if a program is recorded, but nodes halt when the host cannot know it."""
+    if not needs_host(layer):
         return
     for happens, name in ((is_capturing(), "a CUDA graph"), (is_exporting(), "torch.export")):
         if happens:
@@ -350,48 +358,53 @@ def _batch(
     return layout.cached(batch_index).renamed(graph_ids)
 
 
-def close_call(call: Call, output: LoopOutput, *, get_attention: bool, get_steps: bool) -> Any:
+def close_call(
+    call: Call, output: LoopOutput, *, get_attention: bool = False, get_steps: bool = False
+) -> Any:
     """Return the results of `layer.forward`: output, `Ponder`, and what was asked for."""
-    store, rows = call.store, call.rows
-    output = output._replace(out=call.readout(output.out))
+    store, rows, max_steps, step = call.store, call.rows, call.max_steps, call.steps[-1]
+    output = output._replace(out=step.readout(output.out))
     if not call.waits:
         call.checks.close()
     output, rows = store.close((output, rows))
-    ponder = _ponder(call, output, rows)
-    records = ([store.weights] if get_attention else []) + ([rows] if get_steps else [])
-    return output.out, ponder, *records
-
-
-def _ponder(call: Call, output: LoopOutput, rows: Sequence[FrontierRows] | None) -> Ponder:
-    store, max_steps, step = call.store, call.max_steps, call.steps[0]
     records: dict[str, Any] = dict(output.waking or {})
     if output.waking is not None:
         max_steps = len(output.waking["round_sizes"])
-    if store.get_attention and not call.is_list:
-        records["attention"] = AttentionRecord(store.layout, store.weights)
-        if (between := store.cross_layout) is not None:
-            records["cross_attention"] = AttentionRecord(between, store.cross_weights)
-        halting = [(r.nodes, r.probability) for r in rows or [] if r.probability is not None]
-        if halting:
-            missing = halting[0][1].new_full((call.num_dst,), torch.nan)
-            records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
-            records["stopped"] = torch.zeros_like(missing, dtype=torch.bool)
-            if rows and rows[-1].halts is not None and len(rows) == max_steps:
-                records["stopped"][rows[-1].nodes] = ~rows[-1].halts
-    return Ponder(
+    if get_attention and not call.is_list:
+        records |= _attention_records(call, rows or [], max_steps)
+    attention, cost = step.attention, output.cost
+    ponder = Ponder(
         steps=output.steps,
         remainder=output.remainder,
-        cost=output.cost.mean() if output.cost.shape[0] else output.cost.sum(),
+        cost=cost.mean() if cost.shape[0] else cost.sum(),
         max_steps=max_steps,
         work=store.work,
         layouts=tuple(store.layouts) if call.is_list else (store.layout,) * max_steps,
         cross_layout=store.cross_layout,
         node_flops=step.node_flops,
-        key_value_flops=step.attention.key_value_flops,
-        edge_flops=step.attention.edge_flops,
+        key_value_flops=attention.key_value_flops,
+        edge_flops=attention.edge_flops,
         encoded_flops=0 if store.encoded is None else store.encoded.flops,
         **records,
     )
+    asked = ([store.weights] if get_attention else []) + ([rows] if get_steps else [])
+    return output.out, ponder, *asked
+
+
+def _attention_records(call: Call, rows: Sequence[FrontierRows], max_steps: int) -> dict[str, Any]:
+    """Return the fields of `Ponder` with attention weights and halting probabilities."""
+    store = call.store
+    records: dict[str, Any] = {"attention": AttentionRecord(store.layout, store.weights)}
+    if (between := store.cross_layout) is not None:
+        records["cross_attention"] = AttentionRecord(between, store.cross_weights)
+    halting = [(r.nodes, r.probability) for r in rows if r.probability is not None]
+    if halting:
+        missing = halting[0][1].new_full((call.num_dst,), torch.nan)
+        records["halting"] = torch.stack([missing.index_copy(0, *each) for each in halting])
+        records["stopped"] = torch.zeros_like(missing, dtype=torch.bool)
+        if rows[-1].halts is not None and len(rows) == max_steps:
+            records["stopped"][rows[-1].nodes] = ~rows[-1].halts
+    return records
 
 
 def _run_again(step: Any, store: Any, rows: Tensor) -> Tensor:

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from graphut._dgl import dgl
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.argument_checks import check_finite
+from graphut.attention.checks import check_finite
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.tracing import outside_autocast
 from graphut.nn.aggregation import Aggregation, edge_list, neighbor_mean
+from graphut.nn.checks import first_weight
 from graphut.nn.graph_call import Features, Recorded, graph_of
-from graphut.nn.input_checks import first_weight
 from graphut.nn.ponder import Ponder
 from graphut.nn.recurrence import AdaptiveRecurrence
 

@@ -8,9 +8,8 @@ from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.attention.argument_checks import check_finite
-from graphut.attention.tensor_checks import check_index, check_range, check_tensor
-from graphut.nn.input_checks import PASS_A_PAIR, check_same_nodes, sources_of
+from graphut.attention.checks import check_finite, check_index, check_range, check_tensor
+from graphut.nn.checks import PASS_A_PAIR, check_same_nodes, sources_of
 from graphut.nn.ponder import Ponder
 
 Features: TypeAlias = Tensor | tuple[Tensor, Tensor]  # of all nodes, or of sources and destinations

@@ -10,14 +10,13 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
-from graphut.attention.argument_checks import check_finite
-from graphut.attention.tensor_checks import check_index
+from graphut.attention.checks import check_finite, check_index
 from graphut.nn.adaptive_conv import check_conv_options, linear, make_recurrence
 from graphut.nn.aggregation import edge_list
+from graphut.nn.checks import check_feat
 from graphut.nn.dropout import ByteDropout
 from graphut.nn.graph_call import Recorded, check_edge_index, check_rows
 from graphut.nn.hetero_attention import HeteroAttention
-from graphut.nn.input_checks import check_feat
 from graphut.nn.rules import HaltingRule
 
 EdgeType: TypeAlias = tuple[str, str, str]

@@ -9,7 +9,7 @@ from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.attention.tracing import is_capturing
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.call import Call, LoopOutput
-from graphut.nn.finite_checks import FINITE_CHECKS
+from graphut.nn.checks import FINITE_CHECKS
 from graphut.nn.noise import with_noise
 from graphut.nn.rules import FixedDepth
 from graphut.nn.rules.base import RuleState
@@ -186,7 +186,9 @@ class _AtHalting:
         """Return the output, number of steps, ACT remainder and ponder cost of each node."""
         size = self.call.num_dst
         if len(self.finished) == 1 and self.finished[0][0] is None:  # all nodes halted together
-            steps, *columns = (_first(column, size) for column in self.finished[0][1:])
+            steps, *columns = self.finished[0][1:]
+            if steps.shape[0] > size:
+                steps, *columns = (column[:size] for column in (steps, *columns))
         else:
             nodes, *parts = map(torch.cat, zip(*self.finished, strict=True))
             row_of = nodes.new_empty(self.call.feat.shape[0])
@@ -225,11 +227,8 @@ class _WhileRunning:
         size = self.call.num_dst
         if size < self.steps.shape[0]:
             self.keep_first(size, 0)
-        return LoopOutput(_first(decided.out, size), self.steps, self.remainder, self.cost)
-
-
-def _first(rows: Tensor, size: int) -> Tensor:
-    return rows if rows.shape[0] == size else rows[:size]  # no view without need
+        out = decided.out if decided.out.shape[0] == size else decided.out[:size]
+        return LoopOutput(out, self.steps, self.remainder, self.cost)
 
 
 def _below(

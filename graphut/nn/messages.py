@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from graphut.attention import EdgeLayout
-from graphut.attention.argument_checks import check_finite
+from graphut.attention.checks import check_finite
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_maxima, row_sums
 from graphut.attention.tracing import is_intercepted, outside_autocast

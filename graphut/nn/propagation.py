@@ -9,14 +9,14 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention.checks import check_tensor
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
-from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.aggregation import Aggregation, edge_list
+from graphut.nn.checks import check_probability
 from graphut.nn.conv_adapters import check_edge_weight
 from graphut.nn.graph_call import GraphCall
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.module_checks import check_probability
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import ACT, HaltingRule
 from graphut.nn.step import UniversalTransformerStep

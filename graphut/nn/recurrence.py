@@ -12,17 +12,16 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.tracing import is_exporting
 from graphut.nn.call import begin_call, close_call, needs_host
+from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps, sources_of
 from graphut.nn.halting import HaltingUnit
-from graphut.nn.input_checks import sources_of
 from graphut.nn.loop import run_call
-from graphut.nn.module_checks import check_batch_norm, check_event_driven, check_separate_steps
 from graphut.nn.noise import InputNoise, kinds_of_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
-from graphut.nn.waking import Start, start_of_changes
+from graphut.nn.waking import start_of_changes
 
 if TYPE_CHECKING:
     from graphut.nn.quantized import Quantized
@@ -268,7 +267,9 @@ class AdaptiveRecurrence(nn.Module):
             return _uncompiled(self, graph, feat, **options)
         if not isinstance(feat, Tensor):
             feat = sources_of(feat)
-        return self._run(graph, feat, None, options)
+        call = begin_call(self, graph, feat, **options)
+        output = run_call(call)
+        return close_call(call, output, get_attention=get_attention, get_steps=get_steps)
 
     def resume(
         self,
@@ -334,18 +335,9 @@ class AdaptiveRecurrence(nn.Module):
         if layout.halo is not None:
             raise ValueError("a part of a graph does not support resume")
         start = start_of_changes(layout, shown, feat, changed, edges_into)
-        return self._run(graph, feat, start, options)
-
-    def _run(
-        self, graph: Any, feat: Tensor, start: Start | None, options: dict[str, Any]
-    ) -> tuple[Any, ...]:
-        """Return the results of `forward`; with `start`, continue from there."""
         call = begin_call(self, graph, feat, **options)
-        get_attention, get_steps = options.get("get_attention"), options.get("get_steps")
-        output = run_call(call, start)
-        return close_call(
-            call, output, get_attention=bool(get_attention), get_steps=bool(get_steps)
-        )
+        asked = {name: options.get(name, False) for name in ("get_attention", "get_steps")}
+        return close_call(call, run_call(call, start), **asked)
 
     @property
     def steps(self) -> list[UniversalTransformerStep]:

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import gumbel_softmax, one_hot
 
 from graphut.attention import EdgeLayout
-from graphut.attention.argument_checks import check_finite
+from graphut.attention.checks import check_finite, check_tensor
 from graphut.attention.ragged import row_log_sums, row_maxima, row_sums
-from graphut.attention.tensor_checks import check_tensor
 from graphut.nn.aggregation import Aggregation
 
 _SHARPNESS = 10.0  # of the softmax over in-edges in training, for keys of about 1

@@ -7,7 +7,7 @@ from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.edge_sums import edge_dot
 from graphut.attention.tracing import is_tracing, outside_autocast
-from graphut.nn.input_checks import check_same_nodes
+from graphut.nn.checks import check_same_nodes
 from graphut.nn.signals import coordinate_signal
 
 

@@ -11,8 +11,13 @@ from torch.nn.functional import linear
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.nn.attention import MultiHeadAttention
-from graphut.nn.input_checks import check_feat, check_same_nodes, destination_rows, sources_of
-from graphut.nn.module_checks import check_widths
+from graphut.nn.checks import (
+    check_feat,
+    check_same_nodes,
+    check_widths,
+    destination_rows,
+    sources_of,
+)
 from graphut.nn.plain_calls import call_layer, is_own
 from graphut.nn.store import EncoderOutput, Store
 from graphut.nn.transition import Transition
@@ -235,7 +240,7 @@ class UniversalTransformerStep(nn.Module):
         attention: Any = self._modules["attention"]
         if self.norm == "pre":
             rows = call_layer(self._modules["attention_norm"], rows)
-        types = (layout, nodes) if getattr(attention, "reads_types", False) else ()
+        types = (layout, nodes) if getattr(type(attention), "reads_types", False) else ()
         projected: Tensor = attention.project(rows, *types)
         return projected
 
@@ -261,7 +266,7 @@ class UniversalTransformerStep(nn.Module):
             total = rows + total
         if self.norm == "pre":
             return total
-        if getattr(norm, "counts_steps", False):
+        if getattr(type(norm), "counts_steps", False):
             return norm(total, store.step)
         return call_layer(norm, total)
 

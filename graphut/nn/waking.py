@@ -9,9 +9,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphut.attention import EdgeLayout
-from graphut.attention.argument_checks import check_finite, skip_checks
+from graphut.attention.checks import (
+    check_finite,
+    check_index,
+    check_range,
+    check_tensor,
+    skip_checks,
+)
 from graphut.attention.sorting import sort_edges
-from graphut.attention.tensor_checks import check_index, check_range, check_tensor
 from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder
@@ -182,7 +187,7 @@ def repeat_until_quiescent(call: Call, start: Start | None = None) -> LoopOutput
         if call.rows is not None:
             ids = torch.arange(size, device=after.device) if nodes is None else nodes
             weights = torch.zeros_like(decided).index_fill(0, moved, 1.0)
-            states = call.readout(shown.index_select(0, ids))
+            states = step.readout(shown.index_select(0, ids))
             call.rows.append(FrontierRows(ids, states, weights, None, change))
         if changed is not None:
             nodes = with_out_neighbours(store.layout, changed) if len(changed) else changed

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn.input_checks import check_same_nodes
+from graphut.nn.checks import check_same_nodes
 from graphut.plotting.figure import BLUE, edge_style, new_figure, shortened, widest
 from graphut.plotting.topology import arcs
 

@@ -17,9 +17,9 @@ from graphut.attention import edge_attention, kernel_library
 from graphut.attention.backend import AttentionCall
 from graphut.attention.kernel_library import (
     DTYPES,
+    LIBRARY,
     Call,
     Library,
-    compiled,
     find_library,
 )
 from graphut.attention.native import ops
@@ -61,7 +61,7 @@ def test_find_library_takes_the_widest_instructions(
     assert names == [f"_{BUILDS[capability][-1]}", f"_{BUILDS[capability][0]}"]
 
 
-@pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+@pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 @pytest.mark.parametrize(("name", "lanes"), [("base", 4), ("avx2", 8), ("avx512", 16)])
 def test_each_build_is_of_its_own_instructions(name: str, lanes: int) -> None:
     # The builds are of the same sources: they must not take each other's object files.
@@ -121,7 +121,7 @@ def test_library_refuses_a_build_of_other_sources(monkeypatch: pytest.MonkeyPatc
 def test_is_built_warns_once_and_auto_takes_another_backend(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kernel_library, "_LIBRARY", None)
+    monkeypatch.setattr(kernel_library, "LIBRARY", None)
     kernel_library._warn_that_none_is_built.cache_clear()
     layout = Causal().layout([4])
     query, key, value = inputs(layout)
@@ -132,10 +132,10 @@ def test_is_built_warns_once_and_auto_takes_another_backend(
     refuses("compiler", edge_attention, layout, query, key, value, backend="native")
 
 
-@pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+@pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_library_norm_is_that_of_torch_by_any_strides(dtype: torch.dtype) -> None:
-    this = compiled()
+    this = LIBRARY
     table = normal(700, 4, 34, dtype=dtype).detach()
     views = [
         table,
@@ -162,7 +162,7 @@ def test_library_builds_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     if path is None or name not in BUILDS.get(torch.backends.cpu.get_cpu_capability(), ["base"]):
         pytest.skip(f"the build for {name} is not here, or this processor cannot run it")
     this = Library(path)
-    monkeypatch.setattr(kernel_library, "_LIBRARY", this)
+    monkeypatch.setattr(kernel_library, "LIBRARY", this)
     layout = Causal().layout([40, 3])
     tables = inputs(layout)
     for dropout in (0.0, 0.5):

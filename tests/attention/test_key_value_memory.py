@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphut.attention.kernel_library import compiled
+from graphut.attention.kernel_library import LIBRARY
 from graphut.attention.key_value_memory import KeyValueMemory
 from graphut.nn import (
     dense_recurrence,
@@ -20,7 +20,7 @@ from tests.nn.cases import (
     modes_of,
 )
 
-pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 
 
 @pytest.mark.parametrize(

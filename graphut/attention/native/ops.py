@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_batchedtensor, is_legacy_batchedtensor
 
-from graphut.attention.argument_checks import check_finite
+from graphut.attention import kernel_library
+from graphut.attention.checks import check_finite
 from graphut.attention.dropout import drop_below, seed_hash
-from graphut.attention.kernel_library import DTYPES, Call, Library, Rows, compiled
+from graphut.attention.kernel_library import DTYPES, Call, Library, Rows
 from graphut.attention.tracing import cached_property
 
 KERNELS = {"fastest": 0, "interval": 1, "rows": 2, "pairs": 3}
@@ -161,7 +162,9 @@ def forward_table(
     if frontier is not None:
         frontier = frontier.contiguous()
         call.frontier = frontier.data_ptr()
-    if not _library().forward(call, DTYPES[dtype]):
+    library = kernel_library.LIBRARY
+    assert library is not None
+    if not library.forward(call, DTYPES[dtype]):
         _raise_overflow(softmax.dtype, query, *table.unbind(1))
     return out, softmax
 
@@ -347,7 +350,7 @@ def trim_gradient(buffer: Tensor, like: Tensor) -> Tensor:
 
 
 def _library() -> Library:
-    library = compiled()
+    library = kernel_library.LIBRARY
     if library is None:
         raise RuntimeError(
             "the compiled kernels are missing: install a C++ compiler, and then graphut again"

@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from graphut.nn.finite_checks import FiniteChecks, probability_error, wrong_probabilities
+from graphut.nn.checks import FiniteChecks, probability_error, wrong_probabilities
 
 NO_ERROR = 2**31 - 1
 

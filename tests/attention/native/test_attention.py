@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.kernel_library import compiled
+from graphut.attention.kernel_library import LIBRARY
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_op
 from graphut.topology import Causal, Complete, Window
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal, relative_error
 
-LIBRARY = compiled()
 pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 HAS_PAIRS = LIBRARY is not None and LIBRARY.multiplies_pairs
 NEEDS_PAIRS = pytest.mark.skipif(not HAS_PAIRS, reason="no AVX512-BF16 here")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from graphut.attention import EdgeLayout, edge_attention
-from graphut.attention.kernel_library import compiled
+from graphut.attention.kernel_library import LIBRARY
 from graphut.attention.native.attention import edge_tensors
 from graphut.attention.native.ops import edge_attention_backward_op, edge_attention_op
 from graphut.nn import MultiHeadAttention, PositionwiseTransition, UniversalTransformerStep
@@ -16,7 +16,7 @@ from graphut.topology import Causal
 from tests.attention.naive import hubs
 from tests.helpers import assert_same, gradients, normal, refuses
 
-pytestmark = pytest.mark.skipif(compiled() is None, reason="the compiled kernels are not built")
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="the compiled kernels are not built")
 
 # Made anew for each test: nothing may have been worked out of them before.
 GRAPHS: dict[str, Callable[[], EdgeLayout]] = {

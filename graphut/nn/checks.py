@@ -1,14 +1,152 @@
-"""Checks of the modules and settings from which layers are made."""
+"""Checks of graphs, features and probabilities, and of the modules that a layer is made of."""
 
 from collections.abc import Sequence
 from itertools import chain
+from math import isfinite
 from typing import Any
 
-from torch import distributed, nn
+import torch
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from graphut._dgl import DGLGraph
+from graphut.attention import EdgeLayout
+from graphut.attention.checks import check_frontier, check_tensor
 from graphut.attention.registry import check_backend
+from graphut.attention.tracing import is_tracing
 from graphut.nn.transition import SeparableConvTransition
+
+PASS_A_PAIR = "pass a pair of features: (source, destination features)"
+
+
+def check_feat(feat: Tensor, side: str, nodes: int, width: int, layer: nn.Module) -> None:
+    """Raise an error unless `feat` is `(nodes, width)`, in the dtype and on the device of `layer`.
+
+    `side`, "source" or "destination", appears in the message.
+    """
+    check_tensor(feat, f"features of {side} nodes")
+    weight = first_weight(layer, feat)
+    if feat.shape != (nodes, width):
+        raise ValueError(
+            f"the graph has {nodes} {side} nodes, but their features have shape "
+            f"{tuple(feat.shape)}; pass one row of {width} features for each node"
+        )
+    if feat.device != weight.device:
+        raise ValueError(
+            f"features of {side} nodes are on {feat.device}, but the layer is on {weight.device}; "
+            "move one of them with .to(device)"
+        )
+    # Under autocast, linear maps cast their input.
+    fits = feat.dtype == weight.dtype or torch.is_autocast_enabled(feat.device.type)
+    if not (feat.is_floating_point() and fits):
+        raise TypeError(
+            f"features of {side} nodes are {feat.dtype}, but the layer is {weight.dtype}; "
+            "convert one of them with .to(dtype)"
+        )
+
+
+def destination_rows(layout: EdgeLayout, feat: Tensor, frontier: Tensor | None) -> Tensor:
+    """Return the features of all destinations, the first sources, or of those in `frontier`."""
+    if frontier is None:
+        return feat[: layout.num_dst]
+    check_frontier(layout, frontier)
+    return feat[frontier]
+
+
+def first_weight(layer: nn.Module, otherwise: Tensor) -> Tensor:
+    """Return the first floating-point parameter of the layer, or `otherwise` if it has none."""
+    for module in layer.modules():
+        for weight in module._parameters.values():
+            if weight is not None and weight.is_floating_point():
+                return weight
+    return otherwise
+
+
+def check_same_nodes(
+    graph: DGLGraph | EdgeLayout,
+    advice: str = "a step needs a graph with one node type, or a block; HeteroAdaptiveConv is a "
+    "recurrence over several node types; MultiHeadAttention and MessageAggregation, without a "
+    "step, connect two types",
+) -> None:
+    """Raise an error, with `advice`, if the edges connect two different types of nodes."""
+    if not isinstance(graph, DGLGraph) or len(graph.etypes) != 1:
+        return  # `as_layout` refuses a graph with several edge types
+    source, _, target = graph.canonical_etypes[0]
+    if source != target:
+        raise ValueError(f"the graph's edges go from {source!r} to {target!r} nodes; {advice}")
+
+
+def sources_of(feat: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+    """Return the source features of a tensor, or of a pair as `dgl.nn.HeteroGraphConv` passes it.
+
+    Raise an error unless the destinations of the pair are its first sources.
+    """
+    if not isinstance(feat, tuple):
+        check_tensor(feat, "features of source nodes")
+        return feat
+    sources, destinations = feat
+    if not (is_tracing() or torch.equal(sources[: len(destinations)], destinations)):
+        raise ValueError(
+            f"got features of {len(sources)} sources and of {len(destinations)} other "
+            "destinations, but the destinations of a step must be the first sources: for several "
+            "node types use HeteroAdaptiveConv, or, without a step, MultiHeadAttention or "
+            "MessageAggregation"
+        )
+    return sources
+
+
+class FiniteChecks:
+    """Checks of features and probabilities, for which the host waits."""
+
+    def check_features(self, feat: Tensor) -> None:
+        """Raise an error if a value of the initial states `feat`, `(N_src, d)`, is not finite."""
+        # A sum needs one pass and no memory.
+        if isfinite(feat.detach().sum().item()) or bool(feat.isfinite().all()):
+            return
+        node, column = (~feat.isfinite()).nonzero()[0].tolist()
+        raise ValueError(
+            f"feature {column} of node {node} is {feat[node, column].item()}; features must be "
+            "finite numbers"
+        )
+
+    def check_probability(self, probability: Tensor, nodes: Tensor | None, step: int) -> None:
+        """Raise an error if a halting probability, `(A,)`, is NaN or outside [0, 1]."""
+        if not probability.numel():
+            return
+        if probability.requires_grad:
+            probability = probability.detach()
+        low, high = probability.aminmax()
+        if low.item() >= 0.0 and high.item() <= 1.0:  # False for NaN
+            return
+        row = int(wrong_probabilities(probability).nonzero()[0])
+        node = row if nodes is None else int(nodes[row])
+        raise ValueError(probability_error(node, step, bool(probability[row].isnan())))
+
+    def close(self) -> None:
+        """Finish the checks of one call; this class has nothing left to do, unlike a subclass."""
+
+
+FINITE_CHECKS = FiniteChecks()
+
+
+def wrong_probabilities(probability: Tensor) -> Tensor:
+    """Return an int32 code for each probability: 0 in [0, 1], 1 outside, 2 for NaN."""
+    p = probability.detach()
+    return (~((p >= 0.0) & (p <= 1.0))).int() + p.isnan()
+
+
+def probability_error(node: int, step: int, is_nan: bool) -> str:
+    """Return the error message for a halting probability that is NaN or outside [0, 1]."""
+    if is_nan:
+        return (
+            f"the halting probability of node {node} is NaN at step {step}: a weight of the model "
+            "or a state that it attends to is not finite; lower the learning rate or clip gradients"
+        )
+    return (
+        f"the halting probability of node {node} is outside of [0, 1] at step {step}; let the "
+        "halting module end with a sigmoid"
+    )
+
 
 _PARTS = {  # the last two may be None
     "attention": "MultiHeadAttention, or a layer of DGL or PyG as ConvAsAttention(layer, feats)",
@@ -91,8 +229,6 @@ def check_batch_norm(layer: nn.Module, rule: Any, in_training: bool) -> None:
 
 def check_sharding(*parts: nn.Module | None) -> None:
     """Raise an error if `fully_shard` (FSDP2) was called on a module that runs in every step."""
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return
     for module in chain.from_iterable(part.modules() for part in parts if part is not None):
         if any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
             raise RuntimeError(

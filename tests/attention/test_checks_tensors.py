@@ -13,7 +13,7 @@ from torch.func import functionalize, vmap
 from torch.masked import masked_tensor
 
 from graphut.attention import CSRLayout, edge_attention, layout_from_edges
-from graphut.attention.tensor_checks import check_tensor
+from graphut.attention.checks import check_tensor
 from graphut.nn import (
     AdaptiveConv,
     AdaptiveRecurrence,

@@ -8,7 +8,7 @@ from graphut.nn import (
     AdaptiveRecurrence,
     HaltingUnit,
 )
-from graphut.nn.input_checks import check_feat
+from graphut.nn.checks import check_feat
 from graphut.topology import Complete
 from tests.helpers import assert_same, normal, refuses
 from tests.nn.cases import build_step, randomised

@@ -1,21 +1,105 @@
-"""Checks of the arguments of an attention call."""
+"""Checks of tensors, and of the arguments of an attention call."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf, isfinite, prod
 from threading import local
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.autograd import forward_ad
 from torch.linalg import vector_norm
 
-from graphut.attention.backend import AttentionCall
+from graphut.attention import kernel_library
 from graphut.attention.edge_sums import edge_dot, edge_sum
-from graphut.attention.kernel_library import compiled
-from graphut.attention.layout import EdgeLayout
 from graphut.attention.ragged import row_maxima
-from graphut.attention.tensor_checks import check_tensor
-from graphut.attention.tracing import is_tracing
+from graphut.attention.tracing import is_intercepted, is_tracing
+
+if TYPE_CHECKING:
+    from graphut.attention.backend import AttentionCall
+    from graphut.attention.layout import EdgeLayout
+
+_CLASSES = frozenset({Tensor, nn.Parameter})
+_REMEDIES = {  # the method that returns a plain tensor, by class
+    "DTensor": "full_tensor()",
+    "EdgeIndex": "as_tensor()",
+    "Index": "as_tensor()",
+    "MaskedTensor": "get_data()",
+    "NestedTensor": "to_padded_tensor(0.0)",
+}
+
+
+def check_tensor(value: Any, name: str) -> None:
+    """Raise `TypeError` unless the argument `name` is a plain, strided tensor with its own memory.
+
+    Kernels read memory. A tensor that wraps others has none: a subclass such as PyG's `EdgeIndex`,
+    or a tensor inside of `torch.func` or forward-mode differentiation. Inside of `torch.compile`,
+    and where a mode intercepts all operators, the operators see such tensors and not the kernels.
+    """
+    kind: Any = type(value)
+    # A subclass with memory only adds methods, and does not intercept operators.
+    has_memory = kind in _CLASSES or (
+        isinstance(value, Tensor) and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+    )
+    if has_memory and (
+        torch.compiler.is_compiling()
+        or (
+            value.layout is torch.strided
+            and not value.is_nested
+            and not value.is_quantized
+            and not is_functorch_wrapped_tensor(value)
+            and not torch._is_functional_tensor(value)
+            and forward_ad._current_level < 0
+        )
+    ):
+        return
+    if not isinstance(value, Tensor):
+        advice = "" if value is None else "; convert it with torch.as_tensor"
+        if hasattr(value, "in_degrees"):
+            advice = "; pass the graph first, then the features"
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}{advice}")
+    if is_intercepted():
+        return
+    kind, advice = type(value).__name__, "pass a plain torch.Tensor"
+    if kind in _REMEDIES:
+        advice = f"pass the plain tensor of .{_REMEDIES[kind]}"
+    elif value.is_nested:
+        kind, advice = "nested tensor", "pass its rows in one tensor, and their graphs in `batch`"
+    elif value.is_quantized:
+        kind, advice = "quantized tensor", "pass the tensor of .dequantize()"
+    elif value.layout is not torch.strided:
+        kind = str(value.layout).removeprefix("torch.").replace("_", " ").strip() + " tensor"
+        advice = (
+            "pass the tensor of .to_dense(), or the edges as torch_geometric.utils.to_edge_index"
+        )
+    elif type(value) in _CLASSES:
+        kind = "tensor inside of torch.func or of forward-mode differentiation"
+        advice = "use torch.autograd"
+    raise TypeError(f"{name} is a {kind}, which the kernels cannot read: {advice}")
+
+
+def check_index(name: str, index: Any) -> None:
+    """Raise `TypeError` unless the argument `name` is a 1-D int64 tensor."""
+    check_tensor(index, name)
+    if index.dtype != torch.int64 or index.dim() != 1:
+        raise TypeError(f"{name} must be a 1-D int64 tensor, got {index!r}")
+
+
+def check_range(
+    name: str, ends: Tensor, num_nodes: int, node: str = "node", limit: str = "there are only {}"
+) -> None:
+    """Raise `ValueError` unless the ids `ends` in the argument `name` are below `num_nodes`."""
+    if not ends.numel():
+        return
+    low, high = ends.aminmax()
+    if int(low) < 0 or int(high) >= num_nodes:
+        missing = int(ends[(ends < 0) | (ends >= num_nodes)][0])
+        raise ValueError(f"{name} refers to {node} {missing}, but {limit.format(num_nodes)}")
+
 
 _skipping = local()
 
@@ -191,7 +275,7 @@ def check_features(call: AttentionCall) -> None:
 
 def _bound_norms(*tables: Tensor) -> list[float]:
     """Return, for each table `(N, H, D)`, an upper bound (or inf) of the norms of its N rows."""
-    library = compiled()
+    library = kernel_library.LIBRARY
     if library is not None and all(map(library.reads, tables)):
         return library.norms(*tables)
     wide = torch.promote_types(tables[0].dtype, torch.float32)
@@ -203,7 +287,7 @@ def _bound_norms(*tables: Tensor) -> list[float]:
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
     """Raise if a CPU tensor has a non-finite entry; skip tensors on a GPU, to not wait for it."""
-    if is_tracing() or checks_are_skipped():
+    if is_tracing() or getattr(_skipping, "value", False):
         return
     for name, table in tables.items():
         check_tensor(table, name)
