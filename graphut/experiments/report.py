@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from io import BytesIO
-from itertools import zip_longest
+from itertools import count, zip_longest
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from graphut._files import is_path, read_checked_json, reraise_for_file
 from graphut._version import __version__
 from graphut.experiments.messages import flag, import_words, meaning_of
+from graphut.experiments.mistakes import Judged, mistake_tables
 from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
 from graphut.experiments.tasks import TASKS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.base import in_batches
@@ -283,10 +284,13 @@ def run_report(run: Run, device: torch.device) -> str:
         examples=[_example(learner, task.test[index], index) for index in _selected(answers)],
         longest=_LONGEST,
         verdicts=Counter(answer.verdict for answer in answers),
+        nodes=Counter(choice.is_correct for answer in answers for choice in answer.judged.choices),
+        mistakes=[_table(*each) for each in mistake_tables([x.judged for x in answers])],
         depth=[*_depth_tables(answers, is_graph=isinstance(task, GraphTask))],
         work=_table("Operations", _WORK, work),
         machines=_table("Machines and versions", ["property", *names], machines),
         needs_data=any(DATA in command for command in record.commands),
+        percent=percent,
         version=__version__,
     )
 
@@ -312,12 +316,15 @@ class _Answered(NamedTuple):
 
     verdict: bool | None
     steps: dict[str, list[int]]
+    judged: Judged
 
 
 def _answers(learner: AnyLearner, examples: Sequence[Any]) -> Iterator[_Answered]:
+    number = count(1)
     for batch in progress_bar(iterable=[*in_batches(examples, _BATCH)], desc="answering"):
         for answer in learner.answers(batch):
-            yield _Answered(answer.is_correct, {part.name: part.steps for part in answer.parts})
+            steps = {part.name: part.steps for part in answer.parts}
+            yield _Answered(answer.is_correct, steps, Judged.of(next(number), answer))
 
 
 def _depth_tables(answers: Sequence[_Answered], *, is_graph: bool) -> Iterator[_Content]:
@@ -390,7 +397,9 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Iterable[Any]]) -> 
         return NOT_MEASURED if value is None else str(value)
 
     cells = [[*map(text, head, row)] for row in rows]
-    return {"caption": caption, "head": [name.replace("_", " ") for name in head], "rows": cells}
+    # A column is named like a field or a metric, or by words of its own.
+    names = [name.replace("_", " ") if name.isidentifier() else name for name in head]
+    return {"caption": caption, "head": names, "rows": cells}
 
 
 def _picture(figure: Figure | SubFigure, alt: str) -> _Content:

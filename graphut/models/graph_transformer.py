@@ -247,7 +247,7 @@ class UniversalGraphTransformer(AdaptiveModel):
         with self.evaluating(), until_quiescent(self, largest):
             for group in in_groups(inputs, 20_000 // restarts.restarts):
                 output = run_restarts(self, JoinedGraphs.join(group), group, restarts)
-                predictions += self._predictions(group, output)
+                predictions += self.predictions_of(group, output)
                 num_cut_off += output.ponder.num_cut_off
             if num_cut_off:
                 warnings.warn(
@@ -267,7 +267,9 @@ class UniversalGraphTransformer(AdaptiveModel):
         """The names of the classes, labels or values; empty if the configuration has none."""
         return self.config.class_names.split()
 
-    def _predictions(self, group: list[GraphInput], output: GraphOutput) -> list[GraphPrediction]:
+    def predictions_of(
+        self, group: Sequence[GraphInput], output: GraphOutput
+    ) -> list[GraphPrediction]:
         """Split the output for several graphs into the predictions for each."""
         nodes, at = [len(graph.nodes) for graph in group], self.config.answer_at
         answers = {

@@ -60,6 +60,7 @@ class LabelledGraph(NamedTuple):
     edge_feats: NDArray[Any] | None = None  # (E, F)
     label_weights: NDArray[np.float32] | None = None  # factors of the loss, for each of `labels`
     part: Any = None  # the `graphut.distributed.Part` of this process, if the graph is divided
+    ids: Sequence[Any] | None = None  # (N,) names of the nodes; None for their numbers
 
     @property
     def has_label(self) -> NDArray[np.bool_]:

@@ -113,7 +113,8 @@ class RawGraph:
         """
         with reraise_for_file(self.place, ""):
             arrays = self.graph.encoded(kinds, *sizes)._replace(part=self.part)
-            return LabelledGraph(labels=self._encoded_labels(answers), **arrays._asdict())
+            labels, ids = self._encoded_labels(answers), self.graph.ids
+            return LabelledGraph(labels=labels, ids=ids, **arrays._asdict())
 
     def _encoded_labels(self, answers: Vocabulary | None) -> NDArray[Any]:
         labels = self.labels

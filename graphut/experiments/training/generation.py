@@ -70,6 +70,18 @@ class PonderedPart:
         return [f"{n}{STOPPED * stopped[node]}" for node, n in enumerate(steps)]
 
 
+class Choice(NamedTuple):
+    """The answer for one node or graph, beside its label."""
+
+    name: str  # of the node; "" for a graph
+    label: str  # with "or", if several edges are correct
+    predicted: str
+    probability: float | None  # of the answer; None if edges answer
+    label_probability: float
+    steps: int
+    is_correct: bool
+
+
 @dataclass(frozen=True)
 class Answer:
     """The output of a model for a text or an example, with the steps of each token or node."""
@@ -79,6 +91,8 @@ class Answer:
     correct: str = ""  # the correct answer, if it is known and there is only one
     is_correct: bool | None = None  # None if unknown, or if an example has many answers
     note: str = ""  # last lines of the description
+    score: float | None = None  # share of correct tokens or nodes
+    choices: Sequence[Choice] = ()  # of the labelled nodes, or of the graph, if they have classes
 
     def __str__(self) -> str:
         """Return the table of steps of encoder and decoder, and below it the text `note`."""

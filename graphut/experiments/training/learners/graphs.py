@@ -1,9 +1,10 @@
 """Training and evaluation of models that classify the nodes or edges of graphs, or whole graphs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import exp
+from statistics import fmean
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from graphut.experiments.tasks import GraphTask, LabelledGraph, Vocabulary
 from graphut.experiments.tasks.graph_files import read_graphs
 from graphut.experiments.tasks.raw_graph import RawGraph, keep_labels
 from graphut.experiments.training.evaluation import Evaluation
-from graphut.experiments.training.generation import Answer, PonderedPart
+from graphut.experiments.training.generation import Answer, Choice, PonderedPart
 from graphut.experiments.training.learners import Learner, Outcome
 from graphut.experiments.training.learners.graph_batch import (
     GraphBatch,
@@ -27,7 +28,7 @@ from graphut.experiments.training.processes import all_gather
 from graphut.models import UniversalGraphTransformer
 from graphut.models.config import Restarts
 from graphut.models.graph_inputs import num_nodes, until_quiescent
-from graphut.models.outputs import GraphPrediction
+from graphut.models.outputs import GraphOutput, GraphPrediction
 from graphut.nn import EventDriven
 
 _LISTED = 30  # nodes, at most, whose steps are listed one by one
@@ -197,9 +198,16 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         has_attention = config.layer == "attention"
         with model.evaluating(), until_quiescent(model, num_nodes(example)):
             output = batch.run(model, get_attention=has_attention, get_steps=True)
-        correct_answers = batch.judge(model, output.logits)[1].tolist()
-        ids = range(len(example.nodes)) if example.part is None else example.part.nodes.tolist()
+        loss, is_correct = batch.judge(model, output.logits)
+        correct_answers = is_correct.tolist()
+        ids = example.ids or range(len(example.nodes))
+        ids = ids if example.part is None else example.part.nodes.tolist()
         names = [*map(str, ids)]
+        choices: list[Choice] = []
+        if config.answer_kind == "class":
+            columns = batch.labelled.tolist(), correct_answers, (-loss).exp().tolist()
+            verdicts = zip(*columns, strict=True)
+            choices = self._choices(example, output, names, verdicts)
         if example.nodes.dtype == np.int64:
             kinds = self.vocabularies["node"].symbols
             names = [f"{name} {kinds[k]}" for name, k in zip(names, example.nodes, strict=True)]
@@ -225,7 +233,34 @@ class GraphLearner(Learner[LabelledGraph, GraphTask, UniversalGraphTransformer])
         steps = output.ponder.steps.tolist()
         is_listed = len(names) <= _LISTED
         part = PonderedPart("encoder", "node", names, names, steps, output.ponder, is_listed)
-        return Answer(text, [part], correct, is_correct=all(correct_answers), note=note)
+        score = fmean(correct_answers) if correct_answers else None
+        return Answer(text, [part], correct, all(correct_answers), note, score, choices)
+
+    def _choices(
+        self,
+        example: LabelledGraph,
+        output: GraphOutput,
+        names: Sequence[str],
+        verdicts: Iterable[tuple[int, bool, float]],
+    ) -> list[Choice]:
+        """Return the answers beside the labels, for nodes with verdicts and probabilities."""
+        model, at = self.model, self.model.config.answer_at
+        [found] = model.predictions_of([example], output)  # type: ignore[list-item]
+        classes, shares = self.vocabularies["answer"].symbols, found.probabilities
+        steps = output.ponder.steps.tolist() if at != "graph" else [int(output.ponder.steps.max())]
+        choices = []
+        for node, is_correct, probability in verdicts:
+            if at == "edge":
+                sources = example.edges[0, (example.edges[1] == node) & (example.labels == 1)]
+                label, share = " or ".join(names[source] for source in sources), None
+                chosen = "none" if found.labels[node] is None else names[found.labels[node]]
+            else:
+                label, chosen = classes[example.labels[node]], found.labels[node]
+                share = shares[node].max().item()  # type: ignore[index]
+            name = "" if at == "graph" else names[node]
+            row = name, label, chosen, share, probability, steps[node], is_correct
+            choices.append(Choice._make(row))
+        return choices
 
     def read(self, path: str, task: GraphTask) -> list[LabelledGraph]:
         """Read graphs from a file or folder; drop labels outside of its `test_mask`, if any."""

@@ -26,6 +26,7 @@ from graphut.experiments.training.learners import Learner, Outcome, count_nodes
 from graphut.models import UniversalTransformer
 from graphut.models.outputs import Generation
 from graphut.sentences import target_labels
+from graphut.subwords import Subwords
 
 _MOST_ROWS = 20
 _LONGER = 10  # extra tokens that an answer to an example may have
@@ -112,7 +113,9 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
         for source, target, result in zip(sources, targets, results, strict=True):
             answer = self._answer(source, result)
             correct = self.vocabularies["target"].write(target)
-            answers.append(replace(answer, correct=correct, is_correct=result.tokens == target))
+            score = equal_tokens(target, result) / (len(target) + 1)
+            known = {"correct": correct, "is_correct": result.tokens == target, "score": score}
+            answers.append(replace(answer, **known))
         return answers
 
     def _answer(self, source: list[int], result: Generation, note: str = "") -> Answer:
@@ -126,7 +129,10 @@ class PairLearner(Learner[Pair, PairTask, UniversalTransformer]):
             PonderedPart("encoder", "input", names, names, steps, result.encoder),
             decoder_part("output", target, written, result.steps, result.decoder),
         ]
-        return Answer(target.write(result.tokens), parts, note=note)
+        text = target.write(result.tokens)
+        if isinstance(target, Subwords):
+            note = "\n".join(filter(None, [f"text    {text}", note]))
+        return Answer(text, parts, note=note)
 
     def read(self, path: str, task: PairTask) -> list[Pair]:
         source, target = self.vocabularies["source"], self.vocabularies["target"]
@@ -167,11 +173,6 @@ class TranslationLearner(PairLearner):
         details["by_source_length"] = by_number(answered, lambda pair: len(pair[0]))
         return self.evaluation(bleu=score, **pair_metrics(answered)), details
 
-    def _answer(self, *args: Any, **options: Any) -> Answer:
-        answer = super()._answer(*args, **options)
-        note = "\n".join(filter(None, [f"text    {answer.text}", answer.note]))
-        return replace(answer, note=note)
-
 
 def decode(
     model: UniversalTransformer, pairs: Sequence[Pair], *, batch_size: int = 200, **options: Any
@@ -192,13 +193,18 @@ def decode(
 def pair_metrics(answered: Sequence[Answered]) -> dict[str, float]:
     """Compute the metrics that `PairLearner.metric_meanings` lists from pairs and outputs."""
     correct = [result.tokens == target for (_, target), result in answered]
-    tokens = sum(sum(map(eq, [*r.tokens, EOS], [*target, EOS])) for (_, target), r in answered)
+    tokens = sum(equal_tokens(target, result) for (_, target), result in answered)
     return {
         "sequence_accuracy": sum(correct) / len(correct),
         "token_accuracy": tokens / sum(len(target) + 1 for (_, target), _ in answered),
         "encoder_steps": fmean(chain.from_iterable(result.source_steps for _, result in answered)),
         "decoder_steps": fmean(chain.from_iterable(result.steps for _, result in answered)),
     }
+
+
+def equal_tokens(target: Sequence[int], result: Generation) -> int:
+    """Return the number of target tokens, <eos> included, that the output has at their position."""
+    return sum(map(eq, [*result.tokens, EOS], [*target, EOS]))
 
 
 def by_number(

@@ -115,7 +115,8 @@ class TextLearner(Learner[Text, Any, UniversalTransformerLM]):
         part = decoder_part("text", self.vocabulary, tokens, steps, output.ponder)
         answer, correct, is_correct = self.verdict(output)
         note = f"answer  {answer}" + (f"; correct: {correct}" if correct else "")
-        return Answer(answer, [part], correct, is_correct, note)
+        score = float((output.logits.argmax(-1) == output.labels).double().mean())
+        return Answer(answer, [part], correct, is_correct, note, score)
 
     def verdict(self, output: LMOutput) -> tuple[str, str, bool | None]:
         """Return the predicted answer, the correct answer or "", and whether they are equal."""
