@@ -16,6 +16,7 @@ from graphut.nn import (
     MultiHeadAttention,
     PositionwiseTransition,
     Quantized,
+    SinusoidalSignal,
     Threshold,
     UniversalTransformerStep,
 )
@@ -34,6 +35,11 @@ def build() -> AdaptiveRecurrence:
 
 def halve(module: nn.Module, args: Any, out: Tensor) -> Tensor:
     return out / 2
+
+
+class Doubled(SinusoidalSignal):
+    def forward(self, coordinates: Tensor) -> Tensor:
+        return 2 * super().forward(coordinates)
 
 
 def replaced(layer: nn.Linear) -> nn.Linear:
@@ -62,6 +68,7 @@ CHANGES: dict[str, Callable[[AdaptiveRecurrence], Any]] = {
     "forward of a signal": lambda x: setattr(
         x.position_signal, "forward", lambda rows: torch.ones(len(rows), 32)
     ),
+    "class of a signal": lambda x: setattr(x, "step_signal", Doubled(32)),
     "hook of a signal": lambda x: x.step_signal.register_forward_hook(halve),
     "halting": lambda x: setattr(x, "halting", HaltingUnit(32, gain=0.0, bias_init=-1.0)),
     "dropout": lambda x: setattr(x.step.dropout, "p", 0.5),

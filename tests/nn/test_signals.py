@@ -11,7 +11,7 @@ from graphut.nn import (
     coordinate_signal,
 )
 from graphut.nn.signals import _sinusoid, encode, step_signals
-from tests.helpers import normal, refuses, relative_error
+from tests.helpers import assert_same, normal, refuses, relative_error
 from tests.nn.cases import BLOCK, FEATS, MODES, build_case, build_step
 
 
@@ -85,6 +85,12 @@ def test_encode_calls_the_signal_with_unique_coordinates_and_checks_its_rows() -
         encode(own, torch.tensor([1, 2]), like[:, :5])
     with pytest.raises(ValueError, match=r"rows of shape \(2, 2, 4\) for 2 coordinates"):
         encode(LearnedSignal(3, 4), torch.ones(2, 2), torch.zeros(1, 4))
+
+
+def test_encode_is_differentiable_in_coordinates() -> None:
+    places, like = normal(3), torch.zeros(1, 4)
+    encode(SinusoidalSignal(4), places, like)[:, 0].sum().backward()
+    assert_same([places.grad], [places.cos()], 1e-6)
 
 
 def by_numpy(values: list[float], dim: int) -> np.ndarray:

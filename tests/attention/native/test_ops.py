@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from graphut.attention import EdgeLayout, edge_attention
 from graphut.attention.kernel_library import LIBRARY
@@ -80,6 +81,24 @@ def test_edge_attention_op_refuses_in_a_compiled_program(compiler: str) -> None:
     run = torch.compile(lambda x: edge_attention(layout, x, x, x, backend="native"), **options)
     refuses(r"query\[3, 0, 0\] is nan", run, query.index_fill(0, torch.tensor(3), math.nan))
     refuses(r"overflow torch\.float32: scale", run, 1e25 * query)
+
+
+class Recorder(TorchDispatchMode):
+    """Record the names of graphut's operators."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names = [*getattr(self, "names", []), func.name()]
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_native_attention_is_an_operator_where_calls_are_recorded(graph: str) -> None:
+    layout, query = GRAPHS[graph](), normal(8, 2, 4)
+    options = {"allow_zero_in_degree": True, "backend": "native"}
+    with Recorder() as recorder:
+        edge_attention(layout, *[query] * 3, **options).sum().backward()
+    own = {"graphut::edge_attention", "graphut::edge_attention_backward"}
+    assert {name for name in recorder.names if name.startswith("graphut")} == own
 
 
 def test_attention_refuses_second_derivatives_and_several_gradients_at_once() -> None:
