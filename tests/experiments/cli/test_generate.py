@@ -54,7 +54,7 @@ def test_generate_skips_lines_with_an_unknown_symbol(
     command = ["generate", str(finished_run), "--plain", "--max-length", "4"]
     said = refusal(*command, "--input", path)
     assert said.startswith(
-        f"graphut: {path}:3: unknown symbol 'D': did you mean 'd'?; known are: a b c"
+        f"graphut: {path}:3: unknown symbol 'D' (did you mean 'd'?); known are: a b c"
     )
     assert main([*command, "b", "c a"]) == 0
     first, second = capsys.readouterr().out.splitlines()
@@ -62,14 +62,14 @@ def test_generate_skips_lines_with_an_unknown_symbol(
     out, err = capsys.readouterr()
     assert out.splitlines() == ["", first, "", second, ""]
     assert err.startswith(
-        f"graphut: skipped {path}:3: unknown symbol 'D': did you mean 'd'?; known are"
+        f"graphut: skipped {path}:3: unknown symbol 'D' (did you mean 'd'?); known are"
     )
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["hello world"], "unknown symbol 'hello': put spaces between symbols, as in 'h e l l o'"),
+        (["hello world"], "unknown symbol 'hello' (put spaces between symbols, as in 'h e l l o')"),
         (["--input", "missing"], "there is no missing"),
         (["a", " "], "sources[1] is empty: it needs at least one token"),
     ],
@@ -95,3 +95,20 @@ def test_generate_after_train_and_eval_of_texts(tmp_path: Path, output: Command)
         table, text = output(*argv, *more).strip("\n").split("\n\n", 1)
         assert text.startswith("to be\nor ")
         assert table.startswith("text ") and "\nsteps " in table
+    model = graphut.load(run)
+    assert isinstance(model, graphut.UniversalTransformerLM)
+    [text] = model.generate(["to be\nor "], max_length=5)
+    assert text == output(*argv, "--plain").removesuffix("\n")
+
+
+def test_generate_after_train_of_subwords(tmp_path: Path, output: Command) -> None:
+    data, run = tmp_path / "pairs.tsv", tmp_path / "run"
+    words = ("to be", "or not", "not to be", "be or to", "to not", "be to")
+    data.write_text("".join(f"{word}\t{word.upper()}\n" for word in words))
+    output("train", "pairs", "--data", data, "--subwords", "260", "--out", run, *MODEL)
+    model = graphut.load(run)
+    assert isinstance(model, graphut.UniversalTransformer)
+    assert model.decode(model.encode("über not")) == "über not"  # one vocabulary for both sides
+    *table, text, _ = output("generate", run, "über", "--max-length", "4").splitlines()
+    assert table[1].split()[:4] == ["input", "▁", "Ã", "¼"]  # an unknown letter as its bytes
+    assert text.startswith("text    ")
