@@ -55,38 +55,6 @@ def test_example_prints_help(
     assert not list(tmp_path.iterdir())
 
 
-SORT = str(EXAMPLES[0].parent / "sort")
-
-
-@pytest.mark.parametrize(
-    ("argv", "missing", "message"),
-    [
-        (["image_local_attention"], "sklearn.datasets", "pip install scikit-learn"),
-        (["node_classification", "nowhere.npz"], "", "cannot read split 0 of nowhere.npz"),
-        (["wave", "run", "--out", "wave.svg"], "", "--out must end in .gif, got wave.svg"),
-        (["own_graphs", "values", "--seeds", "0"], "", "--seeds must be at least 1, got 0"),
-        *(
-            ([name, folder, *["adder-4"] * (name == "circuit_wave")], "", message)
-            for name in ("wave", "stream_edges", "circuit_wave")
-            for folder, message in (("gone", "no folder gone"), (SORT, "sort is not a run of "))
-        ),
-    ],
-    ids=str,
-)
-def test_examples_refuse_what_they_cannot_do(
-    argv: list[str], missing: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs" / "1-seed-0").mkdir(parents=True)
-    (tmp_path / "runs" / "1-seed-0" / "run.json").touch()
-    if missing:
-        monkeypatch.setitem(sys.modules, missing, None)
-    assert run(*argv) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
-    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
-
-
 def test_adaptive_layer_in_dgl(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("adaptive_layer_in_dgl", "--updates", "2", "--longest", "3") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -58,18 +58,6 @@ def test_graph_with_source_lengths_is_bipartite() -> None:
     assert as_layout(graph).src_lengths.tolist() == [3, 1]
 
 
-def test_topology_derived_from_a_built_in_one_has_its_own_edges() -> None:
-    @dataclass(frozen=True)
-    class Others(Window):
-        name = "test_others"
-
-        def in_edges(self, dst: Tensor, n_dst: Tensor, n_src: Tensor) -> Any:
-            return torch.arange(len(dst)), dst - self.radius
-
-    assert torch.equal(Others(2).mask(6), Back(2).mask(6))
-    assert Others(2).is_causal()
-
-
 def test_topology_needs_parameters_as_fields() -> None:
     class Undecorated(Back):
         name = "test_undecorated"

@@ -30,7 +30,6 @@ def module_of(name: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "preset", "options", "sets"),
     [
-        ("sudoku", "small", "--train-size 3 --held-out 2", "test minimal"),
         ("sudoku", "waking", "--train-size 3 --held-out 2", "test minimal"),
         ("circuits", "waking", f"{SMALL} --test-circuits adder-2,sqrt-3", "test adder-2 sqrt-3"),
         ("mis", "salsa-clrs", f"{GRAPHS} --test-families near", "test near-12"),

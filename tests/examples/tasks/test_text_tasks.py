@@ -61,7 +61,6 @@ def word_of(name: str) -> str:
     ("name", "options", "sets", "asked"),
     [
         ("lte.py:program", f"{SMALL} --length 2", "test hardest", "print((12+7))"),
-        ("lte.py:reverse", f"{SMALL} --length 4", "test hardest", "1 2"),
         ("scan.py", f"{DATA} --split length --held-out 1", "test", "run twice"),
         ("listops.py", f"{DATA} --longest 9 --train-size 8 --held-out 4",
          "test official-d20s official-d20a", "[MAX 2 7]"),
