@@ -43,8 +43,10 @@ def write(folder: Path, target: str, at: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("at", ["node", "graph"])
-@pytest.mark.parametrize("target", ["class", "labels", "values"])
+@pytest.mark.parametrize(
+    ("target", "at"),
+    [("class", "node"), ("labels", "graph"), ("values", "node"), ("values", "graph")],
+)
 def test_own_graphs_are_trained_evaluated_and_predicted(
     target: str, at: str, tmp_path: Path, output: Command, refusal: Command
 ) -> None:
