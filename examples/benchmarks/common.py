@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.benchmark import timer  # waits for the GPU
 
-from graphut.experiments.machine import describe_machine
-from graphut.experiments.tables import append_rows
+from graphut.experiments.records import append_rows, describe_machine
 
 Row = dict[str, Any]  # the figures of one contender, by column of the table of results
 _COLUMNS = ("ms", "ns_per_edge", "gflop_s", "value", "peak_mib", "error")

@@ -26,8 +26,7 @@ import numpy as np
 import torch
 
 from graphut.attention import EdgeLayout, layout_from_edges
-from graphut.experiments.machine import describe_machine
-from graphut.experiments.tables import append_rows
+from graphut.experiments.records import append_rows, describe_machine
 from graphut.experiments.training import Run
 from graphut.nn import FixedDepth
 

@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pandas import DataFrame, Series
 
 from graphut.attention import layout_from_edges
-from graphut.experiments.tables import three_digits
+from graphut.experiments.messages import three_digits
 from graphut.plotting import animate_frontier
 from graphut.plotting.figure import line_styles, new_figure
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from graphut.experiments.tasks.graph_families import TREES, Edges
 from graphut.experiments.tasks.graph_problems import GraphDistance
 from graphut.experiments.tasks.presets import DISTANCE, QUANTIZED
+from graphut.experiments.tasks.random_graphs import TREES, Edges
 
 PRESET = DISTANCE["waking"] | QUANTIZED | {"families": "gwac", "sizes": "10-10", "pool": 100}
 PRESET |= {"max_steps": 12, "epochs": 3, "test_families": "gwac"}

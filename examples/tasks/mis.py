@@ -13,13 +13,13 @@ import numpy as np
 
 from graphut.experiments.tasks import Vocabulary
 from graphut.experiments.tasks.graph_problems import GraphProblem, Solution
-from graphut.experiments.tasks.graph_union import GraphUnion
 from graphut.experiments.tasks.presets import (
     GRAPH_PROBLEM,
     QUANTIZED,
     SALSA_GRAPHS,
     WAKING_GRAPHS,
 )
+from graphut.experiments.tasks.random_graphs import GraphUnion
 
 # From noisy states, a model learns to find the answer whatever was known before.
 SALSA_CLRS = WAKING_GRAPHS | SALSA_GRAPHS | QUANTIZED

@@ -12,7 +12,6 @@ import numpy as np
 
 from graphut.experiments.tasks import Vocabulary, option
 from graphut.experiments.tasks.graph_problems import GraphProblem, Solution
-from graphut.experiments.tasks.graph_union import GraphUnion
 from graphut.experiments.tasks.presets import (
     GRAPHS,
     NARROW_GRAPH_LAYERS,
@@ -20,6 +19,7 @@ from graphut.experiments.tasks.presets import (
     WAKING_GRAPHS,
     with_baselines,
 )
+from graphut.experiments.tasks.random_graphs import GraphUnion
 
 WAKING = WAKING_GRAPHS | QUANTIZED | {"sizes": "32-32", "max_steps": 36, "epochs": 2}
 WAKING |= {"test_sizes": "512", "test_families": "", "test_graphs": 1000}

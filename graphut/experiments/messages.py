@@ -1,4 +1,4 @@
-"""Helpers for texts in messages; this module imports only the standard library."""
+"""Helpers for texts and numbers in messages; this module imports only the standard library."""
 
 import traceback
 from collections.abc import Iterable, Iterator
@@ -6,10 +6,37 @@ from contextlib import contextmanager
 from inspect import getdoc
 from pathlib import Path
 
+NOT_MEASURED = "-"
+_SHARES = ("accuracy", "eccentricity", "known", "quiescent", "share")
+
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:
     """Return a count and its noun, such as "1 task", "19 tasks" or "2 batches"."""
     return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def three_digits(value: float) -> str:
+    """Format a number with three significant digits; from 1000 on, round it to an integer."""
+    text = f"{value:#.3g}"
+    return f"{value:.0f}" if "e+" in text else text.rstrip(".")
+
+
+def percent(value: float) -> str:
+    """Format a share (from 0 to 1) as a percentage; only an exact 1 is written as 100.00%."""
+    return f"{min(value, 0.9999) if value < 1 else value:.2%}"
+
+
+def is_share(metric: str) -> bool:
+    """Return whether a metric's name is that of a share (from 0 to 1), such as an accuracy."""
+    return any(word in metric for word in _SHARES)
+
+
+def with_prefix(value: float) -> str:
+    """Format a count with three digits and a unit prefix, such as "k" for thousands."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{three_digits(value / factor)} {prefix}"
+    return three_digits(value)
 
 
 def meaning_of(kind: type) -> str:

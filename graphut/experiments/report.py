@@ -20,9 +20,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from graphut._files import is_path, read_checked_json, reraise_for_file
 from graphut._version import __version__
-from graphut.experiments.messages import flag, import_words, meaning_of
+from graphut.experiments.messages import (
+    NOT_MEASURED,
+    flag,
+    import_words,
+    is_share,
+    meaning_of,
+    percent,
+    three_digits,
+    with_prefix,
+)
 from graphut.experiments.mistakes import Judged, mistake_tables
-from graphut.experiments.tables import NOT_MEASURED, is_share, percent, three_digits, with_prefix
 from graphut.experiments.tasks import TASKS, GraphTask, LabelledGraph
 from graphut.experiments.tasks.base import in_batches
 from graphut.experiments.training import Run, TrainingConfig, run_files

@@ -11,8 +11,8 @@ import torch
 from graphut._files import read_checked_json, read_json, with_checksum, write_json
 from graphut.experiments import report
 from graphut.experiments.cli import main
+from graphut.experiments.messages import percent, with_prefix
 from graphut.experiments.report import RunRecord, run_report
-from graphut.experiments.tables import percent, with_prefix
 from graphut.experiments.training import Run
 from graphut.nn.attention import AttentionRecord
 from graphut.plotting.figure import new_figure

@@ -8,7 +8,7 @@ import torch
 
 from graphut._files import read_checked_json, write_checked_json
 from graphut.experiments.cli import main
-from graphut.experiments.machine import describe_machine
+from graphut.experiments.records import describe_machine
 from graphut.experiments.report import RunRecord
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from graphut._files import read_checked_json
 from graphut.experiments.cli import task_options
 from graphut.experiments.cli.options import argument, build, command_parser, word
-from graphut.experiments.messages import flag
-from graphut.experiments.tables import is_share, percent, three_digits, with_prefix
+from graphut.experiments.messages import flag, is_share, percent, three_digits, with_prefix
 from graphut.experiments.tasks import TASKS
 from graphut.experiments.training import Run
 from graphut.experiments.training.run_files import METRICS, read_metrics

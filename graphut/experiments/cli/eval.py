@@ -95,8 +95,8 @@ def evaluate_set(
             run.folder / f"evaluation-{name}{safe}.json", {**head, **evaluation.metrics, **tail}
         )
     if any(files):
+        from graphut.experiments.records import append_rows
         from graphut.experiments.report import DATA, RunRecord
-        from graphut.experiments.tables import append_rows
 
         name = name if digest is not None else f"{DATA}{Path(name).name}"
         record = RunRecord.of(run)

@@ -106,7 +106,7 @@ class WithTables(OnDevice):
 
     def _check_values(self) -> None:
         for path in filter(None, (self.results, self.curves)):
-            import_module("graphut.experiments.tables").check_table(path)
+            import_module("graphut.experiments.records").check_table(path)
 
 
 def pick_device(name: str | None) -> torch.device:

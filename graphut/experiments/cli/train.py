@@ -12,8 +12,8 @@ import torch
 
 from graphut.experiments.cli.eval import ResultFiles, evaluate_set
 from graphut.experiments.cli.options import build, pick_device
-from graphut.experiments.machine import describe_machine
 from graphut.experiments.messages import import_words, pluralize
+from graphut.experiments.records import describe_machine
 from graphut.experiments.tasks import TASKS, Task, preset_of
 from graphut.experiments.training import Run, Trainer, TrainingConfig, learner_of
 from graphut.experiments.training.processes import barrier, is_first, process_group

@@ -18,9 +18,16 @@ from graphut.experiments.tasks.base import (
     LazySets,
     whole_numbers,
 )
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES, UNCONNECTED, Edges, cut_apart
-from graphut.experiments.tasks.graph_union import GraphUnion, Numbers
 from graphut.experiments.tasks.presets import BFS, DIJKSTRA, DISTANCE, GRAPH_PROBLEM, PATH, REACH
+from graphut.experiments.tasks.random_graphs import (
+    FAMILIES,
+    TREES,
+    UNCONNECTED,
+    Edges,
+    GraphUnion,
+    Numbers,
+    cut_apart,
+)
 from graphut.models.checked_config import option
 from graphut.vocabulary import Vocabulary
 

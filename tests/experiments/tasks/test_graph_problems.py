@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from graphut.experiments.tasks import TASKS, LabelledGraph
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES
 from graphut.experiments.tasks.graph_problems import (
     GraphBFS,
     GraphDijkstra,
@@ -14,6 +13,7 @@ from graphut.experiments.tasks.graph_problems import (
     GraphProblem,
     GraphReach,
 )
+from graphut.experiments.tasks.random_graphs import FAMILIES, TREES
 from tests.helpers import refuses
 
 PROBLEMS: list[Any] = [kind for kind in TASKS.values() if issubclass(kind, GraphProblem)]

@@ -1,41 +1,71 @@
-"""Tables of results as CSV files, and numbers as text."""
+"""Records of results: CSV tables, and descriptions of this machine and the installed packages."""
+
+from __future__ import annotations
 
 import csv
 import io
+import platform
+import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from graphut._files import explain_write_errors, read_file, reraise_for_file, write_atomically
+from graphut._torch import torch
+from graphut._version import __version__
 
-NOT_MEASURED = "-"
-_SHARES = ("accuracy", "eccentricity", "known", "quiescent", "share")
-
-
-def three_digits(value: float) -> str:
-    """Format a number with three significant digits; from 1000 on, round it to an integer."""
-    text = f"{value:#.3g}"
-    return f"{value:.0f}" if "e+" in text else text.rstrip(".")
+# NumPy shuffles, and tokenizers makes subwords: results depend on both.
+_PACKAGES = ("torch", "dgl", "numpy", "tokenizers")
 
 
-def percent(value: float) -> str:
-    """Format a share (from 0 to 1) as a percentage; only an exact 1 is written as 100.00%."""
-    return f"{min(value, 0.9999) if value < 1 else value:.2%}"
+def describe_machine(device: torch.device) -> dict[str, object]:
+    """Return a dictionary with the CPU, the GPU, the number of threads and package versions."""
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
+    return {
+        "cpu": cpu_name(),
+        "gpu": gpu,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "graphut": __version__,
+        "commit": _commit(),
+        **{package: _version(package) for package in _PACKAGES},
+    }
 
 
-def is_share(metric: str) -> bool:
-    """Return whether a metric's name is that of a share (from 0 to 1), such as an accuracy."""
-    return any(word in metric for word in _SHARES)
+@cache
+def cpu_name() -> str:
+    """Return the model name of the processor, or its architecture if the name is unknown."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (named or [platform.processor() or platform.machine() or "unknown"])[0]
 
 
-def with_prefix(value: float) -> str:
-    """Format a count with three digits and a unit prefix, such as "k" for thousands."""
-    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= factor:
-            return f"{three_digits(value / factor)} {prefix}"
-    return three_digits(value)
+@cache
+def _commit() -> str | None:
+    """Return graphut's git commit, or None without git; a final "+" marks uncommitted changes."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    words = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+"]
+    try:
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def append_rows(path: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:

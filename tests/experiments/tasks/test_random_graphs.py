@@ -4,7 +4,7 @@ import networkx
 import numpy as np
 import pytest
 
-from graphut.experiments.tasks.graph_families import FAMILIES, TREES, cut_apart
+from graphut.experiments.tasks.random_graphs import FAMILIES, TREES, cut_apart
 
 SIZES = [*range(2, 26), 100]
 

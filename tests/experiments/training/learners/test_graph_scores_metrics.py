@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from graphut.experiments.training.learners.answer_metrics import answer_metrics, auc, macro_f1, r2
+from graphut.experiments.training.learners.graph_scores import answer_metrics, auc, macro_f1, r2
 
 RANDOM = np.random.default_rng(0)
 

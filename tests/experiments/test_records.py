@@ -3,14 +3,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from graphut.experiments.tables import (
-    append_rows,
-    check_table,
-    percent,
-    three_digits,
-    with_prefix,
-)
+import graphut
+from graphut.experiments.messages import percent, three_digits, with_prefix
+from graphut.experiments.records import append_rows, check_table, describe_machine
 from tests.helpers import read_rows
 
 
@@ -35,7 +32,7 @@ def test_append_rows_adds_new_columns_at_the_end(tmp_path: Path) -> None:
 def test_append_rows_of_two_processes_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     code = (
-        "import sys; from graphut.experiments.tables import append_rows\n"
+        "import sys; from graphut.experiments.records import append_rows\n"
         "for n in range(40): append_rows(sys.argv[1], [{'who': sys.argv[2], sys.argv[2]: n}])"
     )
     processes = [
@@ -65,3 +62,11 @@ def test_check_table_needs_a_folder_and_takes_an_empty_file(tmp_path: Path) -> N
     check_table(path)
     append_rows(path, [{"a": 1}])
     assert path.read_text() == "a\n1\n"
+
+
+def test_describe_machine_has_versions_and_threads() -> None:
+    found = describe_machine(torch.device("cpu"))
+    assert found["graphut"] == graphut.__version__
+    assert found["torch"] == torch.__version__
+    assert found["threads"] == torch.get_num_threads()
+    assert found["gpu"] is None and found["cpu"]
