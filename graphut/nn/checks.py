@@ -198,9 +198,12 @@ def check_widths(step: Any) -> None:
 
 
 def check_separate_steps(steps: Sequence[Any], halting: nn.Module | None, max_steps: int) -> None:
-    """Raise an error unless there are `max_steps` steps with equal settings, and no `halting`."""
-    if halting is not None:
-        raise ValueError("a sequence of steps has a fixed depth: use halting=None")
+    """Raise an error unless there are `max_steps` steps with equal settings and a unit for each."""
+    if getattr(halting, "units", max_steps) != max_steps:
+        raise ValueError(
+            f"each of the {max_steps} steps needs a halting unit of its own: use "
+            f"HaltingUnit(d, units={max_steps}), or halting=None for a fixed depth"
+        )
     if len(steps) != max_steps:
         raise ValueError(f"got {len(steps)} steps for max_steps={max_steps}; pass {max_steps}")
     if len(set(steps)) < len(steps):

@@ -28,6 +28,8 @@ class HaltingUnit(nn.Module):
         first, and no sigmoid is saturated.
     norm : bool
         Apply a LayerNorm to the state first, as in the code of DGL's tutorial.
+    units : int
+        The number of maps. Steps with weights of their own need one for each step.
 
     Examples
     --------
@@ -36,19 +38,26 @@ class HaltingUnit(nn.Module):
     """
 
     def __init__(
-        self, in_feats: int, *, bias_init: float = -1.0, gain: float = 1.0, norm: bool = False
+        self,
+        in_feats: int,
+        *,
+        bias_init: float = -1.0,
+        gain: float = 1.0,
+        norm: bool = False,
+        units: int = 1,
     ) -> None:
         super().__init__()
         self.in_feats = in_feats
         self.bias_init = bias_init
         self.gain = gain
         self.norm = nn.LayerNorm(in_feats) if norm else None
-        self.linear = nn.Linear(in_feats, 1)
+        self.units, self.linear = units, nn.Linear(in_feats, units)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new weights and set the bias to `bias_init`."""
-        nn.init.xavier_uniform_(self.linear.weight, self.gain)
+        for weight in self.linear.weight.split(1):
+            nn.init.xavier_uniform_(weight, self.gain)
         nn.init.constant_(self.linear.bias, self.bias_init)
         if self.norm is not None:
             self.norm.reset_parameters()
@@ -56,14 +65,16 @@ class HaltingUnit(nn.Module):
     def forward(self, feat: Tensor, nodes: Tensor | None = None, step: int = 1) -> Tensor:
         """Return the halting probabilities, `(A,)`, of states `(A, in_feats)`.
 
-        `nodes`, the ids of the nodes, and `step`, counted from 1, are for other halting modules.
+        With several units, `step`, counted from 1, chooses one. `nodes`, the ids of the nodes, is
+        for other halting modules.
         """
+        unit = min(max(step, 1), self.units) - 1
         dtype, linear = feat.dtype, self._modules["linear"]
         if self.norm is None and type(linear) is nn.Linear and dtype.itemsize >= 4:
             weight = linear._parameters.get("weight")
             is_wide = weight is not None and weight.dtype == dtype
             if is_wide and not torch._C._is_any_autocast_enabled():
-                return torch.sigmoid(call_layer(linear, feat)).squeeze(1)
+                return torch.sigmoid(call_layer(linear, feat))[:, unit]
         wide, norm = torch.promote_types(dtype, torch.float32), self.norm
         with outside_autocast(feat.device.type):
             rows = feat.to(wide) if norm is None else _call_wide(norm, feat.to(wide))

@@ -51,7 +51,8 @@ class AdaptiveRecurrence(nn.Module):
     step : UniversalTransformerStep, or sequence of them
         The step. A sequence of `max_steps` steps gives each repetition its own weights, as in a
         plain Transformer. The steps must have the same settings, and with `norm="pre"` all but the
-        last must have `output_norm=False`. With a sequence, `halting` must be None.
+        last must have `output_norm=False`. With a sequence, `HaltingUnit(d, units=max_steps)` has a
+        unit for each step.
     halting : HaltingUnit or ScheduledHalting, optional
         Module that returns the halting probability of each active node, given their states, their
         ids (None for all nodes; in `generate`, rows of hypotheses) and the step.
@@ -138,6 +139,8 @@ class AdaptiveRecurrence(nn.Module):
                 raise TypeError(f"a step is a UniversalTransformerStep, got {type(each).__name__}")
         if isinstance(step, Sequence):
             check_separate_steps(step, halting, max_steps)
+        elif getattr(halting, "units", 1) > 1:
+            raise ValueError("halting units of each step need a sequence of steps: use units=1")
         width = (step[0] if isinstance(step, Sequence) else step).attention.in_feats[1]
         if isinstance(halting, HaltingUnit) and halting.in_feats != width:
             raise ValueError(
@@ -394,8 +397,6 @@ class AdaptiveRecurrence(nn.Module):
             all_run = halted == "running" and not isinstance(each, EventDriven)
             if not (all_run or isinstance(each, FixedDepth)):
                 check_batch_norm(self, each, in_training=each is rules[0])
-            if isinstance(self.step, nn.ModuleList) and not isinstance(each, FixedDepth):
-                raise ValueError(f"a sequence of steps needs the rule FixedDepth, got {each}")
         if self.halting is not None and len(states_read(rules)) > 1:
             raise ValueError(
                 "the halting module would read the input of the step with one rule and its output "

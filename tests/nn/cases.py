@@ -105,7 +105,8 @@ ROWS: list[dict[str, Any]] = [
     *covering(
         share_weights=(False,),
         max_steps=(3,),
-        **modes_of("norm", "form", "transition", "topology", "scale_by_degree"),
+        rule=(None, "fixed"),
+        **modes_of("halted", "norm", "form", "transition", "topology", "scale_by_degree"),
     ),
 ]
 
@@ -294,7 +295,8 @@ def build_case(
     modes["position_signal"] = signal_from(position_signal, 9, seed=62)
     modes["step_signal"] = signal_from(step_signal, 9, seed=63)
     if halting is None:
-        halting = randomised(HaltingUnit(FEATS), seed=58)
+        units = 1 if share_weights else max_steps
+        halting = randomised(HaltingUnit(FEATS, units=units), seed=58)
         halting.linear.weight.data.mul_(1.7 if norm == "post" else 0.5)
         halting.linear.bias.data.fill_(-0.3)
     of_step = signature(build_step).parameters.keys() & modes.keys()
@@ -308,7 +310,7 @@ def build_case(
             build_step(**shape, seed=100 * t, output_norm=t == max_steps - 1)
             for t in range(max_steps)
         ]
-        layer = AdaptiveRecurrence(steps, max_steps=max_steps, **modes)
+        layer = AdaptiveRecurrence(steps, halting, rule=rule, max_steps=max_steps, **modes)
     if graph is None:
         graph = rows_graph(lengths) if topology == "rows" else TOPOLOGIES[topology].layout(lengths)
     cross = None

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from graphut.nn import (
     AdaptiveRecurrence,
-    FixedDepth,
     HaltingUnit,
     MultiHeadAttention,
     PonderNet,
@@ -101,7 +100,7 @@ def test_loop_it_is_a_stack_of_torchs_layers(norm: str, decoder: bool) -> None:
 
 
 def test_loop_each_block_of_a_list_is_served_by_a_step_of_its_own() -> None:
-    case = build_case(share_weights=False, norm="pre", lengths=[40], max_steps=4)
+    case = build_case(share_weights=False, norm="pre", lengths=[40], max_steps=4, rule="fixed")
     graph = big_graph()
     blocks = blocks_of(graph, SEEDS, 4)
     first = blocks[0].srcdata["_ID"]
@@ -125,7 +124,7 @@ def test_loop_refuses_steps_that_do_not_go_together() -> None:
     check("use output_norm=False", PRE, build_step(norm="pre"), max_steps=2)
     for other in (PRE, DECODER, WIDER):
         check("step 3 has other settings than the first", STEP, build_step(), other, max_steps=3)
-    layer = build_case(share_weights=False, max_steps=LAYERS).layer
+    layer = build_case(share_weights=False, max_steps=LAYERS, rule="fixed").layer
     refuses("max_steps cannot become 4: .* 3 steps", setattr, layer, "max_steps", 4)
     assert layer.max_steps == LAYERS
 
@@ -165,8 +164,7 @@ def test_loop_the_rows_of_each_step(halted: str, rule: str) -> None:
 @pytest.mark.parametrize("halted", HALTED)
 @pytest.mark.parametrize("share_weights", [True, False])
 def test_loop_the_rows_of_a_pre_norm_step_are_normalised(halted: str, share_weights: bool) -> None:
-    rule = FixedDepth() if share_weights else None
-    case = build_case(halted=halted, norm="pre", rule=rule, share_weights=share_weights)
+    case = build_case(halted=halted, norm="pre", rule="fixed", share_weights=share_weights)
     out, _, weights, steps = case.layer(
         case.graph, case.feat, **case.arguments, get_attention=True, get_steps=True
     )

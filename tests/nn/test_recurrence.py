@@ -320,8 +320,11 @@ def test_recurrence_refuses_settings_that_do_not_fit() -> None:
     check(r"same halt_from in ACT\(.*Threshold\(", STEP, UNIT, evaluation_rule=output)
     rules = {"rule": FixedDepth("output"), "evaluation_rule": Threshold()}
     check(r"same halt_from in FixedDepth\(.*and Threshold\(", STEP, UNIT, **rules)
-    rules = {"rule": Convergence(), "max_steps": 2}
-    check(r"needs the rule FixedDepth, got Convergence\(", [STEP, build_step()], None, **rules)
+    two = [STEP, build_step()]
+    check("each of the 2 steps needs .*units=2", two, HaltingUnit(8), max_steps=2)
+    check("units of each step need a sequence", STEP, HaltingUnit(8, units=2))
+    rule = EventDriven()
+    check("needs one step for all", two, None, max_steps=2, rule=rule, step_signal=None)
 
 
 def test_recurrence_rules_without_a_value_are_the_usual_ones() -> None:

@@ -83,6 +83,7 @@ def program_of(call: Any) -> tuple[Settings | None, bool]:
     # Global hooks, or a tool that replaces `Module.__call__`, must see each module.
     is_watched = _has_any_global_hook() or nn.Module.__call__ is not _CALL
     may_run = (call.is_waking and not call.is_grouped) or (halts and not call.is_waking)
+    may_run = may_run and len(call.steps) == 1
     if not may_run or (layer.training and noisy) or is_watched:
         return None, halts
     program = program_settings(
