@@ -230,6 +230,13 @@ def test_node_classification_trains_every_model(
     assert auc(scores, label) == 0.875
 
 
+def test_shortest_paths_are_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("shortest_paths", "--updates", "40", "--graphs", "1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "seed 0: the register is the smallest sum"
+    assert len(lines) == 19 and all("-inf" in line or "error 0" in line for line in lines[1:])
+
+
 @pytest.mark.parametrize("task", ["classes", "values"])
 def test_own_graphs_compares_and_predicts(
     task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from graphut.nn import (
     ACT,
     AdaptiveRecurrence,
     Convergence,
+    EventDriven,
     FixedDepth,
     HaltingUnit,
     MultiHeadAttention,
