@@ -81,10 +81,10 @@ class KeyValueMemory:
         assert rows is not None
         if rows.dtype != query.dtype:
             raise TypeError(f"key is {rows.dtype}, but query is {query.dtype}")
-        edges = frontier, layout.cached(parts_of), scale
         linked = rows if self._chain is None else self._chain
         if not (torch.is_grad_enabled() and (query.requires_grad or linked.requires_grad)):
-            return forward_table(query, rows, *edges)[0]
+            return forward_table(query, rows, frontier, layout.cached(parts_of, False), scale)[0]
+        edges = frontier, layout.cached(parts_of), scale
         if self._chain is None:
             self._was_read = True
             out: Tensor = _ReadOnce.apply(rows, query, edges)  # type: ignore[no-untyped-call]

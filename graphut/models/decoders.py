@@ -173,8 +173,9 @@ class _NewestTokens(Store):
         if decoder.source is not None:
             cross_layout = decoder.source.edges_to(decoder.sentences, last).to(device)
         capacity = decoder.key_values.capacity(decoder.used)
+        seen = paths if len(sources) == decoder.length else paths[:, sources]
         super().__init__(
-            [_edges_from(paths[:, sources], capacity).to(device)],
+            [_edges_from(seen, capacity).to(device)],
             cross_layout=cross_layout,
             encoded=decoder.encoded,
         )

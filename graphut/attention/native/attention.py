@@ -42,20 +42,25 @@ def _arguments(call: AttentionCall) -> tuple[Tables, ScalarArgs]:
     return tables, ScalarArgs(call.scale, call.dropout, call.seed)
 
 
-def parts_of(layout: EdgeLayout) -> list[Part]:
+def parts_of(layout: EdgeLayout, gradients: bool = True) -> list[Part]:
     """Divide the edges of a layout into parts, each for one call of a kernel; often only one."""
-    return divide(layout) or [Part(layout.cached(edge_tensors))]
+    edges = layout.cached(edge_tensors) if gradients else edge_tensors(layout, gradients=False)
+    return layout.cached(divide) or [Part(edges)]
 
 
-def edge_tensors(layout: EdgeLayout) -> Edges:
-    """Return the index tensors of a layout, in the form that the compiled kernels read."""
+def edge_tensors(layout: EdgeLayout, gradients: bool = True) -> Edges:
+    """Return the index tensors of a layout, in the form that the compiled kernels read.
+
+    Without `gradients`, listed edges are not sorted by source.
+    """
     none, starts = layout.row_starts.new_empty(0), layout.row_starts
     ids = none if layout.edge_ids is None else layout.edge_ids
     if isinstance(layout, IntervalLayout) and layout.is_monotone:
         tensors = (layout.lo, layout.hi, none, starts, ids, none, none, none)
     else:
-        sources = layout.sources()
-        by_source = sort_edges(layout.destinations(), sources, layout.num_dst, layout.num_src)
+        sources, by_source = layout.sources(), (none, none, none)
+        if gradients:
+            by_source = sort_edges(layout.destinations(), sources, layout.num_dst, layout.num_src)
         tensors = (starts, starts[1:], sources, starts, ids, *by_source)
     return Edges(*(index.contiguous() for index in tensors))
 
