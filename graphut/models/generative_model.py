@@ -62,9 +62,9 @@ class GenerativeModel(AdaptiveModel):
         Parameters
         ----------
         sequences : sequence of str, or of sequences of int
-            Texts, which the vocabularies of the model translate: the result are texts too, for a
-            language model with the prompt. Or token ids, as from `encode` (0 and 1 are `<bos>` and
-            `<eos>`): the result are `Generation`s. Prompts may be empty.
+            Texts, which the vocabularies of the model encode; texts are returned too, by a language
+            model with the prompts. Or token ids, as from `encode` (0 is `<bos>`, 1 is `<eos>`);
+            then each result is a `Generation`. Prompts may be empty.
         max_length : int
             Maximum number of generated tokens, including `eos`.
         beam_size : int
