@@ -23,6 +23,10 @@ COMMANDS = {
     "topology": "describe and draw a topology, or compare several in training",
 }
 
+_HOMES = {name: f"runs:{name}" for name in ("info", "plot", "report")}
+_HOMES |= {name: f"own_graphs:{name}" for name in ("partition", "predict")}
+"""Module and function of a command, if it is not the `main` of a module with its name."""
+
 _THREADS = [
     "",
     "environment variables:",
@@ -60,7 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = reader.read_options(command, arguments)
         if command != "train":  # it writes them into the run
             vars(options).pop("import", None)
-        status: int = import_module(f"graphut.experiments.cli.{command}").main(options)
+        module, _, function = _HOMES.get(command, f"{command}:main").partition(":")
+        home = import_module(f"graphut.experiments.cli.{module}")
+        status: int = getattr(home, function)(options)
         sys.stdout.flush()
         return status
     except BrokenPipeError:

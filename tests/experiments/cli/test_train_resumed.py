@@ -60,7 +60,9 @@ def test_train_begins_again_in_the_folder_of_a_run_without_an_epoch(
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.full)])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.full)]
+)
 def test_train_goes_on_after_kills_at_any_moment(
     tmp_path: Path, kills: int, number: signal.Signals
 ) -> None:

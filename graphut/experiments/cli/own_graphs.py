@@ -1,7 +1,8 @@
-"""`graphut predict`: write the predictions of a model for the user's own graphs."""
+"""`graphut predict` and `partition`: commands for the user's own graphs."""
 
 import csv
 import io
+import shlex
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
@@ -12,6 +13,7 @@ from graphut._files import encode_json, write_atomically
 from graphut.experiments.cli.options import pick_device
 from graphut.experiments.messages import pluralize
 from graphut.experiments.tasks.graph_files import read_graphs
+from graphut.experiments.tasks.own_graphs import Graphs
 from graphut.experiments.training.learners.graphs import GraphLearner
 from graphut.experiments.training.processes import all_gather, is_first, process_group
 from graphut.models.config import Restarts
@@ -20,7 +22,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 @process_group()
-def main(arguments: Namespace) -> int:
+def predict(arguments: Namespace) -> int:
     """Write the predictions of a model for the graphs in a file or folder.
 
     The processes of `torchrun` share the work if `graphut partition` has divided the graph.
@@ -39,6 +41,18 @@ def main(arguments: Namespace) -> int:
     write_atomically(arguments.out, encode(rows))
     counts = pluralize(len(rows), "prediction"), pluralize(len(files), "graph")
     print(f"{counts[0]} for {counts[1]} in {arguments.out}")
+    return 0
+
+
+def partition(arguments: Namespace) -> int:
+    """Divide a graph into one part per process, in a folder for `graphut train graphs --data`."""
+    task, parts = Graphs(arguments.data, target=arguments.target), arguments.parts
+    folder = task.divide(arguments.out, parts, arguments.method)
+    words = ["torchrun", "--nproc-per-node", str(parts), "-m", "graphut", "train", "graphs"]
+    words += ["--data", str(folder), "--out", "RUN"]
+    if arguments.target != "class":
+        words += ["--target", arguments.target]
+    print(f"{pluralize(parts, 'part')} in {folder}: {shlex.join(words)}")
     return 0
 
 
