@@ -1,4 +1,4 @@
-"""Graph tasks train for an epoch; circuits and MIS have the labels of a plain search."""
+"""Graph tasks train for an epoch, and circuits compute what they are named after."""
 
 import shlex
 import sys
@@ -6,7 +6,6 @@ from math import isqrt
 from pathlib import Path
 from typing import Any
 
-import networkx
 import numpy as np
 import pytest
 
@@ -71,16 +70,3 @@ def test_circuits_compute_what_they_are_named_after(name: str, bits: int) -> Non
             "sqrt": {"root": isqrt(one)},
         }[name]
         assert {word: words[word][row] for word in results} == results
-
-
-def test_mis_equals_the_greedy_algorithm() -> None:
-    for graph in task_of("mis", families="near,delaunay,grid", held_out=40).test:
-        first = networkx.DiGraph(graph.edges[:, graph.edge_feats[:, 0] == 1].T.tolist())
-        first.add_nodes_from(range(len(graph.nodes)))
-        phase: dict[int, int] = {}
-        for node in networkx.topological_sort(first):
-            chosen = [other for other in first.predecessors(node) if graph.labels[other]]
-            before = [phase[other] for other in first.predecessors(node)]
-            # A node joins after the last smaller neighbour has left.
-            phase[node] = min(map(phase.get, chosen)) if chosen else 1 + max(before, default=0)
-            assert graph.labels[node] == (not chosen) and graph.depth[node] == phase[node]
