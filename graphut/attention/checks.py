@@ -287,7 +287,7 @@ def _bound_norms(*tables: Tensor) -> list[float]:
 
 def check_finite(*, may_be_minus_inf: bool = False, **tables: Tensor) -> None:
     """Raise if a CPU tensor has a non-finite entry; skip tensors on a GPU, to not wait for it."""
-    if is_tracing() or getattr(_skipping, "value", False):
+    if torch.compiler.is_compiling() or getattr(_skipping, "value", False):
         return
     for name, table in tables.items():
         check_tensor(table, name)

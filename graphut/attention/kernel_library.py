@@ -16,6 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from graphut.attention.tracing import is_intercepted
+
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 
 
@@ -97,7 +99,7 @@ class Library:
         return bool(self._dll.graphut_multiplies_pairs())
 
     def sort_edges(self, src: Tensor, dst: Tensor, num_dst: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute `graphut.attention.sorting.sort_edges` for contiguous tensors on the CPU."""
+        """Compute the function `sort_edges` for contiguous tensors on the CPU."""
         results = src.new_empty(num_dst + 1), torch.empty_like(src), torch.empty_like(src)
         pointers = (tensor.data_ptr() for tensor in results)
         self._dll.graphut_sort_edges(
@@ -173,3 +175,28 @@ def _warn_that_none_is_built() -> None:
         RuntimeWarning,
         stacklevel=1,
     )
+
+
+def sort_edges(
+    src: Tensor, dst: Tensor, num_src: int, num_dst: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sort edges `(E,)` by destination, then by source, with a stable sort.
+
+    Returns `(starts, sources, order)`: the edges to node `i` have the indices
+    `order[starts[i]:starts[i + 1]]` and the sources `sources[starts[i]:starts[i + 1]]`. On the CPU
+    the compiled kernels sort, if they are built.
+    """
+    library = LIBRARY
+    if library is None or src.device.type != "cpu" or is_intercepted():
+        return sort_edges_by_torch(src, dst, num_src, num_dst)
+    return library.sort_edges(src.contiguous(), dst.contiguous(), num_dst)
+
+
+def sort_edges_by_torch(
+    src: Tensor, dst: Tensor, num_src: int, num_dst: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute `sort_edges` with torch operators, for any device and for tracing."""
+    order = torch.argsort(dst * num_src + src, stable=True)
+    # Unlike bincount, this has a size that does not depend on values, for tracing.
+    counts = dst.new_zeros(num_dst + 1).index_add(0, dst + 1, torch.ones_like(dst))
+    return counts.cumsum(0), src[order], order

@@ -10,11 +10,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from graphut.attention import kernel_library
 from graphut.attention.backend import AttentionCall
 from graphut.attention.checks import check_nonempty_rows
 from graphut.attention.first_derivatives import once_differentiable
-from graphut.attention.kernel_library import DTYPES
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.native.attention import parts_of
 from graphut.attention.native.ops import (
@@ -91,16 +89,6 @@ class KeyValueMemory:
             return out
         out, self._chain = _Read.apply(self._chain, query, edges, self._table)  # type: ignore[no-untyped-call]
         return out
-
-
-def fits_memory(backend: str, layout: EdgeLayout, like: Tensor) -> bool:
-    """Return whether a memory can be used: the backend "native" computes calls on this layout."""
-    if backend not in ("auto", "native") or like.device.type != "cpu" or layout.has_empty_rows:
-        return False
-    autocast = torch.is_autocast_enabled("cpu")
-    dtype = torch.get_autocast_dtype("cpu") if autocast else like.dtype
-    is_built = kernel_library.LIBRARY is not None
-    return is_built and dtype in DTYPES and not torch.compiler.is_compiling()
 
 
 def uses_triton(

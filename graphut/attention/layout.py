@@ -19,9 +19,9 @@ from torch.compiler import is_compiling
 from torch.nn.functional import pad
 
 from graphut.attention.checks import check_index, check_range
+from graphut.attention.kernel_library import sort_edges
 from graphut.attention.pytrees import as_pytree
 from graphut.attention.ragged import ragged_arange
-from graphut.attention.sorting import sort_edges
 from graphut.attention.tracing import cached_property, is_exporting, outside_inference
 
 Device = torch.device | str

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from graphut.attention.edge_sums import edge_dot
+from graphut.attention.kernel_library import sort_edges
 from graphut.attention.layout import EdgeLayout
 from graphut.attention.ragged import ragged_arange, row_sums, starts
-from graphut.attention.sorting import sort_edges
 from graphut.attention.tracing import is_intercepted
 
 # In float32 a sum over an edge costs an eighth of the selection of the edge for a frontier, so

@@ -23,7 +23,7 @@ from torch.utils import _pytree as pytree
 from graphut.attention import EdgeLayout
 from graphut.attention.ragged import ragged_arange
 from graphut.nn.noise import Noise
-from graphut.nn.store import Store
+from graphut.nn.step import Store
 
 
 class Halo:

@@ -20,7 +20,7 @@ from graphut.models.sentence_nodes import no_in_edge
 from graphut.nn import AdaptiveRecurrence
 from graphut.nn.call import Call
 from graphut.nn.loop import run_call
-from graphut.nn.store import EncoderOutput, Store
+from graphut.nn.step import EncoderOutput, Store
 from graphut.nn.transition import SeparableConvTransition, Transition
 from graphut.topology import Complete, Topology, node_positions, token_nodes, with_extra_nodes
 from graphut.topology.cross import check_has_sources, cross_layout
@@ -146,7 +146,7 @@ class CachedDecoder(TokenDecoder):
         self.extend(parents.cpu(), torch.arange(self.first, self.used))
         positions = torch.full((len(feat),), self.length, device=feat.device)
         store = _NewestTokens(self, feat.device)
-        call = Call(self.recurrence, store, feat, positions)
+        call = Call(self.recurrence).begin(store, feat, positions)
         result = run_call(call)
         return self.predict(call.steps[-1].readout(result.out)), result.steps
 

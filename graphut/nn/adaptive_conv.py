@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.ragged import row_sums
 from graphut.nn.aggregation import NeighborMean, edge_list
 from graphut.nn.attention import MultiHeadAttention
@@ -159,10 +158,7 @@ class AdaptiveConv(GraphCall):
         """
         return super().forward(*args, **options)
 
-    def _call(
-        self, graph: DGLGraph | EdgeLayout, x: Features, edge_attr: Tensor | None = None
-    ) -> Tensor:
-        layout = as_layout(graph)
+    def _call(self, layout: EdgeLayout, x: Features, edge_attr: Tensor | None = None) -> Tensor:
         maps = self.source_map, self.target_map or self.source_map
         self._check(layout, x, maps, edge_attr)
         if isinstance(x, tuple):

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout, edge_attention
+from graphut.attention import EdgeLayout, as_layout, edge_attention, kernel_library
 from graphut.attention.checks import check_frontier
-from graphut.attention.key_value_memory import KeyValueMemory, fits_memory, uses_triton
+from graphut.attention.key_value_memory import KeyValueMemory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
-from graphut.nn.plain_calls import call_layer, is_hooked, is_own
+from graphut.nn.plain_calls import call_layer, is_hooked
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -287,15 +287,25 @@ class MultiHeadAttention(nn.Module):
     def has_plain_projection(self) -> bool:
         """True if `project` is not overridden and `key_value` is a plain `Linear` without hooks."""
         layer: Any = self._modules["key_value"]
-        is_plain = type(layer) is nn.Linear and not is_hooked(layer)
-        return is_plain and is_own(self, MultiHeadAttention, "project")
+        is_own = type(self).project is MultiHeadAttention.project and "project" not in vars(self)
+        return is_own and type(layer) is nn.Linear and not is_hooked(layer)
 
     def fits_memory(self, layout: EdgeLayout, like: Tensor) -> bool:
-        """Return whether `forward` supports a `KeyValueMemory` with this layout."""
+        """Return whether the layer reads a `KeyValueMemory`: compiled kernels run on this layout.
+
+        `like` has the device and the dtype of the features.
+        """
+        if self.backend not in ("auto", "native") or like.device.type != "cpu":
+            return False
         by_edge = self.edge or self.relative or (self.training and self.attn_drop)
-        if by_edge or not self.has_plain_projection:
-            return False  # the result of another projection may be used elsewhere too
-        return fits_memory(self.backend, layout, like)
+        if by_edge or layout.has_empty_rows or torch.compiler.is_compiling():
+            return False
+        if kernel_library.LIBRARY is None:
+            return False
+        autocast = torch.is_autocast_enabled("cpu")
+        dtype = torch.get_autocast_dtype("cpu") if autocast else like.dtype
+        # The result of another projection may be used elsewhere too.
+        return dtype in kernel_library.DTYPES and self.has_plain_projection
 
     def uses_triton(self, layout: EdgeLayout, like: Tensor) -> bool:
         """Return whether Triton kernels compute attention, for features like `like` on a GPU."""

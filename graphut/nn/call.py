@@ -1,17 +1,20 @@
 """One call of an adaptive recurrence: its arguments, checked, and its settings, read once."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, distributed
+from torch.compiler import is_compiling
 from torch.utils.checkpoint import checkpoint
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
 from graphut.attention.checks import check_tensor
-from graphut.attention.tracing import is_capturing, is_exporting, is_tracing
+from graphut.attention.tracing import is_capturing, is_exporting
 from graphut.nn.attention import AttentionRecord
 from graphut.nn.checks import (
     FINITE_CHECKS,
@@ -26,8 +29,7 @@ from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
 from graphut.nn.signals import encode, step_signals
-from graphut.nn.step import read_cross
-from graphut.nn.store import Store
+from graphut.nn.step import Store, read_cross
 from graphut.nn.transition import SeparableConvTransition
 
 Graph: TypeAlias = DGLGraph | EdgeLayout
@@ -59,37 +61,43 @@ class LoopOutput(NamedTuple):
 
 
 class Call:
-    """The settings of a recurrence and the tensors of one call, resolved before its loop."""
+    """The settings of a recurrence, read once, and the tensors of one call, which `begin` sets."""
 
-    def __init__(
-        self,
-        layer: Any,
-        store: Store,
-        feat: Tensor,
-        positions: Tensor | None = None,
-        *,
-        rule: HaltingRule | None = None,  # the active rule, if the caller has read it
-        batch: BatchIndex | None = None,
-        records: bool = False,  # whether to return the rows of each step
-    ) -> None:
-        self.rule = rule = layer.active_rule if rule is None else rule
-        self.layer, self.store, self.steps, self.batch = layer, store, layer.steps, batch
-        self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
-        self.is_waking, self.max_steps = isinstance(rule, EventDriven), layer.max_steps
+    def __init__(self, layer: Any) -> None:
+        self.layer, self.rule, self.steps = layer, layer.active_rule, layer.steps
+        rule, self.max_steps = self.rule, layer.max_steps
+        self.is_waking = isinstance(rule, EventDriven)
         if isinstance(rule, EventDriven):
             self.max_steps = rule.max_rounds or self.max_steps
-        self.halted, step_signal = layer.active_halted, layer.step_signal
+        self.halted = layer.active_halted
         # Whether halted nodes go on computing.
         self.runs_on = self.halted == "running" and not isinstance(rule, FixedDepth | EventDriven)
         if self.halted == "running":
             self.halted = "copied"
-        if self.halted == "copied" and step_signal is None:
+        if self.halted == "copied" and layer.step_signal is None:
             self.halted = "frozen"  # the same, and nothing is added to the values
-        self.is_traced = is_tracing()  # whether values of tensors cannot be read
+        self.halting: Callable[..., Tensor] | None = layer.halting
+        self.halt_from, self.quantize = rule.halt_from, layer.quantize
+
+    def begin(
+        self,
+        store: Store,
+        feat: Tensor,
+        positions: Tensor | None = None,
+        *,
+        batch: BatchIndex | None = None,
+        records: bool = False,  # whether to return the rows of each step
+        is_list: bool = False,  # whether the graph is a list of blocks
+        is_grouped: bool = False,  # whether the caller divides it into graphs
+    ) -> Call:
+        """Begin a call with a store for keys and values, and the features `(N_src, d)`."""
+        layer, rule, step_signal = self.layer, self.rule, self.layer.step_signal
+        self.store, self.batch, self.is_list, self.is_grouped = store, batch, is_list, is_grouped
+        self.num_dst = store.layouts[-1].num_dst  # number of nodes in the result
+        # Whether values of tensors cannot be read.
+        self.is_traced = is_compiling() or (feat.is_cuda and is_capturing())
         self.checkpoints = layer.checkpoint_steps and torch.is_grad_enabled() and not self.is_traced
         self.rows: list[FrontierRows] | None = [] if records else None
-        self.halting: Callable[..., Tensor] | None = layer.halting
-        self.halt_from = rule.halt_from
         if not rule.uses_probability:
             if not records:
                 self.halting = None
@@ -98,13 +106,12 @@ class Call:
                 if other.uses_probability:
                     self.halt_from = other.halt_from
                     break
-        self.quantize = layer.quantize
         self.noise: Noise = {}
-        if layer.training and (layer.noise or layer.quantize):
+        if layer.training and (layer.noise or self.quantize):
             self.noise = store.same_noise(draw_noise(layer))
         self.signals = self.signal_of = self.encodings = None
         if step_signal is not None:
-            self.signals = step_signals(step_signal, layer.max_steps, feat)
+            self.signals = step_signals(step_signal, self.max_steps, feat)
             self.signal_of = self.signals.unbind()
         # (N_src, d), added to the states in every step
         if positions is not None and layer.position_signal is not None:
@@ -118,10 +125,9 @@ class Call:
             self.feat = self.quantize.round(feat)
         if self.noise:
             self.feat = with_noise(self.noise, "first", self.feat)
-        # Whether the graph is a list of blocks, and whether the caller divides it into graphs.
-        self.is_list = self.is_grouped = False
         self.checks, self.waits = FINITE_CHECKS, True
         self.program: Any = None  # settings of a program that runs the call on a GPU
+        return self
 
     def store_rows(self, step: Any, nodes: Tensor | None, read: Tensor) -> None:
         """Project what neighbours `read` of `nodes` (None: all) to keys and values; store them."""
@@ -212,7 +218,8 @@ def begin_call(
     **edge_options: Any,
 ) -> Call:
     """Check the arguments of `layer.forward`, and return the call that a loop runs."""
-    rule, step, is_list = layer.active_rule, layer.steps[0], isinstance(graph, Sequence)
+    call, is_list = Call(layer), isinstance(graph, Sequence)
+    rule, step = call.rule, call.steps[0]
     if isinstance(graph, Sequence):
         check_tensor(feat, "features of source nodes")
         layouts = _block_layouts(layer, graph, edge_options)
@@ -234,20 +241,25 @@ def begin_call(
             "recurrence every destination must be a source too"
         )
     if layout.halo is not None:  # the other nodes of this part have no features here
-        _check_part(layer.steps, graph_ids)
+        _check_part(call.steps, graph_ids)
         store_type, num_given = layout.halo.store, num_dst
     check_feat(feat, "source", num_given, attention.in_feats[1], attention)
     if isinstance(rule, EventDriven):  # the layer may have changed since the rule was set
         check_event_driven(rule, layer.step, layer.halting, layer.step_signal)
     elif isinstance(rule, ACT) and isinstance(layer.halting, ScheduledHalting):
-        layer.halting.check(rule.threshold, layer.max_steps)
+        layer.halting.check(rule.threshold, call.max_steps)
     if distributed.is_available() and distributed.is_initialized():
         check_sharding(layer.step, layer.halting)
     between = encoded = None
     if cross is not None or step.cross_attention is not None:
         between, encoded = read_cross(step.cross_attention, cross)
     if positions is not None:
-        _check_positions(positions, num_given)
+        check_tensor(positions, "positions")
+        if positions.shape[:1] != (num_given,) or positions.dim() > 2:
+            raise ValueError(
+                f"positions must be ({num_given},), one for each node, or ({num_given}, "
+                f"coordinates); got shape {tuple(positions.shape)}"
+            )
         positions = positions.to(feat.device, non_blocking=True)
         if getattr(attention, "relative", None):
             from graphut.nn.relative import edge_distances
@@ -264,9 +276,15 @@ def begin_call(
     batch = None
     if rule.needs_members or isinstance(rule, EventDriven):
         batch = _batch(rule, layout, graph_ids, is_list)
-    records = get_attention or get_steps
-    call = Call(layer, store, feat, positions, rule=rule, batch=batch, records=records)
-    call.is_list, call.is_grouped = is_list, graph_ids is not None
+    call.begin(
+        store,
+        feat,
+        positions,
+        batch=batch,
+        records=get_attention or get_steps,
+        is_list=is_list,
+        is_grouped=graph_ids is not None,
+    )
     if call.is_traced:
         _refuse_recording(layer)
     return call
@@ -290,15 +308,6 @@ def needs_host(layer: Any) -> bool:
     return isinstance(rule, EventDriven) or (
         layer.active_halted != "running" and not isinstance(rule, FixedDepth)
     )
-
-
-def _check_positions(positions: Tensor, nodes: int) -> None:
-    check_tensor(positions, "positions")
-    if positions.shape[:1] != (nodes,) or positions.dim() > 2:
-        raise ValueError(
-            f"positions must be ({nodes},), one for each node, or ({nodes}, coordinates); got "
-            f"shape {tuple(positions.shape)}"
-        )
 
 
 def _check_part(steps: Sequence[Any], graph_ids: Tensor | None) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, layout_from_edges
+from graphut.attention import EdgeLayout, as_layout, layout_from_edges
 from graphut.attention.checks import check_finite, check_index, check_range, check_tensor
 from graphut.nn.checks import PASS_A_PAIR, check_same_nodes, sources_of
 from graphut.nn.ponder import Ponder
@@ -42,10 +42,10 @@ class GraphCall(Recorded):
     _last: tuple[Tensor, Any, EdgeLayout] | None = None  # an `edge_index`, its state and layout
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
-        """Call `_call(graph, x, of_edges)` with the arguments of PyG or DGL."""
+        """Call `_call(layout, x, of_edges)` with the arguments of PyG or DGL."""
         by_pyg, by_dgl = ("x", "edge_index", self.of_edges, "batch"), ("graph", "x", self.of_edges)
         first = args[0] if args else options.get("graph", options.get("x"))
-        is_graph = isinstance(first, (DGLGraph, EdgeLayout))
+        is_graph = not isinstance(first, Tensor) and isinstance(first, (EdgeLayout, DGLGraph))
         names = by_dgl if is_graph else by_pyg
         given = dict(zip(names, args, strict=False)) | options
         fits = len(given) == len(args) + len(options) and {*given} <= {*names}
@@ -58,24 +58,27 @@ class GraphCall(Recorded):
                 f"graph, or as conv({calls[1]}), with a graph of DGL or an EdgeLayout; got "
                 f"conv({', '.join(got)})"
             )
+        x, of_edges = given["x"], given.get(self.of_edges)
         if is_graph:
-            graph, x = given["graph"], given["x"]
+            x = _one_or_two(given["graph"], x)
+            layout = as_layout(given["graph"])
         else:
-            graph, x = (
-                self._graph_of(given["x"], given["edge_index"], given.get("batch")),
-                given["x"],
-            )
-        x, of_edges = _one_or_two(graph, x), given.get(self.of_edges)
-        tensors = _by_name(x) if of_edges is None else _by_name(x) | {self.of_edges: of_edges}
+            layout = self._graph_of(x, given["edge_index"], given.get("batch"))
+            x = x[0] if isinstance(x, tuple) and x[0] is x[1] else x
+        tensors: dict[str, Any] = {"x": x} if isinstance(x, Tensor) else _by_name(x)
+        if of_edges is not None:
+            tensors[self.of_edges] = of_edges
         check_finite(**tensors)
-        return self._call(graph, x, of_edges)
+        return self._call(layout, x, of_edges)
 
     def _graph_of(self, x: Features, edge_index: Tensor, batch: Tensor | None) -> EdgeLayout:
         is_plain = type(edge_index) is Tensor and not edge_index.is_inference()
         if batch is not None or not is_plain or is_compiling():
             return graph_of(x, edge_index, batch)
-        sizes = [getattr(each, "shape", None) for each in (x if isinstance(x, tuple) else (x,))]
-        state = edge_index._version, [*map(str, sizes)]
+        sizes: Any = getattr(x, "shape", None)
+        if isinstance(x, tuple):
+            sizes = [getattr(each, "shape", None) for each in x]
+        state = edge_index._version, sizes
         if self._last is None or self._last[0] is not edge_index or self._last[1] != state:
             self._last = edge_index, state, graph_of(x, edge_index)
         return self._last[2]
@@ -83,7 +86,7 @@ class GraphCall(Recorded):
     def __getstate__(self) -> dict[str, Any]:
         return {name: x for name, x in super().__getstate__().items() if name != "_last"}
 
-    def _call(self, graph: DGLGraph | EdgeLayout, x: Any, of_edges: Tensor | None) -> Tensor:
+    def _call(self, layout: EdgeLayout, x: Any, of_edges: Tensor | None) -> Tensor:
         raise NotImplementedError
 
 

@@ -77,14 +77,15 @@ def repeat_until_halted(call: Call) -> LoopOutput:
     the first step.
     """
     store, halted, noise, encodings = call.store, call.halted, call.noise, call.encodings
-    rows, table, size = call.feat, call.feat, store.layout.num_dst
+    rows = table = call.feat
+    size = store.layout.num_dst if call.is_list else call.num_dst
     computed = nodes = keep = None
     if rows.shape[0] > size:
         nodes = keep = torch.arange(size, device=rows.device)
     decided = RuleState(call.rule, rows if keep is None else rows[:size], call.batch)
     results: Any = _WhileRunning(call, size) if call.runs_on else _AtHalting(call, size)
     is_untied = len(call.steps) > 1  # whether each step has its own maps
-    linear = halted == "copied" and not is_untied and call.steps[0].has_linear_projection
+    linear = None if halted == "copied" and not is_untied else False
     decides = call.rows is not None or not isinstance(call.rule, FixedDepth)
     if call.rule.min_steps == 0:  # some nodes halt before the first step
         first = rows[:size]
@@ -114,6 +115,8 @@ def repeat_until_halted(call: Call) -> LoopOutput:
                 changed = computed
                 read = seen if halted == "copied" or signal is None else seen + signal
             changed, read = store.received(changed, read)
+            if added is not None and linear is None:
+                linear = step.has_linear_projection
             if added is not None and linear:  # by one vector, which is added after attention
                 store.value_shift = step.value_shift(added)
             elif added is not None or is_untied:

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphut._dgl import DGLGraph
-from graphut.attention import EdgeLayout, as_layout, layout_from_edges
+from graphut.attention import EdgeLayout, layout_from_edges
 from graphut.attention.checks import check_tensor
 from graphut.attention.neighbor_sums import neighbor_sum
 from graphut.attention.ragged import row_sums
@@ -137,10 +136,8 @@ class AdaptivePropagation(GraphCall):
         """
         return super().forward(*args, **options)
 
-    def _call(
-        self, graph: DGLGraph | EdgeLayout, x: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        layout, step = as_layout(graph), self.recurrence.steps[0]
+    def _call(self, layout: EdgeLayout, x: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        step = self.recurrence.steps[0]
         check_tensor(x, "x")
         if layout.num_src != layout.num_dst or x.dim() != 2:
             raise ValueError(

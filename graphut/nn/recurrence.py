@@ -259,13 +259,16 @@ class AdaptiveRecurrence(nn.Module):
         options: dict[str, Any] = {
             "positions": positions,
             "cross": cross,
-            "edge_bias": edge_bias,
-            "edge_feat": edge_feat,
-            "edge_weight": edge_weight,
             "graph_ids": graph_ids,
             "get_attention": get_attention,
             "get_steps": get_steps,
         }
+        if edge_bias is not None:
+            options["edge_bias"] = edge_bias
+        if edge_feat is not None:
+            options["edge_feat"] = edge_feat
+        if edge_weight is not None:
+            options["edge_weight"] = edge_weight
         if is_compiling() and not is_exporting() and needs_host(self):
             return _uncompiled(self, graph, feat, **options)
         if not isinstance(feat, Tensor):
@@ -338,6 +341,7 @@ class AdaptiveRecurrence(nn.Module):
         if layout.halo is not None:
             raise ValueError("a part of a graph does not support resume")
         start = start_of_changes(layout, shown, feat, changed, edges_into)
+        options = {name: value for name, value in options.items() if value is not None}
         call = begin_call(self, graph, feat, **options)
         asked = {name: options.get(name, False) for name in ("get_attention", "get_steps")}
         return close_call(call, run_call(call, start), **asked)

@@ -7,8 +7,9 @@ from typing import TypeAlias, TypeGuard
 import torch
 from torch import Tensor, nn
 from torch.compiler import is_compiling
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from graphut.attention.tracing import is_intercepted, is_tracing, outside_inference
+from graphut.attention.tracing import is_tracing, outside_inference
 from graphut.nn.plain_calls import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table
@@ -106,7 +107,7 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
     if is_small and coordinates.numel() and _is_fixed(signal, like):
         low, high = coordinates.aminmax()
         if low.item() >= 0 and high.item() < _TABLE:
-            table = _sinusoids(signal.count_from - 1, _TABLE, like)
+            table = _sinusoids(signal.count_from - 1, _TABLE, signal.dim, like.dtype, like.device)
             return table.index_select(0, coordinates)
     return _call_with_unique(lambda unique: _call_signal(signal, unique, like), coordinates)
 
@@ -114,7 +115,7 @@ def encode(signal: Signal, coordinates: Tensor, like: Tensor) -> Tensor:
 def step_signals(signal: Signal, steps: int, like: Tensor) -> Tensor:
     """Return the signals of steps 1 to `steps`, `(steps, d)`, with width and dtype of `like`."""
     if _is_fixed(signal, like):
-        return _sinusoids(signal.count_from, steps, like)
+        return _sinusoids(signal.count_from, steps, signal.dim, like.dtype, like.device)
     return _call_signal(signal, torch.arange(1, steps + 1, device=like.device), like)
 
 
@@ -122,15 +123,12 @@ def _is_fixed(signal: Signal, like: Tensor) -> TypeGuard[SinusoidalSignal]:
     """Return whether a signal depends only on coordinates, and its rows can be kept."""
     if type(signal) is not SinusoidalSignal or signal.dim != like.shape[-1]:
         return False
-    return not (is_intercepted() or is_hooked(signal))
-
-
-def _sinusoids(first: int, count: int, like: Tensor) -> Tensor:
-    return _cached_sinusoids(first, count, like.shape[-1], like.dtype, like.device)
+    is_intercepted = is_compiling() or _get_current_dispatch_mode() is not None
+    return not (is_intercepted or is_hooked(signal))
 
 
 @lru_cache(maxsize=16)
-def _cached_sinusoids(
+def _sinusoids(
     first: int, steps: int, dim: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Return the sinusoidal signals, `(steps, dim)`, of the numbers `first`, `first + 1`, ..."""

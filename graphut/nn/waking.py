@@ -16,7 +16,7 @@ from graphut.attention.checks import (
     check_tensor,
     skip_checks,
 )
-from graphut.attention.sorting import sort_edges
+from graphut.attention.kernel_library import sort_edges
 from graphut.nn.call import Call, FrontierRows, LoopOutput, squared_change
 from graphut.nn.noise import with_noise
 from graphut.nn.ponder import Ponder

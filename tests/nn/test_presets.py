@@ -15,8 +15,7 @@ from graphut.nn import (
     SinusoidalSignal,
     UniversalTransformerStep,
 )
-from graphut.nn.step import read_cross
-from graphut.nn.store import Store
+from graphut.nn.step import Store, read_cross
 from tests.helpers import assert_same, gradients
 from tests.nn.cases import FEATS, HEADS, Case, build_case, build_step, randomised, signal
 

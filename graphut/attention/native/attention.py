@@ -7,7 +7,7 @@ from torch import Tensor
 
 from graphut.attention.backend import AttentionCall, AttentionResult, Backend
 from graphut.attention.first_derivatives import once_differentiable
-from graphut.attention.kernel_library import DTYPES, is_built
+from graphut.attention.kernel_library import DTYPES, is_built, sort_edges
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.interval_parts import divide
 from graphut.attention.native.ops import (
@@ -21,7 +21,6 @@ from graphut.attention.native.ops import (
     edge_attention_op,
     forward,
 )
-from graphut.attention.sorting import sort_edges
 from graphut.attention.tracing import is_intercepted
 
 

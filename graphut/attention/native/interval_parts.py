@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from graphut.attention.kernel_library import sort_edges
 from graphut.attention.layout import EdgeLayout, IntervalLayout
 from graphut.attention.native.ops import Edges, Part
-from graphut.attention.sorting import sort_edges
 
 Ints = NDArray[np.int64]
 _FEWEST_EDGES = 50_000  # of a layout; with fewer, the division takes longer than it saves

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from graphut.attention.kernel_library import sort_edges
 from graphut.attention.layout import EdgeLayout, IntervalLayout, full_size, seen_by, upload
 from graphut.attention.ragged import ragged_arange
-from graphut.attention.sorting import sort_edges
 from graphut.attention.triton.inputs import (
     Launch,
     TileSizes,
