@@ -21,7 +21,7 @@ from graphut.nn import (
     ScheduledHalting,
     SeparableConvTransition,
 )
-from graphut.nn.plain_calls import is_hooked
+from graphut.nn.layers import is_hooked
 from graphut.sentences import Sentences, flatten
 from graphut.topology import Topology
 from graphut.vocabulary import Vocabulary

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     from graphut.nn.adaptive_conv import AdaptiveConv
     from graphut.nn.aggregation import NeighborMean
     from graphut.nn.attention import AttentionRecord, MultiHeadAttention
-    from graphut.nn.batch_norm import StepBatchNorm
     from graphut.nn.conv_adapters import ConvAsAttention, LayerAsConv
     from graphut.nn.graph_call import from_edge_index
     from graphut.nn.halting import HaltingUnit, ScheduledHalting
     from graphut.nn.hetero_attention import HeteroAttention
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
+    from graphut.nn.layers import StepBatchNorm
     from graphut.nn.messages import MessageAggregation
     from graphut.nn.noise import InputNoise
     from graphut.nn.ponder import Ponder

@@ -13,9 +13,9 @@ from graphut.nn.aggregation import NeighborMean, edge_list
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.checks import check_feat, check_probability, check_sizes
 from graphut.nn.conv_adapters import ConvAsAttention
-from graphut.nn.dropout import ByteDropout
 from graphut.nn.graph_call import Features, GraphCall
 from graphut.nn.halting import HaltingUnit
+from graphut.nn.layers import ByteDropout
 from graphut.nn.recurrence import AdaptiveRecurrence
 from graphut.nn.rules import HaltingRule
 from graphut.nn.step import UniversalTransformerStep

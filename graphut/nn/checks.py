@@ -14,6 +14,7 @@ from graphut.attention import EdgeLayout
 from graphut.attention.checks import check_frontier, check_tensor
 from graphut.attention.registry import check_backend
 from graphut.attention.tracing import is_tracing
+from graphut.nn.layers import StepBatchNorm
 from graphut.nn.transition import SeparableConvTransition
 
 PASS_A_PAIR = "pass a pair of features: (source, destination features)"
@@ -252,7 +253,7 @@ def check_event_driven(rule: Any, step: Any, halting: nn.Module | None, step_sig
         unsupported = "a halting module, because no node halts for good: give halting=None"
     elif step.cross_attention is not None:
         unsupported = "a decoder step, because the nodes that read it would wake with every token"
-    elif any(getattr(part, "counts_steps", False) for part in step.modules()):
+    elif any(isinstance(part, StepBatchNorm) for part in step.modules()):
         unsupported = (
             "batch normalisation by steps, because sleeping nodes miss rounds: give LayerNorm"
         )

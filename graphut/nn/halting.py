@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from graphut.attention.tracing import outside_autocast
-from graphut.nn.plain_calls import call_layer
+from graphut.nn.layers import call_layer
 
 
 class HaltingUnit(nn.Module):

@@ -14,9 +14,9 @@ from graphut.attention.checks import check_finite, check_index
 from graphut.nn.adaptive_conv import check_conv_options, linear, make_recurrence
 from graphut.nn.aggregation import edge_list
 from graphut.nn.checks import check_feat
-from graphut.nn.dropout import ByteDropout
 from graphut.nn.graph_call import Recorded, check_edge_index, check_rows
 from graphut.nn.hetero_attention import HeteroAttention
+from graphut.nn.layers import ByteDropout
 from graphut.nn.rules import HaltingRule
 
 EdgeType: TypeAlias = tuple[str, str, str]

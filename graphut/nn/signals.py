@@ -10,7 +10,7 @@ from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from graphut.attention.tracing import is_tracing, outside_inference
-from graphut.nn.plain_calls import is_hooked
+from graphut.nn.layers import is_hooked
 
 _TABLE = 1 << 12  # positions whose signals are kept in a table
 

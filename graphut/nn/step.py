@@ -22,8 +22,8 @@ from graphut.nn.checks import (
     destination_rows,
     sources_of,
 )
+from graphut.nn.layers import StepBatchNorm, call_layer, is_own
 from graphut.nn.noise import Noise
-from graphut.nn.plain_calls import call_layer, is_own
 from graphut.nn.ponder import FlopCount
 from graphut.nn.transition import PositionwiseTransition, Transition
 
@@ -269,8 +269,6 @@ class UniversalTransformerStep(nn.Module):
         if norm is not None:
             layer_norm = partial(nn.LayerNorm, attention.in_feats[1], eps=norm_eps)
         if batch_norm is not None:
-            from graphut.nn.batch_norm import StepBatchNorm
-
             layer_norm = partial(StepBatchNorm, attention.in_feats[1], batch_norm, eps=norm_eps)
         self.attention_norm = layer_norm()
         self.activation = activation
@@ -413,7 +411,7 @@ class UniversalTransformerStep(nn.Module):
             total = rows + total
         if self.norm == "pre":
             return total
-        if getattr(type(norm), "counts_steps", False):
+        if isinstance(norm, StepBatchNorm):
             return norm(total, store.step)
         return call_layer(norm, total)
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from graphut._dgl import DGLGraph
 from graphut.attention import EdgeLayout, as_layout
-from graphut.nn.plain_calls import call_layer, is_hooked
+from graphut.nn.layers import call_layer, is_hooked
 
 
 class _Transition(nn.Module):

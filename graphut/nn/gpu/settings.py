@@ -13,8 +13,8 @@ from graphut.attention.layout import full_size
 from graphut.nn.attention import MultiHeadAttention
 from graphut.nn.gpu.modes import mode_for
 from graphut.nn.halting import HaltingUnit, ScheduledHalting
+from graphut.nn.layers import is_hooked
 from graphut.nn.noise import kinds_of_noise
-from graphut.nn.plain_calls import is_hooked
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.transition import PositionwiseTransition

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from graphut.nn.dropout import ByteDropout
+from graphut.nn.layers import ByteDropout
 from tests.helpers import normal, refuses
 
 
