@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from graphut.nn.hetero_conv import HeteroAdaptiveConv
     from graphut.nn.layers import StepBatchNorm
     from graphut.nn.messages import MessageAggregation
-    from graphut.nn.noise import InputNoise
+    from graphut.nn.noise import InputNoise, Quantized
     from graphut.nn.ponder import Ponder
     from graphut.nn.presets import HALTING_PRESETS
     from graphut.nn.propagation import AdaptivePropagation
-    from graphut.nn.quantized import Quantized
     from graphut.nn.recurrence import AdaptiveRecurrence
     from graphut.nn.reference import dense_event_driven, dense_recurrence
     from graphut.nn.registers import BestEdges, RegisterMessages
-    from graphut.nn.relative import edge_distances
     from graphut.nn.rules import (
         ACT,
         Convergence,
@@ -36,7 +34,12 @@ if TYPE_CHECKING:
         Threshold,
         parse_rule,
     )
-    from graphut.nn.signals import LearnedSignal, SinusoidalSignal, coordinate_signal
+    from graphut.nn.signals import (
+        LearnedSignal,
+        SinusoidalSignal,
+        coordinate_signal,
+        edge_distances,
+    )
     from graphut.nn.step import UniversalTransformerStep
     from graphut.nn.transition import PositionwiseTransition, SeparableConvTransition
 

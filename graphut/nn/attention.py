@@ -15,6 +15,7 @@ from graphut.attention.key_value_memory import KeyValueMemory, uses_triton
 from graphut.attention.ragged import starts
 from graphut.nn.checks import PASS_A_PAIR, check_attention_options, check_feat, check_same_nodes
 from graphut.nn.layers import call_layer, is_hooked
+from graphut.nn.signals import RelativePositions
 
 # In-degree at which `scale_by_degree` has no effect at first: the mean of causal attention in
 # sentences of up to 40 tokens.
@@ -130,8 +131,6 @@ class MultiHeadAttention(nn.Module):
         by_head = (num_heads, self.head_feats)
         self.relative: Any = None
         if relative:
-            from graphut.nn.relative import RelativePositions
-
             self.relative = RelativePositions(src_feats, *by_head)
         self.reset_parameters()
 

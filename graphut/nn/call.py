@@ -28,7 +28,7 @@ from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, BatchIndex, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import RuleState, StepRows, batch_index
-from graphut.nn.signals import encode, step_signals
+from graphut.nn.signals import edge_distances, encode, step_signals
 from graphut.nn.step import Store, read_cross
 from graphut.nn.transition import SeparableConvTransition
 
@@ -262,8 +262,6 @@ def begin_call(
             )
         positions = positions.to(feat.device, non_blocking=True)
         if getattr(attention, "relative", None):
-            from graphut.nn.relative import edge_distances
-
             of_step = [edge_distances(each, positions[: each.num_src]) for each in layouts]
             edge_options["edge_distance"] = of_step if is_list else of_step[0]
     store = store_type(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,16 +15,13 @@ from graphut.nn.call import begin_call, close_call, needs_host
 from graphut.nn.checks import check_batch_norm, check_event_driven, check_separate_steps, sources_of
 from graphut.nn.halting import HaltingUnit
 from graphut.nn.loop import run_call
-from graphut.nn.noise import InputNoise, kinds_of_noise
+from graphut.nn.noise import InputNoise, Quantized, kinds_of_noise
 from graphut.nn.ponder import Ponder
 from graphut.nn.rules import ACT, EventDriven, FixedDepth, HaltingRule
 from graphut.nn.rules.base import states_read
 from graphut.nn.signals import LearnedSignal, Signal, make_signal
 from graphut.nn.step import UniversalTransformerStep
 from graphut.nn.waking import start_of_changes
-
-if TYPE_CHECKING:
-    from graphut.nn.quantized import Quantized
 
 HALTED = ("copied", "frozen", "stale", "running")
 _FIXED_DEPTH, _ACT = FixedDepth(), ACT()  # the default rules
@@ -123,7 +120,7 @@ class AdaptiveRecurrence(nn.Module):
         step_signal: Signal | str | None = "sinusoidal",
         inject_input: bool = False,
         noise: InputNoise | Sequence[InputNoise] | None = None,
-        quantize: "Quantized | None" = None,
+        quantize: Quantized | None = None,
         checkpoint_steps: bool = False,
     ) -> None:
         super().__init__()
@@ -152,7 +149,7 @@ class AdaptiveRecurrence(nn.Module):
             raise TypeError(
                 f"noise is InputNoise such as InputNoise(0.3), or several; got {noise!r}"
             )
-        if quantize is not None and not hasattr(quantize, "levels"):
+        if not isinstance(quantize, Quantized | None):
             raise TypeError(f"quantize is Quantized such as Quantized(2), got {quantize!r}")
         places = [kind.on for kind in kinds]
         if len(set(places)) < len(places):

@@ -18,9 +18,9 @@ from graphut.nn.layers import StepBatchNorm
 from graphut.nn.messages import MessageAggregation
 from graphut.nn.noise import Noise, draw_noise, with_noise
 from graphut.nn.recurrence import AdaptiveRecurrence
-from graphut.nn.relative import edge_distances
 from graphut.nn.rules import EventDriven
 from graphut.nn.rules.base import BatchIndex, StepRows, batch_index
+from graphut.nn.signals import edge_distances
 from graphut.nn.step import UniversalTransformerStep
 
 Graph: TypeAlias = DGLGraph | EdgeLayout
