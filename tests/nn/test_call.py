@@ -1,14 +1,18 @@
 import copy
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import graphut
 from graphut.nn import (
     ACT,
+    AdaptiveConv,
     AdaptiveRecurrence,
     FixedDepth,
     HaltingUnit,
@@ -132,3 +136,33 @@ def test_calls_of_several_threads_do_not_meet() -> None:
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda feat: layer(layout, feat)[0], feats * 10))
     assert all(torch.equal(*pair) for pair in zip(found, expected * 10, strict=True))
+
+
+def functions_of(call: Callable[[], Any]) -> set[tuple[str, str]]:
+    """Return the files and names of graphut's functions that the third of three calls enters."""
+    entered, package = [], str(Path(graphut.__file__).parent)
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(package):
+            entered.append((code.co_filename, f"{code.co_name}, line {code.co_firstlineno}"))
+
+    call(), call()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return {*entered}
+
+
+def test_call_enters_few_functions() -> None:
+    """A reader follows a call through this many functions and files."""
+    conv, x = AdaptiveConv(16, 32, heads=4, max_steps=8), torch.randn(100, 16)
+    edge_index = torch.randint(100, (2, 400))
+    entered = functions_of(lambda: conv(x, edge_index))
+    assert len(entered) <= 65 and len({file for file, _ in entered}) <= 16
+    layer, layout, feat = build(), Complete().layout([5]), torch.randn(5, 32)
+    positions = torch.arange(1, 6)
+    entered = functions_of(lambda: layer(layout, feat, positions=positions))
+    assert len(entered) <= 62 and len({file for file, _ in entered}) <= 16
